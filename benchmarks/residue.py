@@ -20,8 +20,8 @@ from typing import NamedTuple
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache, Tally, hash_files
 from corpora.sources.wiki.pages import parse_page
-from corpora.sources.wiki.source import DUMP, WikipediaSource, read_site, wiki_of
-from corpora.sources.wiki.wikitext.prose import PLAIN, WikitextSettings, is_redirect, read_wikitext
+from corpora.sources.wiki.source import DUMP_NAME, WikipediaSource, find_wiki_code, read_site
+from corpora.sources.wiki.wikitext.prose import DEFAULT_SETTINGS, WikitextSettings, is_redirect, read_wikitext
 from corpora.text.sentences.splitter import split_sentences
 
 SAMPLE = files("corpora") / "samples" / "wikipedia"
@@ -166,7 +166,7 @@ def prose(path: Path) -> Iterator[PageProse]:
     Raises InputError if there is neither.
     """
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    dumps = [file for file in files if DUMP.fullmatch(file.name)]
+    dumps = [file for file in files if DUMP_NAME.fullmatch(file.name)]
     singles = [file for file in files if file.name.endswith(PAGE_ENDINGS)]
     if not dumps and not singles:
         raise InputError(f"{path} holds no dump and no page: give --text a folder of .xml, .xml.bz2 or .txt files.")
@@ -177,14 +177,14 @@ def prose(path: Path) -> Iterator[PageProse]:
         if "&lt;ref" in page and "<ref" not in page:
             page = html.unescape(page)  # saved from XML unchanged
         if not is_redirect(page):
-            yield _read(page, PLAIN, single.name)
+            yield _read(page, DEFAULT_SETTINGS, single.name)
 
 
 def _of_dump(dump: Path) -> Iterator[PageProse]:
     source = WikipediaSource(path=str(dump), drop=("redirect", "disambiguation"))
     for raw in hash_files(source.files(), StatCache()):
         site = read_site(raw.path, raw.sha256)
-        settings = source.wikitext(site, wiki_of(raw.name, site))
+        settings = source.build_wikitext_settings(site, find_wiki_code(raw.name, site))
         for piece in source.slices(raw):
             for record in source.records(piece, Tally()):
                 if record.drop is None:

@@ -61,7 +61,7 @@ DELETED = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One generation: what came with it, and the verdicts on everything up to it."""
+    """One update of the corpus: the documents that it added, and the verdicts on all documents so far."""
 
     number: int
     inputs: tuple[Input, ...]
@@ -70,10 +70,15 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyJob:
-    """Apply the verdicts of one generation to one part of its documents.
+    """Input of the task that applies the verdicts of one corpus update to one file of the documents that it added.
 
-    folder, verdicts_folder: of the stages that the parts are of
-    first:                   the first verdict row of the documents' part
+    Attributes:
+        generation: Number of the corpus update, counted from 1.
+        folder: Folder of the documents' stage, in the store.
+        part: The documents.
+        verdicts_folder: Folder of the verdicts' stage, in the store.
+        verdicts: The verdicts on the documents of all corpus updates so far.
+        first: Zero-based row in `verdicts` of the first of these documents.
     """
 
     generation: int
@@ -86,7 +91,7 @@ class ApplyJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OlderDocuments:
-    """The documents of an earlier generation, and their number."""
+    """The documents that one source contributed to an earlier corpus update, and their number."""
 
     documents: ManifestAddress
     rows: int
@@ -94,10 +99,13 @@ class OlderDocuments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesJob:
-    """Find what the verdicts of a generation changed for the rows of earlier generations.
+    """Input of the task that finds out what a corpus update changed for the documents of earlier updates.
 
-    before: generation -> its verdicts, of all earlier ones
-    older:  the documents of all earlier generations, in the order of the verdicts' rows
+    Attributes:
+        generation: Number of the corpus update, counted from 1.
+        before: The verdicts of each earlier update, by its number.
+        verdicts: The verdicts of this update.
+        older: The documents of all earlier updates, in the order of the rows of the verdicts.
     """
 
     generation: int
@@ -113,12 +121,18 @@ def plan_corpus(
     previous: Manifest | None = None,
     with_parts: bool = True,
 ) -> Stage:
-    """Plan the stage that writes the corpus of all generations so far. Reads the verdicts, no text.
+    """Plan the stage that writes the corpus of all updates so far. This reads verdicts, but no texts.
 
-    previous:   the corpus of earlier generations, which this one continues: it has all its parts, and their verdicts
-                are not read again
-    with_parts: False: the stage has its identity and no parts, and nothing is read at all
-    Raises LedgerError if a generation's verdicts are not as many as its documents.
+    Args:
+        place: The store.
+        name: Name of the corpus.
+        generations: All updates of the corpus so far, in order.
+        previous: The corpus of the earlier updates, if it exists. Its files are kept, and the verdicts of these
+            updates are not read again.
+        with_parts: If False, nothing is read, and the returned stage has an identity but nothing to build.
+
+    Raises:
+        LedgerError: If an update does not have one verdict per document.
     """
     settled = previous.parts if previous is not None else ()
     parts = [
@@ -163,7 +177,7 @@ def _build_changes_job(earlier_generations: Sequence[Generation], generation: Ge
 
 
 def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan]:
-    """Yield one part for each part of the documents that came with this generation."""
+    """Yield one task for each file of documents that this corpus update added."""
     own = [item.documents for item in generation.inputs if item.generation == generation.number]
     older = sum(
         item.documents.count_rows("documents") for item in generation.inputs if item.generation < generation.number
@@ -192,7 +206,7 @@ def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan
 
 
 def build_corpus_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Write what stays and what goes of one part of documents, or what a generation changed for older rows."""
+    """Run one task: write the kept and removed documents of one file, or what an update changed for older documents."""
     if isinstance(plan.job, ChangesJob):
         return _build_changes(writer, plan.job)
     return _apply_verdicts(writer, plan.job)
@@ -221,18 +235,18 @@ def _read_verdicts(place: Place, job: ApplyJob, rows: range) -> pa.RecordBatch:
 
 
 def combine_batches(rows: pa.Table) -> pa.RecordBatch:
-    """Return the rows of a table as one record batch."""
+    """Convert a table to one record batch with the same rows."""
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], schema=rows.schema)
 
 
 def _count_removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
-    """Count the rows with each reason, as outcomes."""
+    """Count the removed documents by reason. The keys of the result are `what`, a colon and the reason."""
     counts = pc.value_counts(verdicts.column("reason").drop_null()).to_pylist()
     return Counter({f"{what}: {entry['values']}": entry["counts"] for entry in counts})
 
 
 def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
-    """Return documents that do not stay, and why. Both tables hold only these."""
+    """Build rows of the table "removed" from removed documents and the verdicts on them, in the same order."""
     columns = {
         **{name: batch.column(name) for name in REMOVED_COLUMNS if name != "text"},
         **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity", "missing")},
@@ -245,7 +259,7 @@ def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.T
 
 
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
-    """Write the rows that older parts hold and that are kept no longer (deleted), and the other way round (revived)."""
+    """Write the older documents that are no longer kept (table "deleted") or are kept again (table "documents")."""
     place = writer.place
     held = compute_holders(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
     kept = read_kept(place, read_manifest_at(place, job.verdicts))[: len(held)]
@@ -265,10 +279,13 @@ def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
 
 
 def compute_holders(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
-    """Return, for each verdict row, the generation with the parts that hold it, 0 if none does: int32 [rows].
+    """Find the corpus update whose files contain each document: int32 [rows], or 0 for a document in no file.
 
-    It is computed from the verdicts and nothing else. Rows keep their number: a generation only appends.
-    verdicts: generation -> its verdicts, in order
+    A row of the result belongs to the same row of the newest verdicts. Later updates only append rows.
+
+    Args:
+        place: The store.
+        verdicts: The verdicts of each corpus update, by its number, in ascending order.
     """
     holders = np.zeros(0, np.int32)
     for number, manifest in verdicts.items():
@@ -279,14 +296,14 @@ def compute_holders(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
 
 
 def read_kept(place: Place, verdicts: Manifest) -> Bools:
-    """Return, for each verdict row, whether its document is kept. Reads only the reasons of the verdicts."""
+    """Read from verdicts which documents are kept: bool [rows of the verdicts]."""
     reasons = (batch.column("reason") for batch in read_table(place, verdicts, "verdicts", ("reason",)))
     kept = [np.zeros(0, np.bool_), *(column.is_null().to_numpy(zero_copy_only=False) for column in reasons)]
     return np.concatenate(kept)
 
 
 def _read_verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.RecordBatch:
-    """Return some rows of verdicts, in ascending order."""
+    """Read selected rows of verdicts. `rows` must be ascending."""
     chosen, first = [], 0
     for batch in read_table(place, verdicts, "verdicts", VERDICTS.names):
         here = _select_between(rows, first, first + batch.num_rows)
@@ -296,13 +313,22 @@ def _read_verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.Rec
 
 
 def _select_between(rows: Int64s, first: int, stop: int) -> Int64s:
-    """Return those of some ascending rows that are in a range, counted from its first."""
+    """Select the rows from `first` up to, but not including, `stop`, and subtract `first` from them."""
     start, end = np.searchsorted(rows, (first, stop))
     return rows[start:end] - first
 
 
 def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.RecordBatch) -> Iterator[pa.Table]:
-    """Yield older generations' documents with some verdict rows. Reads only the manifests of those that hold them."""
+    """Yield corpus rows for older documents that are kept again.
+
+    Only the manifests of the stages that contain such documents are read.
+
+    Args:
+        place: The store.
+        job: The task.
+        rows: Their rows in the verdicts, ascending.
+        verdicts: The verdicts on them, in the same order.
+    """
     first = taken = 0
     for item in job.older:
         if len(_select_between(rows, first, first + item.rows)):
@@ -316,41 +342,51 @@ def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa
 
 
 def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
-    """Read what the later generations of a corpus took away from earlier ones."""
+    """Read the list of documents that later updates removed from the files of earlier ones."""
     batches = read_table(place, corpus, "deleted", ROW_KEY)
     return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in ROW_KEY])))
 
 
 @lru_cache(maxsize=2)
 def read_delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
-    """Read the delete list of the corpus at an address; the last two are cached."""
+    """Read the delete list of the corpus whose manifest is at this address. The last two results are cached."""
     return read_delete_list(place, read_manifest_at(place, corpus))
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus in a store: its live rows, as record batches or one by one."""
+    """A corpus in a store. Its methods read the documents that belong to it, without those deleted by later updates."""
 
     place: Place
     manifest: Manifest
 
     @cached_property
     def views(self) -> list[PartView]:
-        """Its parts as they are read."""
+        """The files of the corpus, each with the artifacts from which its texts are read."""
         return list_views(self.manifest)
 
     def iter_batches(self, columns: Sequence[str] = CORPUS.names) -> Iterator[pa.RecordBatch]:
-        """Yield the live rows with these of `CORPUS`' columns, in order of generation, source and raw input. Raises
-        Damaged.
+        """Yield the documents of the corpus as record batches, ordered by corpus update, source and position in the raw
+        input.
+
+        Args:
+            columns: Names of the columns of `CORPUS` to read.
+
+        Raises:
+            Damaged: If a file is missing, damaged or was changed.
         """
         deleted = read_delete_list(self.place, self.manifest)
         for view in self.views:
             yield from read_view(self.place, view, columns, deleted=deleted)
 
     def iter_documents(self) -> Iterator[Document]:
-        """Yield the live documents one by one, for people."""
+        """Yield the documents of the corpus one at a time. For many documents, `iter_batches` is much faster."""
         return iter_documents(self.iter_batches())
 
     def iter_removed(self) -> Iterator[pa.RecordBatch]:
-        """Yield documents that never entered, with reason, survivor, similarity and what the survivor lacks of them."""
+        """Yield the documents that were removed as duplicates or old revisions, with the reason.
+
+        For a duplicate, the rows also contain the id of the kept document, the similarity to it, and the share of its
+        shingles that the kept document lacks.
+        """
         return read_table(self.place, self.manifest, "removed", REMOVED.names)

@@ -10,7 +10,11 @@ from corpora.store.settings import check_choice
 
 
 def load_entry_point(point: EntryPoint) -> Any:
-    """Return the object that an entry point names. Raises InputError if it cannot be imported."""
+    """Import the object that an entry point of an installed package refers to.
+
+    Raises:
+        InputError: If the import fails.
+    """
     try:
         return point.load()
     except (ImportError, AttributeError, SyntaxError) as error:
@@ -21,20 +25,24 @@ def load_entry_point(point: EntryPoint) -> Any:
 
 
 def describe_package(point: EntryPoint) -> str:
-    """Return name and version of the package of an entry point, as in "my-steps 1.2"; "" if it is not known."""
+    """Return the name and version of the package that declares an entry point, such as "my-steps 1.2".
+
+    Empty if unknown.
+    """
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """The values that a recipe may name: ours, and for any other name, what an installed package adds.
+    """A registry of the values of one recipe key: built-in classes, and classes that installed packages add.
 
-    what:    what a value is, for messages
-    key:     the recipe's key that has the name
-    group:   the group of entry points under which packages add theirs
-    ours:    our own by name
-    members: what the frozen dataclass that a package adds must have, besides its `kind`
-    types:   the types of some of these members
+    Attributes:
+        what: What a value is, for error messages.
+        key: The recipe key, for error messages.
+        group: Name of the group of entry points with which packages register their classes.
+        ours: The built-in classes by name.
+        members: Names of the attributes that a class from a package must have, besides `kind`.
+        types: Required types of some of these attributes.
     """
 
     what: str
@@ -45,15 +53,19 @@ class Kinds:
     types: Mapping[str, type] = field(default_factory=lambda: {"version": int})
 
     def list_names(self) -> tuple[str, ...]:
-        """Return every name, those of installed packages included. No package is imported."""
+        """List all names, including those that installed packages register. No package is imported."""
         return tuple(dict.fromkeys((*self.ours, *sorted(entry_points(group=self.group).names))))
 
     def __contains__(self, name: str) -> bool:
-        """Return whether there is a name. Installed packages are asked only about names that are not ours."""
+        """Return True if the name is registered. No package is imported."""
         return name in self.ours or name in self.list_names()
 
     def find(self, name: str) -> Any:
-        """Return what a name refers to. Raises InputError for an unknown name, and for a package that is broken."""
+        """Look up the class with this name. If a package registers it, the package is imported.
+
+        Raises:
+            InputError: If the name is unknown, or if the package cannot be imported or its class lacks something.
+        """
         if name in self.ours:
             return self.ours[name]
         point = self.find_entry_point(name)
@@ -66,7 +78,11 @@ class Kinds:
         return loaded
 
     def find_entry_point(self, name: str) -> EntryPoint:
-        """Return the entry point that adds a name. Raises InputError if there is none, or two packages have one."""
+        """Look up the entry point that registers this name.
+
+        Raises:
+            InputError: If there is none, or if several packages register the name.
+        """
         points = {(point.value, describe_package(point)): point for point in entry_points(group=self.group, name=name)}
         if len(points) > 1:
             packages = " and ".join(sorted(f"{package} ({value})" for value, package in points))
@@ -76,11 +92,14 @@ class Kinds:
         return next(iter(points.values()))
 
     def find_package(self, name: str) -> str:
-        """Return the package that a name comes from, with its version; "" for one of ours."""
+        """Return the name and version of the package that registers this name. Empty for built-in classes."""
         return "" if name in self.ours else describe_package(self.find_entry_point(name))
 
     def _find_fault(self, loaded: Any, name: str) -> str:
-        """Return why an object cannot be used under this name; "" if it can."""
+        """Return what is wrong with a class from a package, as the end of an error message.
+
+        Empty if nothing is wrong.
+        """
         if not (isinstance(loaded, type) and is_dataclass(loaded)):
             return "is not a dataclass"
         if not loaded.__dataclass_params__.frozen:  # type: ignore[attr-defined]

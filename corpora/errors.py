@@ -9,18 +9,19 @@ from typing import Self
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong: the message says what, where, and how to fix it."""
+    """An error that the user can fix. The message says what is wrong, where, and how to fix it."""
 
 
 class FileFault(InputError):
-    """A raw file that cannot be read.
+    """A raw input file that cannot be read.
 
-    reason: the message without its advice
-    source: the name of the source that has the file
-    file:   its name in that source
-    sha256: of its content
-    path:   where it is on this machine
-    others: further files that the same work could not read
+    Attributes:
+        reason: The error message, without the advice that `str()` adds.
+        source: Name of the source (a `[[source]]` table of the recipe) that the file belongs to.
+        file: Name of the file in the source.
+        sha256: SHA-256 digest of the file's content.
+        path: Path of the file on this machine.
+        others: Further files that could not be read during the same work.
     """
 
     def __init__(
@@ -34,14 +35,14 @@ class FileFault(InputError):
         return self.reason
 
     def with_others(self, others: "Iterable[FileFault]") -> Self:
-        """Return this fault with others attached, and with those attached to them."""
+        """Return a copy of this error that also refers to the files of other errors."""
         flat = (each for other in others for each in (other, *other.others))
         fields = (self.reason, self.source, self.file, self.sha256, self.path)
         return type(self)(*fields, (*self.others, *flat))
 
 
 class UnreadableFile(FileFault):
-    """A raw file whose content cannot be read: reading the same bytes in the same way fails in the same way."""
+    """A raw input file with content that cannot be parsed. Reading the same bytes again would fail again."""
 
     def __str__(self) -> str:
         return (
@@ -51,10 +52,10 @@ class UnreadableFile(FileFault):
 
 
 class LostFile(FileFault):
-    """A raw file that was there when the run began, and since is gone, closed to this user, or another one."""
+    """A raw input file that existed when the run began and has since been deleted, replaced, or made unreadable."""
 
 
 def raise_all(faults: Sequence[FileFault]) -> None:
-    """Raise the first fault, with the others attached to it; do nothing if there are none."""
+    """Raise the first of several errors, with the other files attached to it. Do nothing if there are none."""
     if faults:
         raise faults[0].with_others(faults[1:])

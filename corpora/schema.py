@@ -64,13 +64,15 @@ MAX_EXCERPT_CHARACTERS = 240
 
 
 class Locator(NamedTuple):
-    """The place of a record in the raw input. It is part of no identity.
+    """The position of a record in the raw input. It is not part of a document's identity.
 
-    file:   name relative to the source's root
-    sha256: of that raw file; "" if it is not known
-    length: bytes of the record
-    stream: byte offset of the compressed stream in the file, or number of a row group or sheet; -1: neither
-    offset: byte offset of the record, inside the stream if there is one, or number of a row
+    Attributes:
+        file: Name of the raw file, relative to the root of its source.
+        sha256: SHA-256 digest of the raw file. Empty if unknown.
+        length: Length of the record in bytes.
+        stream: Byte offset of the compressed stream in the file, or the index of a row group or sheet; -1 if there is
+            none.
+        offset: Byte offset of the record, relative to the stream if there is one; or the index of a row.
     """
 
     file: str
@@ -91,7 +93,7 @@ class Locator(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The view of one row of `DOCUMENTS`, which says what the fields are."""
+    """One document, as a row of `DOCUMENTS`. The meaning of the fields is given there."""
 
     id: bytes
     keyed: bool
@@ -111,7 +113,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedDocument:
-    """The view of one row of `DROPPED`: what was dropped, where, by which step, why, and for which survivor."""
+    """One dropped record or document, as a row of `DROPPED`: what was dropped, by which step, and why."""
 
     id: bytes | None
     keyed: bool
@@ -128,7 +130,7 @@ class DroppedDocument:
 
 
 def compute_keyed_id(source: str, key: str) -> bytes:
-    """Return the id of a document for which its source has a stable key (page id, URL, PMID).
+    """Compute the id of a document from a stable key of its source, such as a page id, URL or PMID: 16 bytes.
 
     >>> compute_keyed_id("wikipedia", "12").hex()
     '080f5a15dee290da2d139cdc0688f3b6'
@@ -137,12 +139,17 @@ def compute_keyed_id(source: str, key: str) -> bytes:
 
 
 def compute_record_id(source: str, record: bytes) -> bytes:
-    """Return the id of a document for which its source has no key. record: its raw bytes"""
+    """Compute the id of a document that has no stable key, from the raw bytes of its record: 16 bytes."""
     return _hash_fields(b"record", source.encode(), record)
 
 
 def compute_occurrence_id(first: bytes, occurrence: int) -> bytes:
-    """Return the id of the n-th record with the same bytes. n counts from 0, and the first keeps its id."""
+    """Compute the id of a repeated record: 16 bytes. Several records with the same bytes get different ids this way.
+
+    Args:
+        first: The id of the record, from `compute_record_id`.
+        occurrence: Zero-based index of this occurrence. Occurrence 0 keeps the id `first`.
+    """
     return first if occurrence == 0 else _hash_fields(b"occurrence", first, occurrence.to_bytes(8, "little"))
 
 
@@ -152,23 +159,26 @@ def _hash_fields(*fields: bytes) -> bytes:
 
 
 def iter_documents(batches: Iterator[pa.RecordBatch]) -> Iterator[Document]:
-    """Yield the rows of document batches, one `Document` each."""
+    """Yield each row of record batches with the schema `DOCUMENTS` as a `Document`. Other columns are ignored."""
     for batch in batches:
         for row in batch.select(DOCUMENTS.names).to_pylist():
             yield Document(**{**row, "locator": Locator(**row["locator"])})
 
 
 def iter_dropped(batches: Iterator[pa.RecordBatch]) -> Iterator[DroppedDocument]:
-    """Yield the rows of dropped batches, one `DroppedDocument` each."""
+    """Yield each row of record batches with the schema `DROPPED` as a `DroppedDocument`. Other columns are ignored."""
     for batch in batches:
         for row in batch.select(DROPPED.names).to_pylist():
             yield DroppedDocument(**{**row, "locator": Locator(**row["locator"])})
 
 
 def arrange_columns(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Array | pa.ChunkedArray]:
-    """Return the columns of a schema in its order, from lists of values, or from arrays that are of its types already.
+    """Arrange columns in the order of a schema. Lists of values are converted to arrays of the schema's types.
 
-    Raises KeyError if a column is missing; further ones are ignored.
+    Arrow arrays are passed through, without a check of their type. Columns that the schema lacks are ignored.
+
+    Raises:
+        KeyError: If a column of the schema is missing.
 
     >>> arrange_columns({"b": [1, 2], "a": ["x", "y"]}, pa.schema([("a", pa.string()), ("b", pa.int8())]))[1].type
     DataType(int8)
@@ -178,7 +188,7 @@ def arrange_columns(columns: Mapping[str, Any], schema: pa.Schema) -> list[pa.Ar
 
 
 def count_text_bytes(texts: pa.Array) -> int:
-    """Return the bytes of all texts of a column.
+    """Count the UTF-8 bytes of all texts in a column. Nulls count as 0.
 
     >>> count_text_bytes(pa.array(["Züge", "", "oars"]))
     9
@@ -187,5 +197,5 @@ def count_text_bytes(texts: pa.Array) -> int:
 
 
 def cut_excerpt(text: str) -> str:
-    """Return the beginning of a text on one line, for a person to recognise it by: at most MAX_EXCERPT_CHARACTERS."""
+    """Return the beginning of a text on one line, with at most MAX_EXCERPT_CHARACTERS characters."""
     return " ".join(text[: 2 * MAX_EXCERPT_CHARACTERS].split())[:MAX_EXCERPT_CHARACTERS]

@@ -19,13 +19,14 @@ from corpora.store.places.place import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstones:
-    """Keyed hashes of forgotten ids and texts.
+    """The ids and texts that must never enter a corpus again, as keyed hashes, which reveal neither.
 
-    key:   the random key of the hashes, in hexadecimal digits; "" if the list is empty
-    ids:   hashes of ids
-    texts: hashes of text hashes
-    since: hash -> the generation from which it holds, if that is not the first. A forget that enters as a generation of
-           its own changes no older verdict, so no older file: what it takes away goes onto the delete lists.
+    Attributes:
+        key: The random key of the hashes, in hexadecimal digits. Empty if the list is empty.
+        ids: Hashes of document ids.
+        texts: Hashes of text hashes.
+        since: For hashes that were not there from the beginning, the corpus update from which they apply. They do not
+            change earlier updates, so no older file has to be rewritten.
     """
 
     key: str = ""
@@ -35,17 +36,17 @@ class Tombstones:
 
     @property
     def fingerprint(self) -> str:
-        """What a build that honors this list takes into its own fingerprint."""
+        """Digest of the list. It is a part of the fingerprint of every stage that applies the list."""
         return compute_fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
 
     def is_forgotten(self, id: bytes, text_hash: bytes) -> bool:
-        """Return whether a document with this id, or with the text of this hash, was forgotten."""
+        """Return True if a document's id or the hash of its text is on the list."""
         if not self.key:
             return False
         return self._hash_keyed(id) in self.ids or self._hash_keyed(text_hash) in self.texts
 
     def as_of(self, generation: int) -> "Tombstones":
-        """Return the list as it applies to the verdicts of a generation: the hashes added by then."""
+        """Return a list with only the hashes that apply to the given corpus update (counted from 1)."""
         ids, texts = (
             frozenset(entry for entry in entries if self.since.get(entry, 1) <= generation)
             for entries in (self.ids, self.texts)
@@ -53,9 +54,13 @@ class Tombstones:
         return Tombstones(key=self.key, ids=ids, texts=texts) if ids or texts else Tombstones()
 
     def with_documents(self, documents: Iterable[tuple[bytes, bytes]], generation: int = 1) -> "Tombstones":
-        """Return the list with more (id, text hash) pairs, which hold from a generation on.
+        """Return a list that also contains these documents.
 
-        If the list is empty a random key is drawn. What is on the list already keeps its generation.
+        If the list was empty, a random key is drawn. Entries that already exist keep the update from which they apply.
+
+        Args:
+            documents: Pairs of document id and text hash (see `hash_text`).
+            generation: The corpus update from which the new entries apply.
         """
         pairs = list(documents)
         if not pairs:
@@ -76,12 +81,16 @@ class Tombstones:
 
 
 def hash_text(text: bytes | memoryview) -> bytes:
-    """Return 16 bytes of the sha256 of a document's text."""
+    """Compute the first 16 bytes of the SHA-256 digest of a document's text in UTF-8."""
     return hashlib.sha256(text).digest()[:16]
 
 
 def read_tombstones(place: Place, corpus: str) -> Tombstones:
-    """Read the list of a corpus; an empty one if nothing was forgotten. Raises InputError if it is damaged."""
+    """Read the tombstone list of a corpus. It is empty if no document was ever forgotten.
+
+    Raises:
+        InputError: If the file is damaged. It cannot be rebuilt.
+    """
     path = _tombstones_path(corpus)
     try:
         fields = unseal(place.read(path), path)
@@ -99,7 +108,7 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
 
 
 def write_tombstones(place: Place, corpus: str, tombstones: Tombstones) -> None:
-    """Write the list in one step, sealed."""
+    """Write the tombstone list of a corpus atomically, with a checksum."""
     lists = {"ids": sorted(tombstones.ids), "texts": sorted(tombstones.texts)}
     data = {"key": tombstones.key, **lists, "since": dict(sorted(tombstones.since.items()))}
     place.write(_tombstones_path(corpus), seal(json.dumps(data, indent=1).encode()))

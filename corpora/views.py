@@ -56,11 +56,13 @@ VIEW = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartView:
-    """A part of a corpus, and where the documents are that its rows are of.
+    """A file of a corpus, with the artifacts that may contain the texts of its rows.
 
-    folder:    of its stage
-    documents: the folders of artifacts, one of which has its documents, in the order of its rows; empty: the part holds
-               all columns itself
+    Attributes:
+        folder: Folder of the corpus's stage, in the store.
+        part: The file of the corpus.
+        documents: Folders of artifacts with documents, in the order in which the file refers to them. If empty, the
+            file itself contains all columns, as in stores written before version 3.
     """
 
     folder: str
@@ -69,12 +71,12 @@ class PartView:
 
     @property
     def num_rows(self) -> int:
-        """The number of its documents, deleted ones among them."""
+        """Number of documents in the file, including those deleted by later updates."""
         return self.part.count_rows("documents")
 
 
 def list_views(corpus: Manifest) -> list[PartView]:
-    """Return the parts of a corpus as they are read, each with the artifacts of documents that it may be of."""
+    """List the files of a corpus, each with the artifacts that may contain its documents."""
     parents = [parent for parent in corpus.parents if parent.role == "documents"]  # none before version 3
     inputs = zip(corpus.facts["inputs"], parents, strict=False)
     folders = {(item["generation"], item["source"]): parent.folder for item, parent in inputs}
@@ -87,23 +89,24 @@ def list_views(corpus: Manifest) -> list[PartView]:
 
 
 def compute_table_digest(part: Part) -> bytes:
-    """Return the content of a part's documents in the form in which rows of a corpus name it."""
+    """Compute the 16 bytes by which rows of a corpus refer to the documents in this part."""
     content = compute_documents_content(part)
     return content.digest.to_bytes(DOCUMENTS_DIGEST.byte_width, "little")
 
 
 def compute_documents_content(part: Part) -> Content:
-    """Return the content of a part's documents, without that of its other tables."""
+    """Compute the content digest of a part's table "documents". Its other tables have no effect."""
     return sum_contents(file.content for file in part.files if file.table == "documents")
 
 
 def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generation: int) -> pa.Table:
-    """Return rows of a part of a corpus.
+    """Build the corpus rows of documents that are kept.
 
-    verdicts:   one row for each of `rows`
-    rows:       of a part of documents, ascending
-    part:       the part of documents
-    generation: whose parts hold the rows
+    Args:
+        verdicts: The verdicts on the documents, in the order of `rows`.
+        rows: int64, zero-based rows in `part`, ascending.
+        part: The part that contains the documents.
+        generation: Number of the corpus update whose files will contain the rows.
     """
     columns = {
         **{name: verdicts.column(name) for name in VERDICT_COLUMNS if name != "generation"},
@@ -115,14 +118,17 @@ def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generati
 
 
 class DeleteList:
-    """Rows that some part of a corpus holds and that no longer belong to the corpus.
+    """The rows that are in some file of a corpus but no longer belong to it.
 
-    Promise: a row is on the list if and only if its id, revision and generation are all three those of an entry. Cost:
-    28 bytes an entry; a row is looked up by the first half of its id, by bisection.
+    A row is on the list only if its id, revision and corpus update are all those of one entry. An entry takes 28 bytes
+    of memory, and rows are looked up by bisection.
+
+    Args:
+        rows: A table with the id, revision and corpus update (`generation`) of each entry.
     """
 
     def __init__(self, rows: pa.Table) -> None:
-        """Build the list. rows: id, revision and generation of each entry"""
+        """Build the list."""
         ids = to_number_pairs(rows.column("id").combine_chunks())
         order = np.argsort(ids[:, 0], kind="stable")
         self._heads, self._tails = (np.ascontiguousarray(half) for half in ids[order].T)
@@ -133,9 +139,10 @@ class DeleteList:
         return len(self._heads)
 
     def find_deleted(self, batch: pa.RecordBatch) -> Bools:
-        """Return, for each row of a batch, whether it is on the list: bool [rows].
+        """Find the rows of a record batch that are on the list: bool [rows of the batch].
 
-        The batch must have ROW_KEY's columns.
+        Args:
+            batch: Rows with the columns of `ROW_KEY`.
         """
         heads, tails = to_number_pairs(batch.column("id")).T
         revisions, generations = (batch.column(name).to_numpy() for name in ("revision", "generation"))
@@ -152,7 +159,7 @@ class DeleteList:
 
 
 def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
-    """Return a batch of corpus rows without those on the list."""
+    """Return a record batch of corpus rows without the rows that are on the list."""
     held = deleted.find_deleted(batch)
     return batch.filter(pa.array(~held)) if held.any() else batch
 
@@ -164,11 +171,17 @@ def read_view(
     rows: range | None = None,
     deleted: DeleteList | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part of a corpus, with these of its columns, without those on the list of deleted rows.
+    """Yield the rows of one file of a corpus as record batches.
 
-    rows:    those to read, counted from the part's first; None: all
-    deleted: None: all rows are read
-    Raises Damaged.
+    Args:
+        place: The store.
+        view: The file.
+        columns: Names of the columns of `CORPUS` to read, in this order.
+        rows: Range of zero-based rows to read, relative to the file (default: all rows).
+        deleted: Rows to leave out. If None, rows deleted by later updates are yielded as well.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
     """
     stored_columns = VERDICT_COLUMNS if view.documents else CORPUS.names
     others = [name for name in columns if name not in stored_columns]
@@ -184,9 +197,9 @@ def read_view(
 def _with_documents(
     place: Place, folders: list[str], batch: pa.RecordBatch, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of a corpus with columns of their documents.
+    """Yield corpus rows together with columns of the documents that they refer to.
 
-    folders: where to look; those that are passed are taken out
+    `folders` are the artifacts in which to search. It is modified: artifacts that have been passed are removed from it.
     """
     rows = batch.column("row").to_numpy().astype(np.int64)
     tables = to_byte_matrix(batch.column("documents"))
@@ -203,7 +216,11 @@ def _with_documents(
 
 
 def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[str, Part]:
-    """Return the part of documents with a table of this content, and the folder of its stage. Raises Damaged."""
+    """Find the part whose documents have this digest. Return its stage's folder and the part.
+
+    Raises:
+        Damaged: If no artifact in `folders` contains it, or the manifest of one is missing or damaged.
+    """
     while True:
         path = f"{folders[0]}/{MANIFEST}"
         try:

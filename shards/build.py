@@ -54,7 +54,7 @@ BATCH_ROWS = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardJob:
-    """Input of the task that builds one shard from the documents of one corpus update.
+    """Description of one shard to build: which documents it gets, and how they become examples.
 
     Attributes:
         tokens: The artifact with the tokenized corpus.
@@ -103,7 +103,7 @@ def plan_shards(
     name: str | None = None,
     merged: Manifest | None = None,
 ) -> Stage:
-    """Plan the stage that turns the tokenized corpus into training examples, for all corpus updates.
+    """Plan the pipeline stage that turns the tokenized corpus into shards of training examples, for all corpus updates.
 
     Args:
         corpus: The corpus.
@@ -161,9 +161,9 @@ def _plan_split(
     loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
 ) -> Iterator[PartPlan]:
-    """Plan the shards of one corpus update and split, as equal ranges of the shuffle hash.
+    """Plan the shards of one split of one corpus update. Each shard gets an equal range of the shuffle hash.
 
-    Nothing is yielded if there are no documents.
+    If there are no documents, nothing is yielded.
     """
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
     documents = sum(part.ledger.figures[f"{split} documents"] for part in parts)
@@ -193,12 +193,12 @@ def _plan_split(
 
 
 def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
-    """Return a fingerprint of the tokenized parts from which frequencies are counted."""
+    """Compute a fingerprint of the token files in which token frequencies are counted."""
     return compute_fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
 
 def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Run one task of the stage: write a shard, the token frequencies, or the list of deleted rows.
+    """Run one task of the stage, which writes either a shard, the token frequencies or the list of deleted rows.
 
     Deleted rows are listed by document, so that a deletion does not require reading the shards.
     """
@@ -234,7 +234,9 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
 
 
 def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
-    """Build the vocabulary tables for static masks, with token frequencies if the settings ask for them."""
+    """Build the vocabulary tables for drawing static masks. They include token frequencies if the settings require
+    them.
+    """
     mask_vocabulary, masking = build_mask_vocabulary(job.vocabulary), job.settings.masking
     if masking.kind != "static" or masking.random != "frequency":
         return mask_vocabulary
@@ -264,7 +266,7 @@ def to_example_table(
 ) -> pa.Table:
     """Convert examples to an Arrow table with the schema of the shard.
 
-    Static masks are drawn here if the settings ask for them.
+    If the settings require static masks, they are drawn here.
 
     Args:
         built: The examples.

@@ -29,21 +29,21 @@ from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.randomness import fold
 from corpora.store.tables import find_key_rows, read_part_table
-from corpora.text.buffers import read_only
+from corpora.text.buffers import make_read_only
 from shards.builders.contract import DocumentTokens
 from shards.schema import build_token_schema
 
 
 @kernel
 def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Any) -> None:
-    """Concatenate some rows of a list column into one array.
+    """Copy the selected rows of a list column into one contiguous array.
 
     Args:
         values: The column's values, one list after another.
         offsets: int64 [rows of the column + 1], the start of each list in `values`
         rows: int64 [n], indices of the rows to copy
-        targets: int64 [at least n], the start of each copied list in `copied`
-        copied: Output.
+        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller
+        copied: The array that the lists are written to.
     """
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
@@ -53,16 +53,16 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copi
 
 @kernel
 def copy_bits(bits: Bytes, bits_before: int, offsets: Int64s, rows: Int64s, targets: Int64s, copied: Bytes) -> None:
-    """Concatenate some rows of a list column of bits into one array, one byte (0 or 1) per bit.
+    """Unpack the selected rows of a list column of packed bits into one array with one byte (0 or 1) per bit.
 
-    As in Arrow, the lowest bit of a byte comes first.
+    The bits of a byte are stored least significant bit first, as in Arrow.
 
     Args:
         bits: uint8, the buffer with the column's bits
         bits_before: Number of bits in the buffer before the column's first value.
         offsets: int64 [rows of the column + 1], the start of each list, in bits after `bits_before`
         rows: int64 [n], indices of the rows to copy
-        targets: int64 [at least n], the start of each copied list in `copied`
+        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller
         copied: uint8, output
     """
     for number in range(len(rows)):
@@ -119,8 +119,8 @@ def read_documents(
 ) -> ShardDocuments:
     """Read the documents of one shard, ordered by (shuffle hash, id).
 
-    The last record batch of each part is cached per thread if its rows extend past the range, up to `MAX_CACHED_BYTES`
-    in total. So a thread that reads adjacent ranges in ascending order unpacks each cached batch only once.
+    If the last record batch of a file extends past the range, it is cached for this thread, up to `MAX_CACHED_BYTES` in
+    total. A thread that reads adjacent ranges in ascending order therefore unpacks such a batch only once.
 
     Args:
         place: The store.
@@ -259,7 +259,7 @@ def build_empty_rows(id_type: pa.DataType) -> TokenRows:
 
 
 def join_rows(pieces: Sequence[TokenRows]) -> TokenRows:
-    """Concatenate rows. At least one piece is required."""
+    """Concatenate the rows of several batches. `pieces` must not be empty."""
     return TokenRows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 
@@ -327,7 +327,7 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
     lengths = offsets[rows + 1] - offsets[rows]
     targets = to_offsets(lengths)
     copied = np.empty(targets[-1], values.dtype)
-    copy_lists(read_only(values), read_only(offsets), rows, targets, copied)
+    copy_lists(make_read_only(values), make_read_only(offsets), rows, targets, copied)
     return copied, lengths
 
 
@@ -348,5 +348,5 @@ def _copy_bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Byte
     targets, bits = to_offsets(lengths), column.values
     copied = np.empty(targets[-1], np.uint8)
     data = np.frombuffer(bits.buffers()[1] or b"", np.uint8)
-    copy_bits(read_only(data), bits.offset, read_only(column.offsets.to_numpy()), rows, targets, copied)
+    copy_bits(make_read_only(data), bits.offset, make_read_only(column.offsets.to_numpy()), rows, targets, copied)
     return copied

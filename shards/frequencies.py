@@ -89,14 +89,16 @@ def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...
 
 
 def to_frequency_rows(counts: Int64s) -> pa.RecordBatch:
-    """Convert counts (int64, indexed by token id) to rows of `FREQUENCIES`. Tokens with the count 0 are left out."""
+    """Convert token counts (int64, indexed by token id) to a record batch with the schema `FREQUENCIES`. Tokens with a
+    count of zero are omitted.
+    """
     occurring = np.flatnonzero(counts)
     columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]
     return pa.RecordBatch.from_arrays(columns, schema=FREQUENCIES)
 
 
 def read_frequencies(place: Place, shards: Manifest) -> Int64s:
-    """Read the token frequencies that are stored with a shard set: int64 [vocabulary]. All are 0 if none are stored.
+    """Read the token counts that are stored with a shard set: int64 [vocabulary]. If none are stored, all counts are 0.
 
     Raises:
         Damaged: A file is damaged or was changed.

@@ -33,7 +33,7 @@ _KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, membe
 
 
 def find_input_class(kind: str) -> Any:
-    """Return the dataclass of an input by its name.
+    """Look up the dataclass of an input, which is a way to turn documents into examples, by its name.
 
     Raises:
         InputError: The name is unknown, or the package that provides the input is broken.
@@ -42,7 +42,8 @@ def find_input_class(kind: str) -> Any:
 
 
 def find_input_package(kind: str) -> str:
-    """Return the name and version of the package that provides an input, or "" for a built-in input.
+    """Return the name and version of the package that provides an input (a way to turn documents into examples). A
+    built-in input gives "".
 
     Raises:
         InputError: The name is unknown.

@@ -128,15 +128,16 @@ class SurfaceAccuracy:
 
     @property
     def lower_bound(self) -> float:
-        """The accuracy minus three standard deviations."""
+        """The accuracy minus three standard deviations of the estimate, as a fraction of 1."""
         return self.accuracy - SIGMAS * float(np.sqrt(self.accuracy * (1 - self.accuracy) / self.examples))
 
 
 def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy | None:
     """Measure how well a logistic regression on surface features, such as segment lengths, guesses the labels.
 
-    It is fitted on the training split and evaluated on the held-out split. If that has fewer than `MIN_JUDGED_EXAMPLES`
-    examples, it is evaluated on a quarter of the training split and fitted on the rest.
+    The regression is fitted on the training split and evaluated on the held-out split. If the held-out split has fewer
+    than `MIN_JUDGED_EXAMPLES` examples, a quarter of the training split is used for the evaluation and the rest for
+    fitting.
 
     Args:
         splits: For "train" and "held-out", the rows from `to_surface_rows` of all shards. A missing split counts as

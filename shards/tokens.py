@@ -33,7 +33,7 @@ from corpora.store.places.place import Place
 from corpora.store.randomness import compute_keys
 from corpora.store.stage import PartPlan, Stage, read_library_versions, read_manifest_at
 from corpora.store.tables import read_part_table
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 from corpora.views import PartView, read_view
 from shards.documents import take_lists
@@ -146,7 +146,7 @@ _cache = threading.local()
 
 
 def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
-    """Return the encoder of a vocabulary. Each thread caches the last one, because an encoder in turn caches words."""
+    """Load the encoder of a vocabulary. Each thread caches the last one, because an encoder caches words."""
     key = (place.address, vocabulary)
     if getattr(_cache, "key", None) != key:
         _cache.encoder = Encoder(read_vocabulary(place, read_manifest_at(place, vocabulary)))
@@ -156,7 +156,9 @@ def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
 
 
 def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Return the ledger figures of both splits. `unknown` is the id of the unknown token, or -1 if there is none."""
+    """Count documents, tokens and words for each split. `unknown` is the id of the unknown token, or -1 if there is
+    none.
+    """
     totals, held_out = _count_contents(rows, unknown), _count_contents(rows.filter(rows.column("held_out")), unknown)
     train = {name: count - held_out[name] for name, count in totals.items()}
     return {
@@ -179,7 +181,7 @@ def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 
 
 def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, seed: int) -> pa.Table:
-    """Tokenize documents. The result has one row for each row of `batch`.
+    """Tokenize the documents of a record batch. The result has one row for each row of `batch`, in the same order.
 
     Sentences without tokens are dropped. A document without tokens stays as a row with empty lists.
 
@@ -190,7 +192,7 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
         seed: Seed of the shuffle hash.
     """
     texts = batch.column("text")
-    buffers = text_buffers(texts)
+    buffers = to_text_buffers(texts)
     languages = batch.column("language").to_pylist()
     starts, ends, sentence_rows = sentence_offsets(buffers.data, buffers.offsets, languages)
     starts = encoder.include_leading_spaces(buffers.data, starts, sentence_rows)
@@ -231,10 +233,11 @@ TOKENS_PER_RANGE = 1 << 24  # that are sorted at once
 
 
 def plan_merges(tokens: Manifest) -> Stage | None:
-    """Plan the stage that merges the many small token parts of a corpus update into a few.
+    """Plan a stage that merges the many small token files of a corpus update into fewer, larger ones.
 
     Returns:
-        The stage, or None if no corpus update has more than `MAX_UNMERGED_PARTS` parts (see `corpora.store.merging`).
+        The stage, or None if no corpus update has more than `MAX_UNMERGED_PARTS` token files (see
+        `corpora.store.merging`).
     """
     generations = sorted({int(part.labels["generation"]) for part in tokens.parts})
     sets = [list_parts(tokens, generation, ()) for generation in generations]
@@ -242,7 +245,7 @@ def plan_merges(tokens: Manifest) -> Stage | None:
 
 
 def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Merge several token parts into one, sorted by (shuffle hash, id)."""
+    """Merge several token files, each sorted by (shuffle hash, id), into one sorted file."""
     job: MergeJob = plan.job
     figures = Counter[str]()
     for part in job.parts:

@@ -277,7 +277,7 @@ def download(
 def _was_fetched(target: Path, cache: StatCache) -> bool:
     """Return True if what is at a path is what a fetch of this machine put there."""
     known = cache.entries.get(FETCHED + str(target), [""])[-1]
-    return not target.is_symlink() and known == cache.sha256(target)[1]
+    return not target.is_symlink() and known == cache.hash_file(target)[1]
 
 
 class _Download:
@@ -408,7 +408,7 @@ def _already(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -
             return None
         if remote.promised is None and not _same_on_server(remote, target, hosts):
             return None
-        size, sha256 = cache.sha256(target)
+        size, sha256 = cache.hash_file(target)
         if remote.promised is not None:
             kind, digest = remote.promised
             if (sha256 if kind == "sha256" else _digest(target, kind)) != digest:

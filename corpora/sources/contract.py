@@ -35,11 +35,11 @@ from corpora.store.settings import check_keys, to_settings_json
 
 Defaults = Mapping[str, Mapping[str, Any]]  # tables of steps, in the form that a recipe has them
 SLICE_BYTES = 1_000_000  # where a format that can be cut anywhere is cut: parts are made of slices that meet
-HASHED_AT_ONCE = 32  # files: threads, for a digest is taken outside of the interpreter, and a store's answer waited for
-EVERYTHING = "**/*"
-MOST_PATH_BYTES = 4_095  # that the system opens
-MOST_LOOKED_AT, MOST_KINDS = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read
-HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
+HASH_THREADS = 32  # files: threads, for a digest is taken outside of the interpreter, and a store's answer waited for
+ALL_FILES_PATTERN = "**/*"
+MAX_PATH_BYTES = 4_095  # that the system opens
+MAX_FILES_SAMPLED, MAX_KINDS_SHOWN = 1_000, 5  # files, and their kinds, to report for a folder of which nothing is read
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what Python has in place of a byte of a file's name that is not UTF-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,20 +127,20 @@ class Tally:
 
     def enter(self, locator: Locator) -> Drop | None:
         """Say that this record is parsed now, before anything that may take long; a drop where it must not be."""
-        place = quarantine_place(locator)
-        if place in self._quarantine:
+        key = to_quarantine_key(locator)
+        if key in self._quarantine:
             return QUARANTINED
-        report_record(place)
+        report_record(key)
         return None
 
-    def passed_over(self, record: Record) -> Record:
+    def apply_quarantine(self, record: Record) -> Record:
         """A record that was read: without its text where it is in quarantine and its source did not ask."""
-        if self._quarantine and record.drop is None and quarantine_place(record.locator) in self._quarantine:
+        if self._quarantine and record.drop is None and to_quarantine_key(record.locator) in self._quarantine:
             return record._replace(text="", drop=QUARANTINED)
         return record
 
 
-def quarantine_place(locator: Locator) -> str:
+def to_quarantine_key(locator: Locator) -> str:
     """A record's place in one line, the same wherever its file lies: sha256 of the file, stream, offset."""
     return f"{locator.sha256} {locator.stream} {locator.offset}"
 
@@ -198,9 +198,9 @@ class RecordFormat(Protocol):
         """The bytes of one record."""
 
 
-def plain_settings(source: Any, *left_out: str) -> dict[str, Json]:
+def select_settings(source: Any, *excluded: str) -> dict[str, Json]:
     """A source's settings without its name and its path, which determine no bytes, and without those left out."""
-    return {key: value for key, value in to_settings_json(source).items() if key not in ("name", "path", *left_out)}
+    return {key: value for key, value in to_settings_json(source).items() if key not in ("name", "path", *excluded)}
 
 
 def _refuse_file(name: str, path: Path, error: OSError) -> None:
@@ -210,32 +210,32 @@ def _refuse_file(name: str, path: Path, error: OSError) -> None:
 def hash_files(
     files: Sequence[tuple[str, Path]],
     cache: "StatCache",
-    on_fault: Callable[[str, Path, OSError], None] = _refuse_file,
+    on_error: Callable[[str, Path, OSError], None] = _refuse_file,
 ) -> list[RawFile]:
     """Raw files with their sha256, read side by side; one whose size and times did not change is not read again.
 
     on_fault: called with a file that cannot be read, which is then left; by default it raises InputError
     """
     raw_files = []
-    with ThreadPoolExecutor(HASHED_AT_ONCE) as threads:
-        for (name, path), hashed in zip(files, threads.map(partial(_hash, cache), files), strict=True):
+    with ThreadPoolExecutor(HASH_THREADS) as threads:
+        for (name, path), hashed in zip(files, threads.map(partial(_hash_or_catch, cache), files), strict=True):
             if isinstance(hashed, OSError):
-                on_fault(name, path, hashed)
+                on_error(name, path, hashed)
                 continue
             state, size, digest = hashed
             raw_files.append(RawFile(name=name, sha256=digest, size_bytes=size, path=str(path), state=state))
     return raw_files
 
 
-def _hash(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
+def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
     """Return the state, size and digest of a file, or why it cannot be read."""
     try:
-        return state_of(file[1]), *cache.sha256(file[1])
+        return state_of(file[1]), *cache.hash_file(file[1])
     except OSError as error:
         return error
 
 
-def unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
+def list_unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
     """Raw files for a look at them, without their sha256; one that is gone by now is left out."""
     raw_files = []
     for name, path in files:
@@ -244,7 +244,7 @@ def unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
     return raw_files
 
 
-def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
     """The files that a source's `path` means, as (name, path) sorted by name. Raises InputError for none.
 
     name: of the source, for the message. path: a file (taken as it is), a folder (searched to the bottom) or
@@ -253,76 +253,80 @@ def matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: 
     in words. What cannot be looked at (a link whose target may not be) is no file.
     """
     try:
-        return _matching_files(name, path, accept, wanted)
+        return _find_files(source, path, accept, wanted)
     except OSError as error:
         raise InputError(
-            f"Source {name!r}: cannot look into {path}: {error.strerror}. Check the path and its permissions."
+            f"Source {source!r}: cannot look into {path}: {error.strerror}. Check the path and its permissions."
         ) from error
 
 
-def files_ending(name: str, path: str, endings: tuple[str, ...], wanted: str, refused: str) -> list[tuple[str, Path]]:
+def find_files_with_endings(
+    source: str, path: str, endings: tuple[str, ...], wanted: str, refusal: str
+) -> list[tuple[str, Path]]:
     """The files with one of these endings that a source's `path` means, sorted by name. Raises InputError.
 
     refused: the message for a file that `path` names and that has another ending
     """
-    return files_accepted(name, path, lambda file: file.lower().endswith(endings), wanted, refused)
+    return find_accepted_files(source, path, lambda file: file.lower().endswith(endings), wanted, refusal)
 
 
-def files_accepted(
-    name: str, path: str, accept: Callable[[str], bool], wanted: str, refused: str
+def find_accepted_files(
+    source: str, path: str, accept: Callable[[str], bool], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Do what `files_ending` does, for the files whose name is accepted."""
-    files = matching_files(name, path, accept, wanted)
+    """Do what `find_files_with_endings` does, for the files whose name is accepted."""
+    files = find_files(source, path, accept, wanted)
     for _, file in files:
         if not accept(file.name):
-            raise InputError(f"Source {name!r}: {file} {refused}")
+            raise InputError(f"Source {source!r}: {file} {refusal}")
     return files
 
 
-def _matching_files(name: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    where = raw_path(path).expanduser()
-    if isinstance(where, ObjectPath):
-        return _objects(name, where, accept, wanted)
-    if where.is_file():
-        return [(readable(where.name), where)]
-    if where.is_dir():
-        root, pattern = where, EVERYTHING
+def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+    location = raw_path(path).expanduser()
+    if isinstance(location, ObjectPath):
+        return _find_objects(source, location, accept, wanted)
+    if location.is_file():
+        return [(escape_surrogates(location.name), location)]
+    if location.is_dir():
+        root, pattern = location, ALL_FILES_PATTERN
     else:
         root, pattern = split_glob(path)
         if pattern == ".":
-            raise InputError(f"Source {name!r}: there is no {path}. Set its `path` to {wanted}.")
+            raise InputError(f"Source {source!r}: there is no {path}. Set its `path` to {wanted}.")
     if root.resolve() == Path("/") and "**" in pattern:
         raise InputError(
-            f"Source {name!r}: its `path` {path} is all that this machine has, and would be searched to the bottom. "
+            f"Source {source!r}: its `path` {path} is all that this machine has, and would be searched to the bottom. "
             f"Set it to {wanted}."
         )
-    if pattern == EVERYTHING:
-        files = sorted(_below(root, accept))
+    if pattern == ALL_FILES_PATTERN:
+        files = sorted(_walk_files(root, accept))
     else:
-        files = sorted((readable(str(file.relative_to(root))), file) for file in _of_glob(root, pattern, accept))
+        files = sorted(
+            (escape_surrogates(str(file.relative_to(root))), file) for file in _iter_glob(root, pattern, accept)
+        )
     if not files:
-        contents = _what_is_there(root, pattern)
-        raise InputError(f"Source {name!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
+        contents = _describe_contents(root, pattern)
+        raise InputError(f"Source {source!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
     return files
 
 
-def _below(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
+def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
     """The files below a folder whose names are accepted, by name, in no order; linked folders are not entered.
 
     What cannot be opened by its path, because that is too long, is left out: it is counted as passed over.
     """
-    waiting, room = [(str(root), "")], MOST_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
-    while waiting:
-        folder, before = waiting.pop()
+    pending, max_bytes = [(str(root), "")], MAX_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
+    while pending:
+        folder, prefix = pending.pop()
         with suppress(OSError), os.scandir(folder) as entries:  # what may not be looked into is passed over
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, f"{before}{entry.name}/"))
-                elif accept(entry.name) and _is_file(entry) and len(os.fsencode(before + entry.name)) <= room:
-                    yield readable(before + entry.name), Path(entry.path)
+                    pending.append((entry.path, f"{prefix}{entry.name}/"))
+                elif accept(entry.name) and _is_file(entry) and len(os.fsencode(prefix + entry.name)) <= max_bytes:
+                    yield escape_surrogates(prefix + entry.name), Path(entry.path)
 
 
-def _of_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Iterator[Path]:
+def _iter_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Iterator[Path]:
     return (file for file in root.glob(pattern) if accept(file.name) and _is_file(file))
 
 
@@ -334,42 +338,44 @@ def _is_file(path: "Path | os.DirEntry[str]") -> bool:
         return False
 
 
-def readable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """A file's name, or a text with one, that can be written as UTF-8, whatever bytes it has.
 
-    >>> readable("caf\\udce9.pdf")
+    >>> escape_surrogates("caf\\udce9.pdf")
     'caf\\\\xe9.pdf'
     """
-    return HALF_CHARACTER.sub(lambda half: ascii(half[0])[1:-1].replace("udc", "x"), text)
+    return LONE_SURROGATE.sub(lambda half: ascii(half[0])[1:-1].replace("udc", "x"), text)
 
 
-def _what_is_there(root: Path, pattern: str) -> str:
+def _describe_contents(root: Path, pattern: str) -> str:
     """Return what kinds of files a folder holds instead, the most frequent first; if large, by its first files."""
-    files = itertools.islice(_of_glob(root, pattern, lambda name: True), MOST_LOOKED_AT)
-    kinds = Counter(visible_ending(file.name) for file in files).most_common(MOST_KINDS)
+    files = itertools.islice(_iter_glob(root, pattern, lambda name: True), MAX_FILES_SAMPLED)
+    kinds = Counter(describe_ending(file.name) for file in files).most_common(MAX_KINDS_SHOWN)
     return ": it holds " + ", ".join(f"{count:,} {kind}" for kind, count in kinds) if kinds else ": it is empty"
 
 
-def visible_ending(name: str) -> str:
+def describe_ending(name: str) -> str:
     """The ending of a file's name, in words where it has none, or none that can be shown.
 
-    >>> visible_ending("a.PY"), visible_ending("Makefile"), visible_ending("a.b c")
+    >>> describe_ending("a.PY"), describe_ending("Makefile"), describe_ending("a.b c")
     ('.py', 'without ending', 'without ending')
     """
     ending = Path(name).suffix.lower()
     return ending if ending[1:].isalnum() and ending.isascii() else "without ending"
 
 
-def _objects(name: str, where: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+def _find_objects(
+    source: str, address: ObjectPath, accept: Callable[[str], bool], wanted: str
+) -> list[tuple[str, Path]]:
     """The objects that an address means: one, those below a prefix, or those that match its wildcards."""
-    if not WILDCARDS & set(where.name) and where.is_file():
-        return [(where.name, where)]
-    root, names = matching_objects(where)
+    if not WILDCARDS & set(address.name) and address.is_file():
+        return [(address.name, address)]
+    root, names = matching_objects(address)
     files: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
     if not files:
         raise InputError(
-            f"Source {name!r}: nothing at {where} can be read. Set its `path` to {wanted}: below a prefix of an object "
-            "store, or with the wildcards * and **, as in a folder."
+            f"Source {source!r}: nothing at {address} can be read. Set its `path` to {wanted}: below a prefix of an "
+            "object store, or with the wildcards * and **, as in a folder."
         )
     return files
 
@@ -394,12 +400,12 @@ class StatCache:
     def __init__(self, entries: dict[str, list[Json]] | None = None) -> None:
         self.entries = entries if entries is not None else {}
 
-    def sha256(self, path: Path) -> tuple[int, str]:
+    def hash_file(self, path: Path) -> tuple[int, str]:
         """(size in bytes, hex digest) of a file. Raises OSError."""
         if isinstance(path, ObjectPath):
-            return self._sha256_of_object(path)
+            return self._hash_object(path)
         if isinstance(path, MemberPath):
-            return self._sha256_of_member(path)
+            return self._hash_member(path)
         stat = path.stat()
         stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
         entry = self.entries.get(str(path))
@@ -407,12 +413,12 @@ class StatCache:
             return stat.st_size, str(entry[4])
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if _age_seconds(stat) > 2:
+        if _compute_age_seconds(stat) > 2:
             self.entries[str(path)] = [*stamp, digest]
         return stat.st_size, digest
 
-    def _sha256_of_object(self, path: ObjectPath) -> tuple[int, str]:
-        """Do what `sha256` does, remembered by address, size and the store's ETag, and not at all without an ETag."""
+    def _hash_object(self, path: ObjectPath) -> tuple[int, str]:
+        """Do what `hash_file` does, by address, size and the store's ETag, and not at all without an ETag."""
         size, etag = path.stamp()
         entry = self.entries.get(str(path))
         if etag and entry is not None and entry[:2] == [size, etag]:
@@ -422,22 +428,22 @@ class StatCache:
         self.entries[str(path)] = [size, etag, "", "", digest]
         return size, digest
 
-    def _sha256_of_member(self, path: MemberPath) -> tuple[int, str]:
-        """Do what `sha256` does for a member of a zip: its size unpacked, the digest of its packed bytes."""
+    def _hash_member(self, path: MemberPath) -> tuple[int, str]:
+        """Do what `hash_file` does for a member of a zip: its size unpacked, the digest of its packed bytes."""
         stamp, entry = path.stamp(), self.entries.get(str(path))
         if entry is not None and entry[:-1] == stamp:
             return path.stat().st_size, str(entry[-1])
         digest = path.sha256()
-        if isinstance(path.archive, ObjectPath) or _age_seconds(path.archive.stat()) > 2:
+        if isinstance(path.archive, ObjectPath) or _compute_age_seconds(path.archive.stat()) > 2:
             self.entries[str(path)] = [*stamp, digest]
         return path.stat().st_size, digest
 
 
-def _age_seconds(stat: os.stat_result) -> float:
+def _compute_age_seconds(stat: os.stat_result) -> float:
     return time.time() - max(stat.st_mtime, stat.st_ctime)
 
 
-def whole_file(file: RawFile) -> Slice:
+def slice_whole_file(file: RawFile) -> Slice:
     """The slice that is the whole file."""
     return Slice(file=file, start=0, stop=file.size_bytes)
 
@@ -453,20 +459,20 @@ def cut_every(file: RawFile, size_bytes: int) -> list[Slice]:
     return cut_at(file, range(0, file.size_bytes, size_bytes))
 
 
-def unpacked_place(file: RawFile, offset: int, length: int, recoded: bool = False) -> Locator:
+def build_locator(file: RawFile, offset: int, length: int, is_recoded: bool = False) -> Locator:
     """Return where a record is in a file, or in its content if it is packed or recoded as a whole."""
-    stream = 0 if recoded or is_packed(file.name) else -1
+    stream = 0 if is_recoded or is_packed(file.name) else -1
     return Locator(file=file.name, sha256=file.sha256, stream=stream, offset=offset, length=length)
 
 
-def too_large(locator: Locator, max_bytes: int) -> Record:
+def drop_too_large(locator: Locator, max_bytes: int) -> Record:
     """The record of what is not read, for it is over `max_bytes`: it is known by its place."""
     return Record(
         locator=locator, text="", raw=str(locator).encode(), drop=Drop("too large", f"over {max_bytes} bytes")
     )
 
 
-def damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
+def drop_damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
     """The record of bytes that cannot be used, and why."""
     return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(reason), damaged=True))
 
@@ -492,14 +498,14 @@ def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, 
 
 
 FIELDS = ("text", "key", "revision", "title", "url", "date", "license", "group")
-MOST_REVISION = (1 << 63) - 1
+MAX_REVISION = (1 << 63) - 1
 
 
-def check_fields(name: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
+def check_fields(source: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
     """Raise InputError for a field that a record does not have, or an empty name. name: the source's.
 
     A value that is neither a name nor a list of names is for the source to refuse.
     """
-    check_keys(fields, allowed, f"Source {name!r}: `fields`")
+    check_keys(fields, allowed, f"Source {source!r}: `fields`")
     if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):
-        raise InputError(f"Source {name!r}: a name in `fields` is empty. Give it, or leave the field out.")
+        raise InputError(f"Source {source!r}: a name in `fields` is empty. Give it, or leave the field out.")

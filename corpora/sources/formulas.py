@@ -11,57 +11,57 @@ import re
 import unicodedata
 from html import escape
 
-from corpora.sources.hypertext import ATTRIBUTE, unescaped
+from corpora.sources.hypertext import ATTRIBUTE, unescape_html
 
 FORMULA = "[formula]"
-PLAIN = re.compile(r"[A-Za-z0-9\u0370-\u03ff .,:+\-/()=%\u00b0-\u00b3\u00b7\u00d7\u2032\u2190-\u22ff]{1,24}")
-ITALIC = re.compile("[\U0001d400-\U0001d7ff]")  # letters of formulas, which are letters
+READABLE_FORMULA = re.compile(r"[A-Za-z0-9\u0370-\u03ff .,:+\-/()=%\u00b0-\u00b3\u00b7\u00d7\u2032\u2190-\u22ff]{1,24}")
+MATH_LETTERS = re.compile("[\U0001d400-\U0001d7ff]")  # letters of formulas, which are letters
 # What is around the TeX of a formula: a whole document, signs of mathematics, and what Wikipedia's pages write.
 DOCUMENT = re.compile(r"\A.*\\begin\{document\}|\\end\{document\}.*\Z", re.DOTALL)
-AROUND = re.compile(r"\A(?:\$+|\\[(\[])|(?:\$+|\\[)\]])\Z")
+DELIMITERS = re.compile(r"\A(?:\$+|\\[(\[])|(?:\$+|\\[)\]])\Z")
 STYLED = re.compile(r"\{\\(?:display|text|script)style\s(.*)\}", re.DOTALL)
 SPACES = re.compile(r"\s+")
 
 
-def tex_pattern(never: str = "") -> str:
+def build_tex_pattern(excluded: str = "") -> str:
     """The pattern of TeX in a text, between the signs that no prose has. never: signs that are in no formula"""
     return (
-        rf"\\\((?P<round>[^\\{never}]*+(?:\\(?![()])[^\\{never}]*+)*+)\\\)"
-        rf"|\\\[(?P<square>[^\\{never}]*+(?:\\(?![\[\]])[^\\{never}]*+)*+)\\\]"
-        rf"|\$\$(?P<display>[^${never}]++)\$\$"
+        rf"\\\((?P<round>[^\\{excluded}]*+(?:\\(?![()])[^\\{excluded}]*+)*+)\\\)"
+        rf"|\\\[(?P<square>[^\\{excluded}]*+(?:\\(?![\[\]])[^\\{excluded}]*+)*+)\\\]"
+        rf"|\$\$(?P<display>[^${excluded}]++)\$\$"
     )
 
 
-_DRAWN = re.compile(tex_pattern())
+_TEX = re.compile(build_tex_pattern())
 _NAME = r"(?:[\w.-]+:)?"
 _MATH = rf"<{_NAME}math(?=[\s/>])"
 _VALUES = rf"(?:\"[^\"<]*+(?:<(?!{_NAME}math)[^\"<]*+)*+\"|'[^'<]*+(?:<(?!{_NAME}math)[^'<]*+)*+')"
-_START = re.compile(rf"(?:[^<>\"']++|{_VALUES})*+")  # of attributes
+_ATTRIBUTES = re.compile(rf"(?:[^<>\"']++|{_VALUES})*+")  # of attributes
 _ANNOTATION = re.compile(
     rf"<{_NAME}annotation(?:-xml)?\b([^<>]*+)>((?:(?!<{_NAME}annotation).)*?)</{_NAME}annotation(?:-xml)?\s*+>",
     re.IGNORECASE | re.DOTALL,
 )
 _TAG = re.compile(rf"</?{_NAME}([a-z]++)(?:[^<>\"']++|{_VALUES})*+>", re.IGNORECASE)
-_IN_LINE = frozenset("math semantics mrow mi mn mo mtext ms mspace mstyle mpadded".split())
-_UNWRITTEN = dict.fromkeys((0x2061, 0x2062, 0x2063, 0x2064))  # signs of multiplication that show nothing
-_IN_PAGE = re.compile(  # the span hides MathML in pages of MediaWiki, which show a picture of it
+_ONE_LINE_ELEMENTS = frozenset("math semantics mrow mi mn mo mtext ms mspace mstyle mpadded".split())
+_INVISIBLE_OPERATORS = dict.fromkeys((0x2061, 0x2062, 0x2063, 0x2064))  # signs of multiplication that show nothing
+_FORMULA_MARKUP = re.compile(  # the span hides MathML in pages of MediaWiki, which show a picture of it
     rf"(?:<span\b[^<>]*\bmwe-math-mathml[^<>]*>\s*+)?+{_MATH}(?:[^<>\"']++|{_VALUES})*+(?:(?<!/)>(?:(?!{_MATH}).)*?</{_NAME}math\s*+>|(?<=/)>)"
     r"|<script\b[^<>]*math/tex[^<>]*>(?P<tex>(?:(?!<script).)*?)</script\s*>",
     re.IGNORECASE | re.DOTALL,
 )
 
 
-def show_formula(written: str) -> str:
+def show_formula(source: str) -> str:
     r"""A formula in TeX, or in a line, as text; "" for one that is empty.
 
     >>> show_formula("k/n"), show_formula(r"\frac{k}{n}"), show_formula(r"{\displaystyle x}"), show_formula(" ")
     ('k/n', '[formula]', 'x', '')
     """
-    bare = AROUND.sub("", DOCUMENT.sub("", written).strip()).strip()
+    bare = DELIMITERS.sub("", DOCUMENT.sub("", source).strip()).strip()
     styled = STYLED.fullmatch(bare)
     bare = SPACES.sub(" ", styled[1] if styled else bare).strip()
-    bare = ITALIC.sub(lambda letter: unicodedata.normalize("NFKC", letter[0]), bare)
-    return bare if PLAIN.fullmatch(bare) or not bare else FORMULA
+    bare = MATH_LETTERS.sub(lambda letter: unicodedata.normalize("NFKC", letter[0]), bare)
+    return bare if READABLE_FORMULA.fullmatch(bare) or not bare else FORMULA
 
 
 def show_mathml(markup: str) -> str:
@@ -72,32 +72,32 @@ def show_mathml(markup: str) -> str:
     >>> show_mathml("<math><msup><mi>x</mi><mn>2</mn></msup></math>")
     '[formula]'
     """
-    attributes = _START.match(markup, 1)
+    attributes = _ATTRIBUTES.match(markup, 1)
     for name, *values in ATTRIBUTE.findall(attributes[0] if attributes else ""):
-        if name.lower() in ("alttext", "alt") and (given := unescaped("".join(values)).strip()):
-            return show_formula(given)
+        if name.lower() in ("alttext", "alt") and (alternative := unescape_html("".join(values)).strip()):
+            return show_formula(alternative)
     notes = {note[1].lower(): note[2] for note in _ANNOTATION.finditer(markup)}
     if tex := next((text for kind, text in notes.items() if "tex" in kind and text.strip()), ""):
-        return show_formula(unescaped(tex))
-    marks = _ANNOTATION.sub("", markup)
-    names = {name.lower() for name in _TAG.findall(marks)}
-    text = SPACES.sub("", unescaped(_TAG.sub("", marks)).translate(_UNWRITTEN))
-    return show_formula(text) if names <= _IN_LINE else FORMULA if text else ""
+        return show_formula(unescape_html(tex))
+    elements = _ANNOTATION.sub("", markup)
+    names = {name.lower() for name in _TAG.findall(elements)}
+    text = SPACES.sub("", unescape_html(_TAG.sub("", elements)).translate(_INVISIBLE_OPERATORS))
+    return show_formula(text) if names <= _ONE_LINE_ELEMENTS else FORMULA if text else ""
 
 
 def show_formulas(html: str) -> str:
     """A page with its formulas as text, in the place of their markup."""
-    return _IN_PAGE.sub(_shown, html)
+    return _FORMULA_MARKUP.sub(_show_match, html)
 
 
-def show_drawn(text: str, html: str) -> str:
+def show_rendered_tex(text: str, html: str) -> str:
     """The text of a page with the TeX in it as text, if a script of the page draws such."""
     if "\\(" not in text and "\\[" not in text and "$$" not in text:
         return text
-    is_drawn = "athJax" in html or "mathjax" in html or "katex" in html
-    return _DRAWN.sub(lambda match: show_formula(next(filter(None, match.groups()), "")), text) if is_drawn else text
+    has_renderer = "athJax" in html or "mathjax" in html or "katex" in html
+    return _TEX.sub(lambda match: show_formula(next(filter(None, match.groups()), "")), text) if has_renderer else text
 
 
-def _shown(match: re.Match[str]) -> str:
+def _show_match(match: re.Match[str]) -> str:
     tex = match["tex"]
-    return escape(show_mathml(match[0]) if tex is None else show_formula(unescaped(tex)))
+    return escape(show_mathml(match[0]) if tex is None else show_formula(unescape_html(tex)))

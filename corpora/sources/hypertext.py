@@ -12,7 +12,7 @@ from html import unescape
 ATTRIBUTE = re.compile(r"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+)))?")
 
 # Readings (`<rt>`, and the brackets around them), whose end tags may be left out, and what a revision has deleted.
-_READING = re.compile(
+_RUBY_READING = re.compile(
     r"<(?i:rt|rp|rtc)(?=[\s/>])[^<>]*+>(?:(?!</?(?i:rt|rp|rtc|rb|ruby|p|div|td|th|tr|li|h[1-6]|body)[\s/>]).)*+"
     r"(?:</(?i:rt|rp|rtc)\s*+>)*+",
     re.DOTALL,
@@ -28,10 +28,10 @@ def without_readings(html: str) -> str:
     >>> without_readings("In <del>May</del><ins>June</ins>.")
     'In <ins>June</ins>.'
     """
-    return _DELETED.sub("", _READING.sub("", html))
+    return _DELETED.sub("", _RUBY_READING.sub("", html))
 
 
-def unescaped(text: str) -> str:
+def unescape_html(text: str) -> str:
     """`html.unescape` of a text; the text as it is if a number in it has more digits than Python reads."""
     try:
         return unescape(text)

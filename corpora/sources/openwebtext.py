@@ -45,11 +45,11 @@ from corpora.sources.contract import (
     Slice,
     Tally,
     cut_at,
-    damaged,
-    files_ending,
-    plain_settings,
-    too_large,
-    whole_file,
+    drop_damaged,
+    drop_too_large,
+    find_files_with_endings,
+    select_settings,
+    slice_whole_file,
 )
 from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines
@@ -59,8 +59,8 @@ from corpora.store.settings import check_range
 ARCHIVE_ENDINGS = (".xz", ".tar")
 PARQUET_ENDING = ".parquet"
 ENDINGS = (*ARCHIVE_ENDINGS, PARQUET_ENDING, *LINE_ENDINGS)
-PAGE = re.compile(r"\d+-(?P<md5>[0-9a-f]{32})\.txt")
-COLUMN = "text"
+PAGE_NAME = re.compile(r"\d+-(?P<md5>[0-9a-f]{32})\.txt")
+TEXT_COLUMN = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,38 +88,38 @@ class OpenWebTextSource:
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
-        return plain_settings(self)
+        return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-        return files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain tar cut at its subsets, Parquet at its row groups, lines every 8 MB; else the whole file."""
         name = file.name.lower()
         if name.endswith(LINE_ENDINGS):
-            return self._lines().slices(file)
+            return self._build_line_format().slices(file)
         if name.endswith(".tar"):
-            return cut_at(file, _tar_starts(raw_path(file.path)))
+            return cut_at(file, _find_tar_starts(raw_path(file.path)))
         if name.endswith(PARQUET_ENDING):
             with _open_parquet(raw_path(file.path)) as table:
                 return cut_at(file, [0, *group_starts(table, file.size_bytes)[1:]])
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each page or other member, row or line. Raises InputError for a damaged file."""
         name = piece.file.name.lower()
         if name.endswith(LINE_ENDINGS):
-            yield from self._lines().records(piece, tally)
+            yield from self._build_line_format().records(piece, tally)
         elif name.endswith(PARQUET_ENDING):
-            yield from self._rows(piece, tally)
+            yield from self._read_rows(piece, tally)
         else:
             try:
-                yield from self._members(piece, tally)
+                yield from self._read_members(piece, tally)
             except (DamagedBytes, OSError) as fault:
-                raise _refused(fault) from fault
+                raise _to_input_error(fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a page, row or line; an `.xz` is decompressed from its beginning. Raises InputError.
@@ -131,20 +131,20 @@ class OpenWebTextSource:
         """
         name = file.name.lower()
         if name.endswith(LINE_ENDINGS):
-            return self._lines().raw_record(file, locator)
+            return self._build_line_format().raw_record(file, locator)
         try:
-            data = _raw_row(file, locator) if name.endswith(PARQUET_ENDING) else _raw_member(file, locator)
+            data = _read_raw_row(file, locator) if name.endswith(PARQUET_ENDING) else _read_raw_member(file, locator)
         except (DamagedBytes, OSError) as fault:
-            raise _refused(fault) from fault
+            raise _to_input_error(fault) from fault
         if len(data) != locator.length:
             raise InputError(f"{file} ends before {locator}. Is it the file that was read? Get it again.")
         return data
 
-    def page(self, data: bytes, locator: Locator, tally: Tally, name: str | None = None) -> Record:
+    def parse_page(self, data: bytes, locator: Locator, tally: Tally, name: str | None = None) -> Record:
         """A page's record. name: of its file."""
-        key = match["md5"] if name is not None and (match := PAGE.fullmatch(name)) else None
-        if entered := tally.enter(locator):
-            return Record(locator=locator, text="", key=key, raw=data, title=name, drop=entered)
+        key = match["md5"] if name is not None and (match := PAGE_NAME.fullmatch(name)) else None
+        if quarantined := tally.enter(locator):
+            return Record(locator=locator, text="", key=key, raw=data, title=name, drop=quarantined)
         try:
             text = decode_page(data)
         except BadRecord as error:
@@ -153,32 +153,34 @@ class OpenWebTextSource:
         drop_empty = None if text.strip() else Drop("empty")
         return Record(locator=locator, text=text, key=key, raw=data, title=name, drop=drop_empty)
 
-    def _lines(self) -> JsonLines:
+    def _build_line_format(self) -> JsonLines:
         return JsonLines(max_record_bytes=self.max_record_bytes)
 
-    def _members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+    def _read_members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The members of a tar, and in place of each subset its members."""
         file, path = piece.file, raw_path(piece.file.path)
         packed = _is_xz(path.name)
         pieces = file_pieces(path, piece.start, piece.stop)
         outer = TarReader(
-            ByteReader(_counted(xz_pieces(pieces, str(path)) if packed else pieces, tally), piece.start),
+            ByteReader(_count_members(xz_pieces(pieces, str(path)) if packed else pieces, tally), piece.start),
             str(path),
             closed=piece.stop == file.size_bytes,
         )
         for member in outer.members():
             if not _is_subset(member):
-                yield from self._member(outer, member, file, 0 if packed else -1, tally)
+                yield from self._read_member(outer, member, file, 0 if packed else -1, tally)
                 continue
             tally.records -= 1  # it holds records, and is none
             name = f"{path}: {member.name}"
-            bytes_of_it = outer.pieces(member)
-            inner_pieces = xz_pieces(bytes_of_it, name) if _is_xz(member.name) else bytes_of_it
-            inner = TarReader(ByteReader(_counted(inner_pieces, tally)), name)
+            member_pieces = outer.pieces(member)
+            inner_pieces = xz_pieces(member_pieces, name) if _is_xz(member.name) else member_pieces
+            inner = TarReader(ByteReader(_count_members(inner_pieces, tally)), name)
             for page in inner.members():
-                yield from self._member(inner, page, file, member.start, tally)
+                yield from self._read_member(inner, page, file, member.start, tally)
 
-    def _member(self, tar: TarReader, member: TarMember, file: RawFile, stream: int, tally: Tally) -> Iterator[Record]:
+    def _read_member(
+        self, tar: TarReader, member: TarMember, file: RawFile, stream: int, tally: Tally
+    ) -> Iterator[Record]:
         """The record of a member; none of a folder. A path means nothing here, for nothing is unpacked."""
         if member.kind == "folder":
             return
@@ -191,11 +193,11 @@ class OpenWebTextSource:
         elif member.size_bytes > self.max_record_bytes:
             drop = Drop("too large", f"over {self.max_record_bytes} bytes")
         else:
-            yield self.page(tar.read(member), locator, tally, name)
+            yield self.parse_page(tar.read(member), locator, tally, name)
             return
         yield Record(locator=locator, text="", raw=str(locator).encode(), title=name, drop=drop)
 
-    def _rows(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+    def _read_rows(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         path, file = raw_path(piece.file.path), piece.file
         with _open_parquet(path) as table:
             for group, start in enumerate(group_starts(table, file.size_bytes)):
@@ -203,18 +205,18 @@ class OpenWebTextSource:
                     continue
                 tally.records += table.metadata.row_group(group).num_rows
                 offset = 0
-                for data in _texts(table, group, path):
+                for data in _iter_texts(table, group, path):
                     length = len(data or b"")
                     locator = Locator(file=file.name, sha256=file.sha256, stream=start, offset=offset, length=length)
-                    yield self._row(data, locator, tally)
+                    yield self._parse_row(data, locator, tally)
                     offset += length
 
-    def _row(self, data: bytes | None, locator: Locator, tally: Tally) -> Record:
+    def _parse_row(self, data: bytes | None, locator: Locator, tally: Tally) -> Record:
         if data is not None and len(data) <= self.max_record_bytes:
-            return self.page(data, locator, tally)
+            return self.parse_page(data, locator, tally)
         if data is None:
-            return damaged(locator, str(locator).encode(), f"no value in column {COLUMN!r}")
-        return too_large(locator, self.max_record_bytes)
+            return drop_damaged(locator, str(locator).encode(), f"no value in column {TEXT_COLUMN!r}")
+        return drop_too_large(locator, self.max_record_bytes)
 
 
 def decode_page(data: bytes) -> str:
@@ -232,7 +234,7 @@ def decode_page(data: bytes) -> str:
             raise BadRecord(f"neither UTF-8 (byte {first.start}) nor windows-1252 (byte {error.start})") from error
 
 
-def _counted(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
+def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
     """The bytes of a tar, its members counted as they pass."""
     count = MemberCount()
     for piece in pieces:
@@ -248,37 +250,37 @@ def _is_xz(name: str) -> bool:
     return name.lower().endswith(".xz")
 
 
-def _refused(fault: DamagedBytes | OSError) -> InputError:
+def _to_input_error(fault: DamagedBytes | OSError) -> InputError:
     if isinstance(fault, OSError):
         return InputError(f"Cannot read {fault.filename}: {fault.strerror}. Check the path and its permissions.")
     return InputError(f"{fault}, so its pages cannot all be read. {fault.remedy}")
 
 
-def _tar_starts(path: Path) -> list[int]:
+def _find_tar_starts(path: Path) -> list[int]:
     """Return where a plain tar is cut: before each subset, or the first member 8 MB after the last cut."""
     starts = [0]
     try:
         with path.open("rb") as file:
             for member in TarReader(FileReader(file), str(path)).members():
-                due = _is_subset(member) or member.offset - starts[-1] >= SLICE_BYTES
-                if due and member.offset > starts[-1]:
+                is_due = _is_subset(member) or member.offset - starts[-1] >= SLICE_BYTES
+                if is_due and member.offset > starts[-1]:
                     starts.append(member.offset)
     except (DamagedBytes, OSError) as fault:
-        raise _refused(fault) from fault
+        raise _to_input_error(fault) from fault
     return starts
 
 
-def _raw_member(path: Path, locator: Locator) -> bytes:
+def _read_raw_member(path: Path, locator: Locator) -> bytes:
     """The bytes of a page. Raises DamagedBytes."""
     packed = _is_xz(path.name)
-    nested = locator.stream > 0
-    first = locator.stream if nested else locator.offset
+    is_nested = locator.stream > 0
+    first = locator.stream if is_nested else locator.offset
     if packed:
         outer = ByteReader(xz_pieces(file_pieces(path), str(path)))
         outer.skip(first)
     else:
         outer = ByteReader(file_pieces(path, first), first)
-    if not nested:
+    if not is_nested:
         return outer.read(locator.length)
     head = outer.read(len(XZ_START))
     pieces = chain([head], iter(lambda: outer.read(1 << 16), b""))
@@ -290,26 +292,26 @@ def _raw_member(path: Path, locator: Locator) -> bytes:
 def _open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file with a column of texts. Raises InputError."""
     table = open_parquet(path)
-    if COLUMN not in table.schema_arrow.names:
+    if TEXT_COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
-        raise InputError(f"{path} has no column {COLUMN!r}, only {names}. Rename the column that holds the pages.")
-    kind = table.schema_arrow.field(COLUMN).type
+        raise InputError(f"{path} has no column {TEXT_COLUMN!r}, only {names}. Rename the column that holds the pages.")
+    kind = table.schema_arrow.field(TEXT_COLUMN).type
     if not holds_text(kind):
-        raise InputError(f"{path}: the column {COLUMN!r} is of type {kind}, not text. Rename the one that is.")
+        raise InputError(f"{path}: the column {TEXT_COLUMN!r} is of type {kind}, not text. Rename the one that is.")
     return table
 
 
-def _texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | None]:
+def _iter_texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | None]:
     """The texts of a row group as bytes, whether they are UTF-8 or not. Raises InputError."""
-    for batch in group_batches(table, group, path, BATCH_ROWS, [COLUMN]):
+    for batch in group_batches(table, group, path, BATCH_ROWS, [TEXT_COLUMN]):
         yield from batch.column(0).cast(pa.large_binary()).to_pylist()
 
 
-def _raw_row(path: Path, locator: Locator) -> bytes:
+def _read_raw_row(path: Path, locator: Locator) -> bytes:
     with _open_parquet(path) as table:
         group = group_starts(table, path.stat().st_size).index(locator.stream)
         offset = 0
-        for data in _texts(table, group, path):
+        for data in _iter_texts(table, group, path):
             if offset == locator.offset and len(data or b"") == locator.length:
                 return data or b""
             offset += len(data or b"")

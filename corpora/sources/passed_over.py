@@ -21,30 +21,39 @@ from pathlib import Path
 from corpora.sources.bytes.endings import OWNER_MARK, ending_of
 from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
 from corpora.sources.bytes.zip_members import MemberPath
-from corpora.sources.contract import RawFile, Source, readable, split_glob
+from corpora.sources.contract import RawFile, Source, escape_surrogates, split_glob
 
-MOST_NAMES = 20  # of each kind
-HIDDEN, DANGLING = "hidden file", "dangling link"
-LINKED, UNREADABLE, FOLDER, NO_FILE = "linked folder", "unreadable folder", "folder", "pipe, socket or device"
-EMPTY = "empty file"
-NOT_ALLOWED, VANISHED, FAILING = "file without permission", "vanished file", "file that the disk fails to read"
-TOO_LONG = "file whose path is too long"
-BAD_MEMBER = "damaged zip member"
-UNOPENED = (
-    DANGLING,
-    UNREADABLE,
-    NOT_ALLOWED,
-    VANISHED,
-    TOO_LONG,
-    FAILING,
-    BAD_MEMBER,
+MAX_NAMES_PER_KIND = 20  # of each kind
+HIDDEN_FILE, DANGLING_LINK = "hidden file", "dangling link"
+LINKED_FOLDER, UNREADABLE_FOLDER, FOLDER, SPECIAL_FILE = (
+    "linked folder",
+    "unreadable folder",
+    "folder",
+    "pipe, socket or device",
+)
+EMPTY_FILE = "empty file"
+NO_PERMISSION, VANISHED_FILE, DISK_ERROR = (
+    "file without permission",
+    "vanished file",
+    "file that the disk fails to read",
+)
+PATH_TOO_LONG = "file whose path is too long"
+DAMAGED_MEMBER = "damaged zip member"
+UNOPENED_KINDS = (
+    DANGLING_LINK,
+    UNREADABLE_FOLDER,
+    NO_PERMISSION,
+    VANISHED_FILE,
+    PATH_TOO_LONG,
+    DISK_ERROR,
+    DAMAGED_MEMBER,
 )  # what may hold text, and cannot be looked at
 NO_KINDS: Mapping[str, str] = {}
 
-Apart = Callable[[Path], bool]
+FolderPredicate = Callable[[Path], bool]
 
 
-def nowhere(folder: Path) -> bool:
+def exclude_nothing(folder: Path) -> bool:
     """False: no folder is apart."""
     return False
 
@@ -59,7 +68,7 @@ class FileGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class FileCounts:
     """The result of looking for a source's raw files. empty: raw files of no bytes; passed_over: other files."""
 
     num_read: int
@@ -73,7 +82,7 @@ class Looked:
 
 
 @dataclass(kw_only=True)
-class _Groups:
+class _GroupCounter:
     """Files by their kinds, as they are found."""
 
     numbers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -81,22 +90,22 @@ class _Groups:
 
     def add(self, kind: str, name: str) -> None:
         self.numbers[kind] += 1
-        if len(self.names[kind]) < MOST_NAMES:
-            self.names[kind].append(readable(name))
+        if len(self.names[kind]) < MAX_NAMES_PER_KIND:
+            self.names[kind].append(escape_surrogates(name))
 
-    def most_first(self) -> tuple[FileGroup, ...]:
+    def list_groups(self) -> tuple[FileGroup, ...]:
         ordered = sorted(self.numbers.items(), key=lambda item: (-item[1], item[0]))
         return tuple(FileGroup(kind=kind, number=n, names=tuple(self.names[kind])) for kind, n in ordered)
 
 
-def look(
+def count_files(
     source: Source,
     files: Sequence[RawFile],
     read_by_others: Collection[str] = (),
-    apart: Apart = nowhere,
+    is_excluded: FolderPredicate = exclude_nothing,
     kinds: Mapping[str, str] = NO_KINDS,
     unopened: Sequence[tuple[str, str, str]] = (),
-) -> Looked:
+) -> FileCounts:
     """Return what is in the places where a source looks for raw files.
 
     files:          those that it reads
@@ -105,76 +114,78 @@ def look(
     kinds:          what files are, by absolute path, where their names do not show why they are not read
     unopened:       (name, path, kind) of files that could not be opened
     """
-    empty, passed_over = _Groups(), _Groups()
+    empty, passed_over = _GroupCounter(), _GroupCounter()
     for file in files:
         if not file.size_bytes:
-            empty.add(EMPTY, file.name)
-    read = {absolute(file.path) for file in files} | set(read_by_others)
-    read |= {absolute(str(path)) for path in _companions(source)}
+            empty.add(EMPTY_FILE, file.name)
+    read_paths = {to_absolute(file.path) for file in files} | set(read_by_others)
+    read_paths |= {to_absolute(str(path)) for path in _list_companions(source)}
     for name, path, kind in unopened:
         passed_over.add(kind, name)
-        read.add(path)
-    for name, path, kind in _inside(source, apart):
-        if path not in read:
-            passed_over.add(kind or kinds.get(path) or kind_of(raw_path(path), name), name)
-    return Looked(num_read=len(files), empty=empty.most_first(), passed_over=passed_over.most_first())
+        read_paths.add(path)
+    for name, path, kind in _iter_entries_and_members(source, is_excluded):
+        if path not in read_paths:
+            passed_over.add(kind or kinds.get(path) or classify_unread_file(raw_path(path), name), name)
+    return FileCounts(num_read=len(files), empty=empty.list_groups(), passed_over=passed_over.list_groups())
 
 
-def absolute(path: str) -> str:
+def to_absolute(path: str) -> str:
     """Return the absolute path, or the address, of a raw file."""
     return path if path.startswith("/") else str(raw_path(path).absolute())
 
 
-def _inside(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
-    """Do what `_given` does, with the members of archives that a source reads, and its own kinds of files."""
-    inside: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "inside", None)
-    for name, path, kind in _given(source, apart):
-        if kind or inside is None:
+def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
+    """Do what `_iter_entries` does, with the members of archives that a source reads, and its own kinds of files."""
+    list_members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "inside", None)
+    for name, path, kind in _iter_entries(source, is_excluded):
+        if kind or list_members is None:
             yield name, path, kind
         else:
-            yield from ((each, absolute(str(place)), why) for each, place, why in inside(name, raw_path(path)))
+            yield from (
+                (each, to_absolute(str(member)), reason) for each, member, reason in list_members(name, raw_path(path))
+            )
 
 
-def _companions(source: Source) -> Iterable[Path]:
+def _list_companions(source: Source) -> Iterable[Path]:
     """Files that are read with a raw file and are not raw files themselves, such as the index of a dump."""
-    named: Callable[[], Iterable[Path]] = getattr(source, "companions", tuple)
-    return named()
+    list_paths: Callable[[], Iterable[Path]] = getattr(source, "companions", tuple)
+    return list_paths()
 
 
-def _given(source: Source, apart: Apart) -> Iterator[tuple[str, str, str]]:
+def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
     """(name, absolute path, kind or "" where that is still to be seen) of everything where a source looks for files."""
     path = getattr(source, "path", None)
     if not isinstance(path, str):
         return
-    where = raw_path(path).expanduser()
-    if where.is_file():
-        yield from [(where.name, absolute(str(where)), "")] if hasattr(source, "inside") else []
+    location = raw_path(path).expanduser()
+    if location.is_file():
+        yield from [(location.name, to_absolute(str(location)), "")] if hasattr(source, "inside") else []
         return
-    if isinstance(where, ObjectPath):
-        prefix, names = matching_objects(where)
-        yield from ((name, str(prefix.below(name)), "") for name in names if not apart(prefix.below(name)))
+    if isinstance(location, ObjectPath):
+        prefix, names = matching_objects(location)
+        yield from ((name, str(prefix.below(name)), "") for name in names if not is_excluded(prefix.below(name)))
         return
-    if where.is_dir():
-        yield from _walk(where.absolute(), apart)
+    if location.is_dir():
+        yield from _walk(location.absolute(), is_excluded)
         return
     root, pattern = split_glob(path)
-    deep = "**" in pattern
-    for entry_path in sorted(path for path in root.glob(pattern) if not apart(path.parent)):
-        name, whole = entry_path.relative_to(root).as_posix(), str(entry_path.absolute())
+    is_recursive = "**" in pattern
+    for entry_path in sorted(path for path in root.glob(pattern) if not is_excluded(path.parent)):
+        name, absolute = entry_path.relative_to(root).as_posix(), str(entry_path.absolute())
         if not entry_path.is_dir():
-            yield name, whole, ""
-        elif entry_path.is_symlink() or not deep:
-            yield name, whole, LINKED if entry_path.is_symlink() else FOLDER
-    levels = None if deep else pattern.count(os.sep)
-    yield from (entry for entry in _walk(root.absolute(), apart, levels) if entry[2] == UNREADABLE)
+            yield name, absolute, ""
+        elif entry_path.is_symlink() or not is_recursive:
+            yield name, absolute, LINKED_FOLDER if entry_path.is_symlink() else FOLDER
+    levels = None if is_recursive else pattern.count(os.sep)
+    yield from (entry for entry in _walk(root.absolute(), is_excluded, levels) if entry[2] == UNREADABLE_FOLDER)
 
 
-def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple[str, str, str]]:
+def _walk(root: Path, is_excluded: FolderPredicate, max_levels: int | None = None) -> Iterator[tuple[str, str, str]]:
     """Everything below a folder but folders that are looked into, in order. levels: how deep; None: to the bottom."""
-    start, waiting, unreadable = len(f"{str(root).rstrip('/')}/"), [str(root)], list[str]()
-    while waiting:
-        folder = waiting.pop()
-        before = f"{folder.rstrip('/')}/"
+    root_length, pending, unreadable = len(f"{str(root).rstrip('/')}/"), [str(root)], list[str]()
+    while pending:
+        folder = pending.pop()
+        prefix = f"{folder.rstrip('/')}/"
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
@@ -183,12 +194,12 @@ def _walk(root: Path, apart: Apart, levels: int | None = None) -> Iterator[tuple
             continue
         folders = {entry for entry in found if _is_folder(entry)}
         linked = {entry for entry in folders if entry.is_symlink()}
-        yield from ((entry.path[start:], entry.path, "") for entry in found if entry not in folders)
-        yield from ((entry.path[start:], entry.path, LINKED) for entry in found if entry in linked)
-        if levels is None or before[start:].count("/") < levels:
+        yield from ((entry.path[root_length:], entry.path, "") for entry in found if entry not in folders)
+        yield from ((entry.path[root_length:], entry.path, LINKED_FOLDER) for entry in found if entry in linked)
+        if max_levels is None or prefix[root_length:].count("/") < max_levels:
             inner = [entry.path for entry in found if entry in folders - linked]
-            waiting += [path for path in reversed(inner) if not apart(Path(path))]
-    yield from ((path[start:], path, UNREADABLE) for path in unreadable)
+            pending += [path for path in reversed(inner) if not is_excluded(Path(path))]
+    yield from ((path[root_length:], path, UNREADABLE_FOLDER) for path in unreadable)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -199,23 +210,23 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def unopened_kind(error: OSError) -> str:
+def classify_error(error: OSError) -> str:
     """Return the kind of a file that cannot be opened."""
     if isinstance(error, PermissionError):
-        return NOT_ALLOWED
+        return NO_PERMISSION
     if error.errno is None:  # not of the machine: the archive says what is not so
-        return BAD_MEMBER
+        return DAMAGED_MEMBER
     if error.errno == errno.ENAMETOOLONG:
-        return TOO_LONG
-    return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else FAILING
+        return PATH_TOO_LONG
+    return VANISHED_FILE if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else DISK_ERROR
 
 
-def kind_of(path: Path, name: str) -> str:
+def classify_unread_file(path: Path, name: str) -> str:
     """Return the kind of a file that is not read. name: below the folder that was given."""
     try:
         mode = stat.S_IFREG if isinstance(path, ObjectPath | MemberPath) else path.stat().st_mode
     except OSError as error:
-        return DANGLING if unopened_kind(error) == VANISHED else unopened_kind(error)
+        return DANGLING_LINK if classify_error(error) == VANISHED_FILE else classify_error(error)
     if not stat.S_ISREG(mode):
-        return NO_FILE
-    return HIDDEN if any(part.startswith((".", OWNER_MARK)) for part in name.split("/")) else ending_of(path.name)
+        return SPECIAL_FILE
+    return HIDDEN_FILE if any(part.startswith((".", OWNER_MARK)) for part in name.split("/")) else ending_of(path.name)

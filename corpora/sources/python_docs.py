@@ -27,10 +27,10 @@ from typing import ClassVar, NamedTuple
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.contract import Defaults, Drop, RawFile, Record, Slice, Tally, whole_file
+from corpora.sources.contract import Defaults, Drop, RawFile, Record, Slice, Tally, slice_whole_file
 from corpora.sources.python_docstrings import docstring_to_text
 
-CLASS_CHARACTERS = 2_000
+MAX_CLASS_CHARACTERS = 2_000
 MIN_CHARACTERS = 200  # a document with less prose is dropped
 SKIPPED_FOLDERS = frozenset(
     "test tests _vendor vendored idlelib lib2to3 turtledemo ensurepip pydoc_data lib-dynload site-packages "
@@ -38,10 +38,10 @@ SKIPPED_FOLDERS = frozenset(
 )
 SKIPPED_FILES = re.compile(r"test_.*|.*_test\.py|conftest\.py")
 TOPICS = "pydoc_data/topics.py"
-HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # an escape can write one into a docstring
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # an escape can write one into a docstring
 STANDARD_LIBRARY = "stdlib"
 # The documentation of one function says much that the next one's says, too.
-ALIKE = {f"max_repeated_{n}gram_characters": 1.0 for n in range(5, 11)}
+REPETITION_LIMITS = {f"max_repeated_{n}gram_characters": 1.0 for n in range(5, 11)}
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -69,7 +69,7 @@ class PythonDocsSource:
     kind: ClassVar[str] = "python-docs"
     version: ClassVar[int] = 2
     libraries: ClassVar[tuple[str, ...]] = ()
-    defaults: ClassVar[Defaults] = {"rules": {"repetition": ALIKE}}
+    defaults: ClassVar[Defaults] = {"rules": {"repetition": REPETITION_LIMITS}}
 
     name: str = "python-docs"
     packages: tuple[str, ...] = ()
@@ -82,10 +82,10 @@ class PythonDocsSource:
 
     def files(self) -> list[tuple[str, Path]]:
         """Modules and METADATA files, as `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`."""
-        modules: dict[str, Path] = dict(_standard_library()) if self.standard_library else {}
+        modules: dict[str, Path] = dict(_iter_standard_library()) if self.standard_library else {}
         for package in self.packages:
             try:
-                modules.update(_distribution_files(importlib.metadata.distribution(package)))
+                modules.update(_iter_distribution_files(importlib.metadata.distribution(package)))
             except importlib.metadata.PackageNotFoundError as error:
                 raise InputError(
                     f"Source {self.name!r}: the package {package!r} is not installed. Install it in this environment "
@@ -97,31 +97,31 @@ class PythonDocsSource:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """A module's record and its large classes', the help topics, or a package's description."""
         file, data = piece.file, Path(piece.file.path).read_bytes()
         inner = file.name.partition("/")[2]
-        distribution, license = _origin(file)
-        group, prefix, read = package_of(distribution, inner), module_name(inner), module_units
+        distribution, license = _find_origin(file)
+        group, prefix, parse = to_package_group(distribution, inner), to_module_name(inner), parse_module
         if inner.endswith("/METADATA"):
-            group, prefix, read = distribution, f"description:{distribution}", description_units
+            group, prefix, parse = distribution, f"description:{distribution}", parse_description
         units, drop = [Unit("", [])], tally.enter(Locator(file=file.name, sha256=file.sha256, length=len(data)))
         if drop is None:
             try:
-                prefix, units = ("topic", topic_units(data)) if inner == TOPICS else (prefix, read(data))
+                prefix, units = ("topic", parse_topics(data)) if inner == TOPICS else (prefix, parse(data))
             except (SyntaxError, ValueError) as error:
                 drop = Drop("syntax", str(error))
         tally.records += len(units)
-        places = zip(_unique_keys(prefix, units), _byte_ranges(data, units), strict=True)
+        places = zip(_iter_unique_keys(prefix, units), _iter_byte_ranges(data, units), strict=True)
         for unit, (key, (start, stop)) in zip(units, places, strict=True):
             locator = Locator(file=file.name, sha256=file.sha256, offset=start, length=stop - start)
-            own = drop or tally.enter(locator)
-            texts = filter(None, map(docstring_to_text, [] if own else unit.docs))
+            unit_drop = drop or tally.enter(locator)
+            texts = filter(None, map(docstring_to_text, [] if unit_drop else unit.docs))
             text = "\n\n".join(texts)
-            own = own or _too_little(text, bool(unit.docs))
-            yield Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=own)
+            unit_drop = unit_drop or _judge_text(text, bool(unit.docs))
+            yield Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=unit_drop)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The lines of a class or topic, or the whole file."""
@@ -130,31 +130,31 @@ class PythonDocsSource:
             return stream.read(locator.length)
 
 
-def _too_little(text: str, documented: bool) -> Drop | None:
-    if not documented:
+def _judge_text(text: str, has_docs: bool) -> Drop | None:
+    if not has_docs:
         return Drop("no documentation")
     return Drop("short", f"{len(text)} characters") if len(text) < MIN_CHARACTERS else None
 
 
-def _standard_library() -> Iterator[tuple[str, Path]]:
+def _iter_standard_library() -> Iterator[tuple[str, Path]]:
     root = Path(sysconfig.get_paths()["stdlib"])
-    for path in [*_modules(root), root / TOPICS]:
+    for path in [*_iter_modules(root), root / TOPICS]:
         inner = path.relative_to(root).as_posix()
-        if path.is_file() and (inner == TOPICS or _is_documented(inner)):
+        if path.is_file() and (inner == TOPICS or _is_importable_module(inner)):
             yield f"{STANDARD_LIBRARY}/{inner}", path
 
 
-def _modules(folder: Path) -> Iterator[Path]:
+def _iter_modules(folder: Path) -> Iterator[Path]:
     """The `.py` files of a folder and of its packages, without looking into the folders that are skipped."""
     for path in folder.iterdir():
         if path.is_dir():
             if path.name not in SKIPPED_FOLDERS and path.name.isidentifier():
-                yield from _modules(path)
+                yield from _iter_modules(path)
         elif path.suffix == ".py":
             yield path
 
 
-def _distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
+def _iter_distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
     """The modules and METADATA of a distribution."""
     files = [file for file in distribution.files or [] if ".." not in file.parts]
     metadata = next((file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file.as_posix())), None)
@@ -164,11 +164,11 @@ def _distribution_files(distribution: importlib.metadata.Distribution) -> Iterat
     for file in files:
         inner = file.as_posix()
         path = Path(str(distribution.locate_file(file)))
-        if (file == metadata or (file.suffix == ".py" and _is_documented(inner))) and path.is_file():
+        if (file == metadata or (file.suffix == ".py" and _is_importable_module(inner))) and path.is_file():
             yield f"{origin}/{inner}", path
 
 
-def _is_documented(inner: str) -> bool:
+def _is_importable_module(inner: str) -> bool:
     """Return True if a file is a module that can be imported under its name, and not a test."""
     *folders, name = inner.split("/")
     if SKIPPED_FOLDERS & set(folders) or SKIPPED_FILES.fullmatch(name):
@@ -176,22 +176,22 @@ def _is_documented(inner: str) -> bool:
     return all(part.isidentifier() for part in [*folders, name.removesuffix(".py")])
 
 
-def module_units(data: bytes) -> list[Unit]:
+def parse_module(data: bytes) -> list[Unit]:
     """The module, then its large classes. Raises SyntaxError, ValueError."""
     if b'"""' not in data and b"'''" not in data:
         return [Unit("", [])]
-    tree = _parse(data)
-    module, classes = Unit("", _own_doc(tree)), []
-    for node in _definitions(tree.body):
-        docs = _docs(node)
-        if isinstance(node, ast.ClassDef) and sum(map(len, docs)) > CLASS_CHARACTERS:
+    tree = _parse_python(data)
+    module, classes = Unit("", _get_own_doc(tree)), []
+    for node in _iter_definitions(tree.body):
+        docs = _collect_docs(node)
+        if isinstance(node, ast.ClassDef) and sum(map(len, docs)) > MAX_CLASS_CHARACTERS:
             classes.append(Unit(node.name, docs, node.lineno, node.end_lineno))
         else:
             module.docs.extend(docs)
     return [module, *classes]
 
 
-def _parse(data: bytes) -> ast.Module:
+def _parse_python(data: bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # escapes that are not ours to fix
         try:
@@ -200,72 +200,72 @@ def _parse(data: bytes) -> ast.Module:
             raise SyntaxError("nested too deeply for the parser") from error
 
 
-def _definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
+def _iter_definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
     """The public classes and functions of a body, those under `if`, `else`, `try` and `with` (no `except`) included."""
     for node in body:
         if isinstance(node, Definition):
             if not node.name.startswith("_"):
                 yield node
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
-            yield from _definitions(node.body)
-            yield from _definitions(getattr(node, "orelse", ()))
+            yield from _iter_definitions(node.body)
+            yield from _iter_definitions(getattr(node, "orelse", ()))
 
 
-def _docs(node: Definition) -> list[str]:
+def _collect_docs(node: Definition) -> list[str]:
     """The docstring of a definition and, of a class, those of its public members."""
-    docs = _own_doc(node)
+    docs = _get_own_doc(node)
     if isinstance(node, ast.ClassDef):
-        for member in _definitions(node.body):
-            docs.extend(_docs(member))
+        for member in _iter_definitions(node.body):
+            docs.extend(_collect_docs(member))
     return docs
 
 
-def _own_doc(node: ast.Module | Definition) -> list[str]:
+def _get_own_doc(node: ast.Module | Definition) -> list[str]:
     doc = ast.get_docstring(node, clean=False)
-    return [] if doc is None else [HALF_CHARACTER.sub("\ufffd", doc)]
+    return [] if doc is None else [LONE_SURROGATE.sub("\ufffd", doc)]
 
 
-def description_units(data: bytes) -> list[Unit]:
+def parse_description(data: bytes) -> list[Unit]:
     """The description in a METADATA file."""
     message = HeaderParser().parsestr(data.decode(errors="replace"))
     description = str(message["Description"] or message.get_payload())
     return [Unit("", [description] if description.strip() else [])]
 
 
-def topic_units(data: bytes) -> list[Unit]:
+def parse_topics(data: bytes) -> list[Unit]:
     """The help topics, from the dictionary literal in pydoc's data. Raises SyntaxError, ValueError."""
     for node in ast.parse(data).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
             pairs = zip(node.value.keys, node.value.values, strict=True)
-            return [_topic(key, value) for key, value in pairs if key is not None]
+            return [_parse_topic(key, value) for key, value in pairs if key is not None]
     raise ValueError("it assigns no dictionary of topics")
 
 
-def _topic(key: ast.expr, value: ast.expr) -> Unit:
+def _parse_topic(key: ast.expr, value: ast.expr) -> Unit:
     name, text = ast.literal_eval(key), ast.literal_eval(value)
     return Unit(str(name), [str(text)], key.lineno, value.end_lineno)
 
 
-def module_name(inner: str) -> str:
+def to_module_name(inner: str) -> str:
     """The dotted name of a module.
 
-    >>> module_name("json/__init__.py"), module_name("json/decoder.py")
+    >>> to_module_name("json/__init__.py"), to_module_name("json/decoder.py")
     ('json', 'json.decoder')
     """
     return inner.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def package_of(distribution: str, inner: str) -> str:
+def to_package_group(distribution: str, inner: str) -> str:
     """The group of a module: what documents itself as one, and much alike, so that no split divides it.
 
-    >>> package_of("python", "json/decoder.py"), package_of("numpy", "numpy/linalg/_linalg.py")
+    >>> to_package_group("python", "json/decoder.py"), to_package_group("numpy", "numpy/linalg/_linalg.py")
     ('python:json', 'numpy:numpy.linalg')
     """
-    names = module_name(inner).split(".")
+    names = to_module_name(inner).split(".")
     return f"{distribution}:{'.'.join(names[: 1 if distribution == 'python' else 2])}"
 
 
-def _unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
+def _iter_unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
     """A key for each unit; what is defined again in the same file gets "#2" and so on."""
     seen: Counter[str] = Counter()
     for unit in units:
@@ -274,37 +274,37 @@ def _unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
         yield key if seen[key] == 1 else f"{key}#{seen[key]}"
 
 
-def _byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int]]:
+def _iter_byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int]]:
     """The bytes of each unit's lines, lines counted as Python counts them."""
     lines = data.splitlines(keepends=True) if len(units) > 1 else []
     starts = [0, *itertools.accumulate(map(len, lines))]
     for unit in units:
-        whole = unit.last_line is None
-        yield (0, len(data)) if whole else (starts[unit.first_line - 1], starts[unit.last_line or 0])
+        is_whole_file = unit.last_line is None
+        yield (0, len(data)) if is_whole_file else (starts[unit.first_line - 1], starts[unit.last_line or 0])
 
 
-def _canonical(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _origin(file: RawFile) -> tuple[str, str | None]:
+def _find_origin(file: RawFile) -> tuple[str, str | None]:
     """(distribution, license) of a raw file, the license as the METADATA next to it says."""
     origin, _, inner = file.name.partition("/")
     if origin == STANDARD_LIBRARY:
         return "python", "PSF-2.0"
     root = file.path[: -len(inner)]
-    return _canonical(origin.rpartition("-")[0]), _license(f"{root}{origin}.dist-info/METADATA")
+    return _normalize_name(origin.rpartition("-")[0]), _read_license(f"{root}{origin}.dist-info/METADATA")
 
 
 @lru_cache(maxsize=4_096)
-def _license(metadata: str) -> str | None:
+def _read_license(metadata: str) -> str | None:
     path = Path(metadata)
     if not path.is_file():
         return None
-    return license_of(HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace")))
+    return find_license(HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace")))
 
 
-def license_of(metadata: Message) -> str | None:
+def find_license(metadata: Message) -> str | None:
     """The license that a distribution names: as expression, by classifier, or by its first line."""
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])

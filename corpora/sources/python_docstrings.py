@@ -28,9 +28,9 @@ ROLE = re.compile(r"(?<![\w+:.-])([\w+.-]*+):[\w+:.-]{2,}+(?<=:)`(~?)([^`<]*)(?:
 TICKS = re.compile(r"\[?(`{1,2})(~?)([^`]++)\1_*\]?")
 STARS = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*]*[^\s*])\1(?![\w*])")
 ESCAPE = re.compile(r"\\([_*`|<>\\])")
-END = re.compile(r"[.!?:;][\"'”\u2019)\]]*$")
+SENTENCE_END = re.compile(r"[.!?:;][\"'”\u2019)\]]*$")
 WORD = re.compile(r"[^\W\d_]{2,}")
-CODE = re.compile(r"[=<>{}\[\]()_|#$%/\\@+^~]")
+CODE_CHARACTERS = re.compile(r"[=<>{}\[\]()_|#$%/\\@+^~]")
 
 
 def docstring_to_text(doc: str) -> str:
@@ -41,8 +41,8 @@ def docstring_to_text(doc: str) -> str:
     """
     paragraphs = _Paragraphs()
     for line in [*inspect.cleandoc(doc).split("\n"), ""]:
-        paragraphs.feed(line)
-    return "\n\n".join(text for text in map(_plain, paragraphs.finished) if is_prose(text))
+        paragraphs.add_line(line)
+    return "\n\n".join(text for text in map(_strip_inline_markup, paragraphs.finished) if is_prose(text))
 
 
 @dataclass(slots=True)
@@ -52,63 +52,63 @@ class _Paragraphs:
     finished: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)  # of the paragraph begun
     indent: int = 0  # of the paragraph's first line
-    hangs: bool = False  # the paragraph began as an item: its other lines are deeper
-    below: int | None = None  # lines deeper than this are skipped: a literal block or a directive's body
+    is_item: bool = False  # the paragraph began as an item: its other lines are deeper
+    skip_below: int | None = None  # lines deeper than this are skipped: a literal block or a directive's body
     until_blank: bool = False  # a doctest: lines are skipped up to a blank one
     fence: str = ""  # the fence that is open
     skips_section: bool = False
 
-    def feed(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         text = line.strip()
         if self.fence:
             self.fence = "" if text.startswith(self.fence) else self.fence
         elif not text:
-            self._end()
+            self._end_paragraph()
             self.until_blank = False
         elif not self.until_blank:
             indent = len(line) - len(line.lstrip())
-            if self.below is None or indent <= self.below:
-                self.below = None
-                self._take(text, indent)
+            if self.skip_below is None or indent <= self.skip_below:
+                self.skip_below = None
+                self._add_text(text, indent)
 
-    def _take(self, text: str, indent: int) -> None:
+    def _add_text(self, text: str, indent: int) -> None:
         """One line that no block around it hides."""
-        if self._is_mark(text, indent):
+        if self._handle_markup(text, indent):
             return
-        if self.lines and (indent < self.indent or (indent > self.indent and not self.hangs and len(self.lines) < 2)):
-            self._end()
-        item = self._item(text)
+        if self.lines and (indent < self.indent or (indent > self.indent and not self.is_item and len(self.lines) < 2)):
+            self._end_paragraph()
+        item = self._strip_item_prefix(text)
         if item is not None:
-            self._end()
+            self._end_paragraph()
         if not self.lines:
-            self.indent, self.hangs = indent, item is not None
+            self.indent, self.is_item = indent, item is not None
         self.lines.append(text if item is None else item)
 
-    def _is_mark(self, text: str, indent: int) -> bool:
+    def _handle_markup(self, text: str, indent: int) -> bool:
         """Return True if a line is a mark and not text; then it takes effect."""
         if text.startswith(">>>"):
-            self._end()
+            self._end_paragraph()
             self.until_blank = True
         elif fence := FENCE.match(text):
-            self._end()
+            self._end_paragraph()
             self.fence = fence[1]
         elif directive := DIRECTIVE.match(text):
-            self._end()
+            self._end_paragraph()
             if directive[1] not in KEPT_DIRECTIVES:
-                self.below = indent
+                self.skip_below = indent
             elif directive[2]:
-                self.lines, self.indent, self.hangs = [directive[2]], indent, True
+                self.lines, self.indent, self.is_item = [directive[2]], indent, True
         elif UNDERLINE.match(text):
             title = self.lines.pop().lower() if self.lines else ""
-            self._end()
+            self._end_paragraph()
             self.skips_section = title in SKIPPED_SECTIONS
         elif TITLE.match(text):
-            self._end()
+            self._end_paragraph()
         else:
             return False
         return True
 
-    def _item(self, text: str) -> str | None:
+    def _strip_item_prefix(self, text: str) -> str | None:
         """The text of a line that begins an item, a field or a parameter; None for any other line."""
         if match := FIELD.match(text):
             return "" if match[1] in ("type", "rtype") else match[3] or ""
@@ -118,28 +118,31 @@ class _Paragraphs:
             return text[described.end() :] if described and "`" in described[0] else text
         if TERM.match(text):
             return ""
-        if (not self.lines or self.hangs) and (match := PARAMETER.match(text)):
+        if (not self.lines or self.is_item) and (match := PARAMETER.match(text)):
             return text[match.end() :]
         return None
 
-    def _end(self) -> None:
+    def _end_paragraph(self) -> None:
         """Close the paragraph begun."""
         if self.lines:
             text = " ".join(self.lines)
             if text.endswith("::"):
-                self.below = self.indent
+                self.skip_below = self.indent
                 text = text[:-2].rstrip() + ":"
             if not self.skips_section:
                 self.finished.append(text)
-            self.lines, self.hangs = [], False
+            self.lines, self.is_item = [], False
 
 
-def _plain(text: str) -> str:
+def _strip_inline_markup(text: str) -> str:
     """Inline markup of reStructuredText and Markdown gone, its words kept."""
     if "[" in text:
-        text = LINK.sub(_label, text)
+        text = LINK.sub(_replace_link, text)
     if "`" in text:
-        text = TICKS.sub(lambda m: _short(m[2], _named(m[3])), ROLE.sub(lambda m: m[1] + _short(m[2], m[3]), text))
+        text = TICKS.sub(
+            lambda m: _shorten_role(m[2], _strip_target(m[3])),
+            ROLE.sub(lambda m: m[1] + _shorten_role(m[2], m[3]), text),
+        )
     if "*" in text:
         text = STARS.sub(r"\2", text)
     if "\\" in text:
@@ -147,12 +150,12 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _label(match: re.Match[str]) -> str:
+def _replace_link(match: re.Match[str]) -> str:
     """The words of a link; nothing of a footnote's mark."""
     return "" if match[0].endswith("]_") else match[1]
 
 
-def _named(content: str) -> str:
+def _strip_target(content: str) -> str:
     """Return what is between ticks without a target at its end: `the name <target>`."""
     if not content.endswith(">"):
         return content
@@ -160,7 +163,7 @@ def _named(content: str) -> str:
     return content if target < 0 else content[:target]
 
 
-def _short(tilde: str, target: str) -> str:
+def _shorten_role(tilde: str, target: str) -> str:
     """The text of a role; of `~a.b.c` the last name, as Sphinx shows it."""
     return target.strip().rpartition(".")[2] if tilde == "~" else target.strip()
 
@@ -172,6 +175,6 @@ def is_prose(text: str) -> bool:
     (True, False)
     """
     words = len(WORD.findall(text))
-    if words < 4 or 12 * len(CODE.findall(text)) > len(text):
+    if words < 4 or 12 * len(CODE_CHARACTERS.findall(text)) > len(text):
         return False
-    return bool(END.search(text)) or (words >= 8 and text[0].isupper())
+    return bool(SENTENCE_END.search(text)) or (words >= 8 and text[0].isupper())

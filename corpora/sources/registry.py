@@ -51,13 +51,13 @@ def make_source(table: Mapping[str, Json]) -> Source:
     """
     kind = table.get("kind")
     if not isinstance(kind, str):
-        raise InputError(f"A [[source]] does not name its `kind`: one of {', '.join(kinds())}.")
+        raise InputError(f"A [[source]] does not name its `kind`: one of {', '.join(list_kinds())}.")
     keys = {key: value for key, value in table.items() if key != "kind"}
-    source: Source = bind_settings(source_class(kind), keys, f"source ({kind})")
+    source: Source = bind_settings(load_source_class(kind), keys, f"source ({kind})")
     return source
 
 
-def kinds() -> tuple[str, ...]:
+def list_kinds() -> tuple[str, ...]:
     """Return every kind, those of installed packages included; none of them is imported."""
     return _KINDS.list_names()
 
@@ -67,36 +67,31 @@ def is_kind(kind: str) -> bool:
     return kind in _KINDS
 
 
-def source_class(kind: str) -> Any:
+def load_source_class(kind: str) -> Any:
     """Return the dataclass of a kind. Raises InputError for an unknown kind and for a broken package."""
     return EntryPoint(kind, SOURCES[kind], GROUP).load() if kind in SOURCES else _KINDS.find(kind)
 
 
-def defaults_of(source: Source) -> Defaults:
+def get_step_defaults(source: Source) -> Defaults:
     """Return a source kind's own settings of the steps, for where a recipe says nothing else.
 
-    >>> defaults_of(make_source({"kind": "bookcorpus", "path": "books"}))
+    >>> get_step_defaults(make_source({"kind": "bookcorpus", "path": "books"}))
     {'rules': {'gopher': {'max_words': 10000000}}}
     """
     defaults: Defaults = getattr(type(source), "defaults", {})
     return defaults
 
 
-def takes_license(kind: str) -> bool:
-    """Return True if a kind has a key `license` of its own, which it puts into its documents.
+def has_setting(kind: str, key: str) -> bool:
+    """Return True if a kind has a key of its own; no unknown kind has one.
 
-    >>> takes_license("wikipedia"), takes_license("files")
+    >>> has_setting("wikipedia", "license"), has_setting("files", "license")
     (True, False)
     """
-    return has_setting(kind, "license")
+    return is_kind(kind) and key in {field.name for field in dataclasses.fields(load_source_class(kind))}
 
 
-def has_setting(kind: str, key: str) -> bool:
-    """Return True if a kind has a key of its own; no unknown kind has one."""
-    return is_kind(kind) and key in {field.name for field in dataclasses.fields(source_class(kind))}
-
-
-def origin(kind: str) -> dict[str, str] | None:
+def find_distribution(kind: str) -> dict[str, str] | None:
     """Return the name and version of the package that a kind comes from; None for one of ours."""
     name, _, version = _KINDS.find_package(kind).rpartition(" ")
     return {"distribution": name, "version": version} if name else None

@@ -28,22 +28,22 @@ from corpora.sources.contract import (
     RecordFormat,
     Slice,
     Tally,
+    build_locator,
     cut_every,
-    damaged,
-    files_ending,
-    plain_settings,
-    too_large,
-    unpacked_place,
-    whole_file,
+    drop_damaged,
+    drop_too_large,
+    find_files_with_endings,
+    select_settings,
+    slice_whole_file,
 )
 from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines, TextFile, counted, stop_of
 from corpora.store.settings import check_choice, check_range
 
 ENDINGS = (*packed(".txt"), *LINE_ENDINGS)
-KNOWN = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
+ENDINGS_IN_WORDS = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
 FORMS = ("line", "blank-line", "file")
-BACK_BYTES = 1 << 12
+SEEK_BACK_BYTES = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,59 +72,61 @@ class StoriesSource:
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
-        return plain_settings(self)
+        return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
-        wanted = f"a file with one of the endings {KNOWN}, a folder of them, or a glob"
-        return files_ending(self.name, self.path, ENDINGS, wanted, f"is none of {KNOWN}. Rename or convert it.")
+        wanted = f"a file with one of the endings {ENDINGS_IN_WORDS}, a folder of them, or a glob"
+        return find_files_with_endings(
+            self.name, self.path, ENDINGS, wanted, f"is none of {ENDINGS_IN_WORDS}. Rename or convert it."
+        )
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a plain file of stories; any other file whole."""
-        if not self._in_lines(file.name):
-            return self._borrowed(file.name).slices(file)
-        return [whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
+        if not self._is_line_file(file.name):
+            return self._build_format(file.name).slices(file)
+        return [slice_whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each story. Raises InputError for a damaged file."""
-        if not self._in_lines(piece.file.name):
-            yield from self._borrowed(piece.file.name).records(piece, tally)
+        if not self._is_line_file(piece.file.name):
+            yield from self._build_format(piece.file.name).records(piece, tally)
             return
         path = raw_path(piece.file.path)
         with open_raw(path) as stream, refusing_damage(path):
-            for story in self._stories(stream, piece.start, stop_of(piece), tally):
-                yield self._record(story, piece.file, tally)
+            for story in self._iter_stories(stream, piece.start, stop_of(piece), tally):
+                yield self._build_record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a story, without the end of its last line."""
         return read_again(file, locator.offset, locator.length)
 
-    def _stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
+    def _iter_stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
         """The stories that begin in bytes `start` to `stop`, counted by their first lines."""
         if self.form == "line":
             yield from counted(read_lines(stream, start, stop, self.max_record_bytes), tally)
         else:
-            lines = lines_around(stream, start, stop, self.max_record_bytes)
-            yield from join_lines(story_lines(lines, start, stop, tally), self.max_record_bytes)
+            lines = read_lines_around(stream, start, stop, self.max_record_bytes)
+            yield from join_lines(iter_story_lines(lines, start, stop, tally), self.max_record_bytes)
 
-    def _record(self, story: Line, file: RawFile, tally: Tally) -> Record:
-        locator = unpacked_place(file, story.offset, story.length)
+    def _build_record(self, story: Line, file: RawFile, tally: Tally) -> Record:
+        locator = build_locator(file, story.offset, story.length)
         if story.data is None:
-            return too_large(locator, self.max_record_bytes)
+            return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=story.data.strip(), drop=drop)
         try:
             text = (story.data if story.offset else story.data.removeprefix(codecs.BOM_UTF8)).decode()
         except UnicodeDecodeError as error:
             reason = f"not utf-8 at byte {story.offset + error.start}: {error.reason}"
-            return damaged(locator, story.data.strip(), reason)
+            return drop_damaged(locator, story.data.strip(), reason)
         return Record(locator=locator, text=text, raw=story.data.strip(), drop=None if text.strip() else Drop("empty"))
 
-    def _in_lines(self, name: str) -> bool:
+    def _is_line_file(self, name: str) -> bool:
         """Return True if a file holds stories in lines of text."""
         return self.form != "file" and not name.lower().endswith(LINE_ENDINGS)
 
-    def _borrowed(self, name: str) -> RecordFormat:
+    def _build_format(self, name: str) -> RecordFormat:
         """Return the format of a file that does not hold stories in lines of text."""
         if name.lower().endswith(LINE_ENDINGS):
             return JsonLines(max_record_bytes=self.max_record_bytes)
@@ -136,75 +138,75 @@ def is_blank(line: Line) -> bool:
     return line.data is not None and not line.data.strip()
 
 
-def lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
+def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
     """The lines of a stream, the first the one that holds the byte before `start`, if it is not too long.
 
     None if that line is too long and no other begins before `stop`: its end is not looked for in each slice of it.
     """
     if start == 0:
         return read_lines(stream, 0, None, max_bytes)
-    before = line_start(stream, start, max_bytes + 2)
-    if before is None:
-        before = line_after(stream, start, stop)
-        if stop is not None and before >= stop:
+    first_line = find_line_start(stream, start, max_bytes + 2)
+    if first_line is None:
+        first_line = line_after(stream, start, stop)
+        if stop is not None and first_line >= stop:
             return iter(())
     stream.seek(0)  # where `read_lines` takes a stream to be
-    return read_lines(stream, before, None, max_bytes)
+    return read_lines(stream, first_line, None, max_bytes)
 
 
-def line_start(stream: BufferedIOBase, position: int, most_bytes: int) -> int | None:
+def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> int | None:
     r"""Return where the line begins that holds the byte before `position`; None if that is `most_bytes` before it.
 
     >>> from io import BytesIO
-    >>> line_start(BytesIO(b"one\ntwo\nthree"), 8, 100), line_start(BytesIO(b"one\ntwo"), 7, 2)
+    >>> find_line_start(BytesIO(b"one\ntwo\nthree"), 8, 100), find_line_start(BytesIO(b"one\ntwo"), 7, 2)
     (4, None)
     """
     at = position - 1
-    low = max(0, at - most_bytes)
+    low = max(0, at - max_bytes)
     while at > low:
-        begin = max(low, at - BACK_BYTES)
-        stream.seek(begin)
-        newline = stream.read(at - begin).rfind(b"\n")
+        block_start = max(low, at - SEEK_BACK_BYTES)
+        stream.seek(block_start)
+        newline = stream.read(at - block_start).rfind(b"\n")
         if newline >= 0:
-            return begin + newline + 1
-        at = begin
+            return block_start + newline + 1
+        at = block_start
     return None if low else 0
 
 
-def story_lines(lines: Iterator[Line], start: int, stop: int | None, tally: Tally) -> Iterator[Line | None]:
+def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally: Tally) -> Iterator[Line | None]:
     """The lines of the stories that begin in bytes `start` to `stop`, and None where each ends; counts them.
 
     Of `lines` the first may be the one that holds the byte before `start`: a story begins after a blank line.
     """
-    between, inside = start == 0, False
+    is_between, is_inside = start == 0, False
     for line in lines:
         if line.offset < start:
-            between = is_blank(line)
-        elif stop is not None and line.offset >= stop and not inside:
+            is_between = is_blank(line)
+        elif stop is not None and line.offset >= stop and not is_inside:
             return
         elif is_blank(line):
-            if inside:
+            if is_inside:
                 yield None
-            between, inside = True, False
-        elif between or inside:
-            tally.records += between
-            between, inside = False, True
+            is_between, is_inside = True, False
+        elif is_between or is_inside:
+            tally.records += is_between
+            is_between, is_inside = False, True
             yield line
 
 
 def join_lines(lines: Iterator[Line | None], max_bytes: int) -> Iterator[Line]:
     """Each story's lines as one, joined by line ends; data: None if there are more than `max_bytes`."""
-    held: list[bytes] | None = []
+    kept: list[bytes] | None = []
     offset = length = 0
     for line in chain(lines, [None]):
         if line is None:
             if length:
-                yield Line(offset, length, None if held is None else b"\n".join(held))
-            held, length = [], 0
+                yield Line(offset, length, None if kept is None else b"\n".join(kept))
+            kept, length = [], 0
             continue
         offset = offset if length else line.offset
         length = line.offset + line.length - offset
         if line.data is None or length > max_bytes:
-            held = None
-        elif held is not None:
-            held.append(line.data)
+            kept = None
+        elif kept is not None:
+            kept.append(line.data)

@@ -153,7 +153,7 @@ def run_batch(
     Returns:
         A list with one result for the whole batch, or with one result per item.
     """
-    batch = f"of {len(items)} records, {get_name(items[0])} to {get_name(items[-1])}"
+    batch = _cut(f"of {len(items)} records, {get_name(items[0])} to {get_name(items[-1])}", "batch").decode()
     if len(items) > 1 and batch not in _suspect_batches:
         with _hold_report("batch", batch):
             return [work(items)]
@@ -184,10 +184,16 @@ def _hold_report(field: str, value: str) -> Iterator[None]:
         report_step("")
 
 
+def _cut(text: str, field: str) -> bytes:
+    """Cut a text at the end of a character, so that its UTF-8 bytes fit the field and are read back as they are."""
+    value = text.encode(errors="replace")[: getattr(ActivitySheet, field).size - 1]
+    return value.decode(errors="ignore").encode()
+
+
 def _write_field(field: str, text: str) -> None:
     if _sheet is None:
         return
-    value = text.encode(errors="replace")[: getattr(ActivitySheet, field).size - 1]
+    value = _cut(text, field)
     if value != getattr(_sheet, field):
         setattr(_sheet, field, value)
         _sheet.changes += 1

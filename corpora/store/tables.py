@@ -128,10 +128,20 @@ def _iter_table_files(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None
 ) -> "Iterator[_TableFile]":
     for file in (file for file in part.files if file.table == table):
-        path, checks = f"{stage_folder}/{file.path}", read_checks(place, stage_folder, part)
-        if file.path not in checks:
-            raise Damaged(path, "the record of its part does not describe it")
-        yield _TableFile(place=place, path=path, file=file, checks=checks[file.path], columns=columns)
+        checks = _find_checks(place, stage_folder, part, file)
+        yield _TableFile(place=place, path=f"{stage_folder}/{file.path}", file=file, checks=checks, columns=columns)
+
+
+def _find_checks(place: Place, stage_folder: str, part: Part, file: StoredFile) -> TableChecks:
+    """Find the digests of an Arrow file in the record of its part.
+
+    Raises:
+        Damaged: If the record is missing or damaged, or does not describe the file.
+    """
+    checks = read_checks(place, stage_folder, part)
+    if file.path not in checks:
+        raise Damaged(f"{stage_folder}/{file.path}", "the record of its part does not describe it")
+    return checks[file.path]
 
 
 def _shift_rows(rows: Sequence[int], first: int) -> Sequence[int]:
@@ -175,13 +185,13 @@ def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first
         Zero-based row indices relative to the part. Empty if no batch can contain such a key.
 
     Raises:
-        Damaged: If the part's record is missing or damaged.
+        Damaged: If the part's record is missing or damaged, or does not describe a file of the table.
     """
     batches = [
         batch
         for file in part.files
         if file.table == table
-        for batch in read_checks(place, stage_folder, part)[file.path].batches
+        for batch in _find_checks(place, stage_folder, part, file).batches
     ]
     start = stop = row = 0
     for batch in batches:
@@ -232,8 +242,8 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
 
 def _read_batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
     """Return (number of rows, content) for each record batch of a table of a part, without empty batches."""
-    checks = read_checks(place, stage_folder, part)
-    batches = (batch for file in part.files if file.table == table for batch in checks[file.path].batches)
+    files = (file for file in part.files if file.table == table)
+    batches = (batch for file in files for batch in _find_checks(place, stage_folder, part, file).batches)
     return [(batch.rows, batch.content) for batch in batches if batch.rows]
 
 

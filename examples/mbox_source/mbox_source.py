@@ -27,12 +27,12 @@ from corpora.sources.contract import (
     Record,
     Slice,
     Tally,
-    damaged,
-    matching_files,
-    plain_settings,
-    too_large,
-    unpacked_place,
-    whole_file,
+    build_locator,
+    drop_damaged,
+    drop_too_large,
+    find_files,
+    select_settings,
+    slice_whole_file,
 )
 from corpora.store.settings import check_range
 
@@ -64,16 +64,16 @@ class MboxSource:
 
     def settings(self) -> dict[str, Json]:
         """Return the settings that determine the bytes of its documents."""
-        return plain_settings(self)
+        return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
         """Return the archives, sorted by name. Raises InputError where there are none."""
         wanted = "an .mbox file, a folder of them, or a glob"
-        return matching_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
+        return find_files(self.name, self.path, lambda name: name.lower().endswith(ENDINGS), wanted)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
@@ -89,9 +89,9 @@ class MboxSource:
 
     def message(self, line: Line, file: RawFile) -> Record:
         """Return the record of a message's bytes."""
-        locator = unpacked_place(file, line.offset, line.length)
+        locator = build_locator(file, line.offset, line.length)
         if line.data is None:
-            return too_large(locator, self.max_record_bytes)
+            return drop_too_large(locator, self.max_record_bytes)
         try:
             return self._read(line, locator)
         except (
@@ -101,7 +101,7 @@ class MboxSource:
             TypeError,
             ValueError,
         ) as error:  # what Python's parser of mail raises
-            return damaged(locator, line.data, f"a message that cannot be read: {error}")
+            return drop_damaged(locator, line.data, f"a message that cannot be read: {error}")
 
     def _read(self, line: Line, locator: Locator) -> Record:
         assert line.data is not None

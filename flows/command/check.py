@@ -14,7 +14,7 @@ from flows.command.arguments import AsJson
 from flows.command.record_files import FILE_ASKED, Accept, FileAsked
 from flows.command.terminal import console, print_json
 from flows.command.trainer_process import model_folder
-from flows.recipes.tables import read_override, setting_value
+from flows.recipes.tables import parse_override, parse_setting
 from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
 from trainer.tasks.checking.findings import DataReport
@@ -39,13 +39,13 @@ def check(
 
     Exit code 1 if something would make a score meaningless.
     """
-    given = {key: setting_value(text) for key, text in map(read_override, overrides or [])}
+    given = {key: parse_setting(text) for key, text in map(parse_override, overrides or [])}
     report = check_data([reading.of(file) for file in files], task, given, model, accept)
     if as_json:
         print_json(report.to_json())
     else:
         show_report(report)
-    return 1 if report.stopping else 0
+    return 1 if report.stopping_findings else 0
 
 
 def check_data(
@@ -57,9 +57,9 @@ def check_data(
     """
     table, settings = task_and_settings(task, overrides, "check")
     if model is None:
-        return check_task(table, files, max_length=settings.max_length).accepting(accept)
+        return check_task(table, files, max_length=settings.max_length).accept(accept)
     with model_folder(model) as folder:
-        return check_task(table, files, max_length=settings.max_length, model=folder).accepting(accept)
+        return check_task(table, files, max_length=settings.max_length, model=folder).accept(accept)
 
 
 def checked_first(
@@ -75,7 +75,7 @@ def checked_first(
 
     Raises InputError if something would make a score meaningless, and is not among what is accepted.
     """
-    report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accepting(accept)
+    report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accept(accept)
     report.check()
     for finding in report.findings:
         yield {"event": "warning", "message": finding.line}

@@ -111,10 +111,10 @@ def new(
 
     Its rules fit a kind of text, or it is the recipe of a published model.
     """
-    from flows.recipes.recipe_templates import new_recipe, next_steps
+    from flows.recipes.recipe_templates import describe_next_steps, write_new_recipe
 
-    path = new_recipe(name, template, Path.cwd())
-    say(next_steps(path, template))
+    path = write_new_recipe(name, template, Path.cwd())
+    say(describe_next_steps(path, template))
 
 
 @app.command
@@ -128,12 +128,12 @@ def fetch(
 ) -> None:
     """Download the raw files of a recipe; a run does so by itself."""
     from flows.command.progress import FetchProgress
-    from flows.recipes.recipe import settle_recipe
+    from flows.recipes.recipe import write_recipe
     from flows.run.inputs.fetch import FetchOptions
     from flows.run.inputs.raw_files import fetch_inputs
 
     loaded = load_recipe(recipe, overrides=overrides)
-    settle_recipe(loaded)
+    write_recipe(loaded)
     options = FetchOptions(source=source, limit=limit, refresh=refresh)
     with FetchProgress(console) as progress:
         lines = fetch_inputs(loaded, arguments.find_home(), say, options, progress.advance)

@@ -16,7 +16,7 @@ from flows.run.record.ledger_balance import readable_bytes
 
 if TYPE_CHECKING:
     from flows.dedup.run import DedupOutcome
-    from flows.dedup.similar import Similar
+    from flows.dedup.similar import SimilarDocument
 
 
 def dedup(
@@ -104,7 +104,7 @@ def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     yield f"{output} has the rows that stay, and the removed ones next to them"
 
 
-def similar_facts(found: "Similar") -> dict[str, Any]:
+def similar_facts(found: "SimilarDocument") -> dict[str, Any]:
     """A similar document for scripts."""
     document = found.document
     return {
@@ -119,7 +119,7 @@ def similar_facts(found: "Similar") -> dict[str, Any]:
     }
 
 
-def similar_lines(found: Sequence["Similar"], threshold: float) -> Iterator[str]:
+def similar_lines(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
     """Similar documents for people."""
     if not found:
         yield f"No document is as similar as {threshold}."

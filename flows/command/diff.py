@@ -17,7 +17,7 @@ from corpora.store.places.place import Place
 from flows.command.arguments import AsJson
 from flows.command.runs import when
 from flows.command.terminal import console, plain_table, print_json, say
-from flows.recipes.privacy import printable
+from flows.recipes.privacy import to_printable
 from flows.report.compared import Compared, change_text, figure_text
 from flows.run.addresses import find_run, short_run_ids
 from flows.run.record.counts_text import counted
@@ -108,7 +108,7 @@ def _table(compared: Compared, shown: Any) -> Table:
     for change in shown:
         values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(printable(change.name), style), *values, change_text(change))
+        table.add_row(Text(to_printable(change.name), style), *values, change_text(change))
     return table
 
 

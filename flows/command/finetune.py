@@ -17,14 +17,14 @@ from flows.command.check import checked_first
 from flows.command.record_files import FILE_ASKED, Accept, FileAsked, absolute, from_pipe
 from flows.command.terminal import say
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.recipes.tables import read_override, setting_value
+from flows.recipes.tables import parse_override, parse_setting
 from flows.run.record.task_scores import Listener
 from trainer.metrics import Event
-from trainer.tasks.formats.published import PUBLISHED, published, published_set
-from trainer.tasks.formats.records import KEPT, FileSettings
+from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_published_set
+from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 from trainer.tasks.registry import task_and_settings
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.suites.suite import settings_of_set
+from trainer.tasks.suites.suite import derive_settings
 
 AS_PUBLISHED = FileSettings(path="")
 HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named
@@ -58,7 +58,7 @@ def finetune(
 
     Run the same command again to resume it.
     """
-    pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
+    pairs, file = dict(map(parse_override, overrides or [])), reading.of(None)
     if data is not None or train is None or "/" in task:  # a published set
         kind, files, settings = published_task(task, data, train, evaluate, file=file)
         finetune_model(FinetuneAsked(kind, model, files, output, {**settings, **pairs}, accept), say)
@@ -101,7 +101,7 @@ def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds:
             )
         training, evaluation = (replace(reading, path=absolute(path)) for path in (train, evaluate))
         return TaskFiles(training, evaluation)
-    kept = {f"{KEPT}{group}": group} if group else {}
+    kept = {f"{KEEP_PREFIX}{group}": group} if group else {}
     file = replace(reading, path=absolute(train), columns={**reading.columns, **kept})
     return TaskFiles(file, file, folds or HELD_OUT, group=group)
 
@@ -117,7 +117,7 @@ def published_task(
     if data is None and name in PUBLISHED:
         raise InputError(
             f"{name} is a published set: give the folder that it was unpacked in (--data FOLDER); or for files of your "
-            f"own name the kind of task, {published_set(name).kind!r}, in its place."
+            f"own name the kind of task, {get_published_set(name).kind!r}, in its place."
         )
     if data is None:
         raise InputError(
@@ -131,7 +131,7 @@ def published_task(
             f"{name} is read as it is published: leave --column, --format and --no-header out, or name your own files "
             "and the kind of task."
         )
-    of_set = published(name, str(data))
+    of_set = find_published_set(name, str(data))
     if not {"train", "dev"} <= {*of_set.files}:
         lacking = " and no ".join(split for split in ("train", "dev") if split not in of_set.files)
         raise InputError(
@@ -139,7 +139,7 @@ def published_task(
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
     training, evaluation = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
-    return of_set.published.kind, TaskFiles(training, evaluation), settings_of_set(of_set.published)
+    return of_set.published.kind, TaskFiles(training, evaluation), derive_settings(of_set.published)
 
 
 class FinetuneAsked(NamedTuple):
@@ -193,7 +193,7 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
 
     The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
     """
-    files, overrides = asked.files, {key: setting_value(text) for key, text in asked.overrides.items()}
+    files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
     task, settings = task_and_settings(asked.kind, overrides, "finetune")
     with model_folder(asked.model) as folder:
         job = FinetuneJob(

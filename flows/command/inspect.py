@@ -17,8 +17,8 @@ from corpora.store.tables import read_table
 from flows.command import arguments
 from flows.command.terminal import EXCERPT, TITLE, VALUE, console, left_out, plain_table, print_json
 from flows.command.trace import show_example
-from flows.recipes.privacy import visible
-from flows.recipes.tables import leaves
+from flows.recipes.privacy import to_one_line
+from flows.recipes.tables import iter_settings
 from flows.report.masked_example import (
     example_masks,
     labels_of,
@@ -62,7 +62,7 @@ def show_manifest(manifest: Manifest) -> RenderableType:
     libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
     head.append(f"\nlibraries    {libraries}" if libraries else "")
     for parent in manifest.parents[:ROWS]:
-        head.append(f"\nmade from    {parent.role}/{visible(parent_name(parent), TITLE)} {parent.fingerprint}")
+        head.append(f"\nmade from    {parent.role}/{to_one_line(parent_name(parent), TITLE)} {parent.fingerprint}")
     sections: list[RenderableType] = [
         head,
         *left_out(len(manifest.parents), ROWS, "parents"),
@@ -70,7 +70,7 @@ def show_manifest(manifest: Manifest) -> RenderableType:
         _ledger(manifest),
     ]
     for title, values in (("setting", manifest.settings), ("fact", manifest.facts)):
-        pairs = [(key, str(value)) for key, value in leaves(values)]
+        pairs = [(key, str(value)) for key, value in iter_settings(values)]
         if pairs:
             sections += [_two_columns(title, pairs[: 3 * ROWS]), *left_out(len(pairs), 3 * ROWS, f"{title}s")]
     return Group(*sections)
@@ -101,7 +101,7 @@ def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
     table = plain_table(title, "value")
     table.columns[1].justify = "left"
     for name, value in pairs:
-        table.add_row(Text(name), Text(visible(value, VALUE)))
+        table.add_row(Text(name), Text(to_one_line(value, VALUE)))
     return table
 
 
@@ -113,12 +113,14 @@ def show_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
 
 
 def _dropped_text(row: DroppedDocument) -> Text:
-    detail = f" ({visible(row.detail, VALUE)})" if row.detail else ""
-    text = Text.assemble((f"{row.step}: {row.reason}", "red"), detail, "  ", (visible(row.title or "", TITLE), "bold"))
+    detail = f" ({to_one_line(row.detail, VALUE)})" if row.detail else ""
+    text = Text.assemble(
+        (f"{row.step}: {row.reason}", "red"), detail, "  ", (to_one_line(row.title or "", TITLE), "bold")
+    )
     if row.survivor is not None:
         text.append(f"\n  stays: {row.survivor.hex()}, similarity {row.similarity:.3f}")
-    text.append(f"\n  {visible(str(row.locator), 2 * VALUE)}", "dim")
-    return text.append(f"\n  {visible(row.excerpt, EXCERPT)}" if row.excerpt else "")
+    text.append(f"\n  {to_one_line(str(row.locator), 2 * VALUE)}", "dim")
+    return text.append(f"\n  {to_one_line(row.excerpt, EXCERPT)}" if row.excerpt else "")
 
 
 def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
@@ -130,7 +132,7 @@ def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
         "dim",
     )
     for row in rows[:LINES]:
-        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(visible(row["line"], EXCERPT))
+        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(to_one_line(row["line"], EXCERPT))
     return text
 
 

@@ -14,9 +14,9 @@ from flows.command.doctor import card, engine_lines, slow_lines
 from flows.command.terminal import console, plain_table, print_json, say
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.room import refuse_without_room
-from flows.run.estimates.whole import estimate_run
+from flows.run.estimates.capacity import refuse_without_room
+from flows.run.estimates.run_estimates import estimate_run
+from flows.run.estimates.stage_estimates import Estimates, StageEstimate
 from flows.run.inputs.start_model import begun
 from flows.run.plan_reach import reach_of
 from flows.run.plan_run import RunPlan, plan_recipe

@@ -16,25 +16,25 @@ from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import RawFile, Record, Tally, unhashed_files
-from corpora.sources.passed_over import look
+from corpora.sources.contract import RawFile, Record, Tally, list_unhashed_files
+from corpora.sources.passed_over import count_files
 from corpora.store.settings import suggest
 from flows.command import arguments
 from flows.command.arguments import load_recipe
 from flows.command.terminal import EXCERPT, TITLE, VALUE, console, print_json, say, teller
 from flows.recipes.guessed_fields import (
-    WITHOUT,
-    chosen_line,
-    fitted_line,
-    guess_line,
-    guess_new,
-    refuse_nothing_left,
-    to_guess,
+    TABLE_WITHOUT_TEXT,
+    describe_chosen,
+    describe_fitted,
+    describe_guess,
+    find_files_without_text,
+    get_guessable_source,
+    guess_text_fields,
+    refuse_source_without_text,
     with_names,
-    without_text,
 )
-from flows.recipes.lock import files_of, read_lock, stores_apart
-from flows.recipes.privacy import visible
+from flows.recipes.lock import build_store_check, list_raw_files, read_lock
+from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.inputs.unread_files import looked_lines
 
@@ -70,8 +70,8 @@ def preview(
         )
     for item in preview_source(entry, looked.files, number, say):
         console.print(show_preview(item))
-    fitted = fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""
-    say(*filter(None, [*looked.lines, fitted, chosen_line(loaded.name, loaded.chosen or {})]))
+    fitted = describe_fitted(loaded.name, loaded.fitted) if loaded.fitted else ""
+    say(*filter(None, [*looked.lines, fitted, describe_chosen(loaded.name, loaded.chosen or {})]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +108,17 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
     Raises InputError.
     """
-    files, source = unhashed_files(files_of(entry, recipe)), entry.source  # a dump may have many gigabytes
+    files, source = list_unhashed_files(list_raw_files(entry, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
-    kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
-    without = without_text(guesses).get(source.name, set())
+    kept, guesses = guess_text_fields([source], {source.name: locked} if locked else {}, [], {source.name: files})
+    without = find_files_without_text(guesses).get(source.name, set())
     left = [file for file in files if file.path not in without]
     if not left:
-        refuse_nothing_left(source, guesses[source.name])
+        refuse_source_without_text(source, guesses[source.name])
     names = [kept_guess.name for kept_guess in kept.get(source.name, ())]
-    kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
-    looked = look(source, left, apart=stores_apart(source, recipe), kinds=kinds)
-    guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
+    kinds = {str(raw_path(path).absolute()): TABLE_WITHOUT_TEXT for path in without}
+    looked = count_files(source, left, is_excluded=build_store_check(source, recipe), kinds=kinds)
+    guess = [describe_guess(source, names, guesses.get(source.name))] if names and get_guessable_source(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
@@ -139,15 +139,15 @@ def preview_source(
     def leave_out(fault: FileFault) -> None:
         if entry.on_damage != "skip":
             raise fault
-        tell(f"{entry.source.name}: left out as unreadable: {visible(fault.reason, REASON)}")
+        tell(f"{entry.source.name}: left out as unreadable: {to_one_line(fault.reason, REASON)}")
 
     for record in islice(sample_records(entry.source, files, leave_out, tally), number):
         yield preview_record(record, entry)
-    unknown = tally.unknown_templates.most_frequent()
+    unknown = tally.unknown_templates.list_most_frequent()
     if unknown:
         tell(f"{entry.source.name}: templates in sentences that no table names, most used first:")
     for template in unknown:
-        tell(f"  {template.number:,} {visible(template.name, NAME)}: {visible(template.example, REASON)}")
+        tell(f"  {template.number:,} {to_one_line(template.name, NAME)}: {to_one_line(template.example, REASON)}")
 
 
 def preview_record(record: Record, entry: SourceEntry) -> Preview:
@@ -181,19 +181,19 @@ def show_preview(preview: Preview) -> RenderableType:
     """Return a record as its source gives it, after every step, and where it ends."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
-        (visible(preview.title or "(no title)", TITLE), "bold"),
+        (to_one_line(preview.title or "(no title)", TITLE), "bold"),
         "  ",
-        (visible(preview.verdict, VALUE), "green" if kept else "red"),
-        (f"\n  {visible(preview.where, 2 * VALUE)}", "dim"),
+        (to_one_line(preview.verdict, VALUE), "green" if kept else "red"),
+        (f"\n  {to_one_line(preview.where, 2 * VALUE)}", "dim"),
     )
     width = max(len(step.step) for step in (*preview.steps, Passed(step="parsed")))
-    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {visible(preview.parsed, 2 * EXCERPT)}")
+    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {to_one_line(preview.parsed, 2 * EXCERPT)}")
     for step in preview.steps:
         head.append(f"\n  {step.step:{width}}", "dim")
         if step.drop:
-            head.append(f" dropped: {visible(step.drop, VALUE)}", "red")
+            head.append(f" dropped: {to_one_line(step.drop, VALUE)}", "red")
         elif step.text is None:
             head.append(" as it was", "dim")
         else:
-            head.append(f" {visible(step.text, 2 * EXCERPT)}")
+            head.append(f" {to_one_line(step.text, 2 * EXCERPT)}")
     return head.append("\n")

@@ -80,7 +80,7 @@ def ending_of(head: bytes, file: FileSettings) -> str:
     first = head.lstrip().partition(b"\n")[0]
     if b"\t" in first:
         return ".tsv"
-    names = {column.encode() for column in (*file.columns.values(), file.column("text"))}
+    names = {column.encode() for column in (*file.columns.values(), file.get_column("text"))}
     cells = ({cell.strip(b' "\r') for cell in first.split(sign)} for sign in SIGNS if sign in first)
     return ".csv" if any(each & names for each in cells) else ".txt"
 
@@ -111,16 +111,16 @@ class FileAsked:
 
         keep: columns whose values are given as they are
         """
-        from flows.recipes.tables import read_override
-        from trainer.tasks.formats.records import KEPT, FileSettings
+        from flows.recipes.tables import parse_override
+        from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 
         return FileSettings(
             path="" if path is None else absolute(path),
             format=self.format,
             header=self.header,
             columns={
-                **dict(read_override(text, "--column") for text in self.columns or []),
-                **{f"{KEPT}{column}": column for column in keep},
+                **dict(parse_override(text, "--column") for text in self.columns or []),
+                **{f"{KEEP_PREFIX}{column}": column for column in keep},
             },
             max_unusable=self.max_unusable,
         )

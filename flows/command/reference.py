@@ -18,11 +18,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 from corpora.acquire.fetch_table import AcquireSettings
 from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.registry import SOURCES, source_class
+from corpora.sources.registry import SOURCES, load_source_class
 from flows.command.cli import app
 from flows.command.help import EXAMPLES, JSON_KEYS, command_names, command_of, rank, summary_of
 from flows.environment import ROOT
-from flows.recipes.meanings import SETTINGS, meanings, self_telling
+from flows.recipes.meanings import SETTINGS, explain_by_name, read_meanings
 from flows.recipes.recipe import SourceEntry
 from shards.inputs import INPUTS
 from shards.settings import ShardSettings
@@ -158,7 +158,7 @@ def _recipe() -> Iterator[str]:
     yield table(ROW, [*common, overrides])
     for kind in sorted(SOURCES):
         yield f'#### kind = "{kind}"'
-        yield table(ROW, settings_rows(source_class(kind)))
+        yield table(ROW, settings_rows(load_source_class(kind)))
     yield from _section("#### fetch", AcquireSettings)
     yield "### [[step]]"
     yield "A step of your own, from an installed package (entry point `cloze.steps`). It also has keys of its own:"
@@ -202,7 +202,7 @@ def _inputs() -> Iterator[str]:
 
 def settings_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
     """Return key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
-    hints, texts = get_type_hints(settings), meanings(settings)
+    hints, texts = get_type_hints(settings), read_meanings(settings)
     rows: list[Row] = []
     for field in dataclasses.fields(settings):
         hint = hints[field.name]
@@ -211,7 +211,7 @@ def settings_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) ->
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             rows += settings_rows(hint, f"{prefix}{field.name}.")
             continue
-        meaning = texts.get(field.name) or self_telling(field.name)
+        meaning = texts.get(field.name) or explain_by_name(field.name)
         rows.append((f"`{prefix}{field.name}`", type_name(hint), default_text(field), meaning))
     return rows
 

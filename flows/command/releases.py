@@ -16,9 +16,9 @@ from flows.command import arguments
 from flows.command.arguments import load_recipe
 from flows.command.runs import when
 from flows.command.terminal import console, plain_table, print_json, say, teller
+from flows.maintenance.release import PersonsWord, promotion_of, run_at, run_of_recipe
 from flows.orchestration.approval import ask_a_person
-from flows.orchestration.release import PersonsWord, promotion_of, run_at, run_of_recipe
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.run.addresses import is_run_id, short_run_ids
 from flows.run.record.releases import Release, current_release, history, names_of_releases, roll_back
 from flows.run.record.run_record import list_runs
@@ -127,7 +127,7 @@ def show_releases(entries: Sequence[Release], short: Mapping[str, str]) -> Table
         name = f"{entry.name} *" if newest[entry.name] == entry.number else entry.name
         run = short.get(entry.run, entry.run)
         cells = (name, str(entry.number), when(entry.when), entry.who, what(entry), run, entry.reason)
-        table.add_row(*(Text(visible(cell, CELL_CHARACTERS)) for cell in cells))
+        table.add_row(*(Text(to_one_line(cell, CELL_CHARACTERS)) for cell in cells))
     return table
 
 

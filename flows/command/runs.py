@@ -17,7 +17,7 @@ from flows.command import arguments
 from flows.command.arguments import AsJson, Position, StoreAddress
 from flows.command.terminal import console, plain_table, print_json, say
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import printable
+from flows.recipes.privacy import to_printable
 from flows.run.addresses import RUNS, short_run_ids, split_address, whole_run_id
 from flows.run.inputs.unread_files import set_aside_in_words
 from flows.run.record.counts_text import counted, progress_text, readable_seconds
@@ -129,9 +129,9 @@ def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int)
     table = plain_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
     for state in states:
         table.add_row(
-            Text(printable(short.get(state.run_id, state.run_id))),
+            Text(to_printable(short.get(state.run_id, state.run_id))),
             when(state.started),
-            Text(printable(state.recipe)),
+            Text(to_printable(state.recipe)),
             Text(state.outcome, STYLES.get(state.outcome, STYLES.get(state.state, ""))),
             what_was_new(state),
             *_columns(costs_of(state), width),
@@ -179,27 +179,28 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
         yield waiting_line(present)
     for state in status.lost:
         yield (
-            f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
-            "a word. What it has finished is kept; run the recipe again to continue from there."
+            f"{to_printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone "
+            "without a word. What it has finished is kept; run the recipe again to continue from there."
         )
     for state in status.ended:
         kinds = set_aside_in_words(state.record.set_aside) if state.record is not None else ""
         aside = f" It goes on without {kinds}; its report names them." if kinds else ""
-        yield f"{printable(state.recipe)}: the newest run, which began {when(state.started)}: {state.outcome}.{aside}"
+        began = f"which began {when(state.started)}"
+        yield f"{to_printable(state.recipe)}: the newest run, {began}: {state.outcome}.{aside}"
 
 
 def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
     """Yield what a run does now."""
     facts, process = present.report, present.process
     workers = counted(int(facts.get("workers", 0)), "worker")
-    where = f"process {process.pid} on {printable(process.host)}"
+    where = f"process {process.pid} on {to_printable(process.host)}"
     silence = f", last heard of {readable_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
-    yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
+    yield f"{to_printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
-        yield f"  {printable(stage)}: {progress_text(stage, progress)}"
+        yield f"  {to_printable(stage)}: {progress_text(stage, progress)}"
     if not stages and facts.get("doing"):
-        yield f"  {printable(str(facts['doing']))}"
+        yield f"  {to_printable(str(facts['doing']))}"
 
 
 def schedule_line(present: Heartbeat) -> str:
@@ -207,12 +208,13 @@ def schedule_line(present: Heartbeat) -> str:
     facts = present.report
     due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
     waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
-    return f"{printable(str(facts.get('recipe')))}: on its schedule, {printable(str(facts.get('when')))}; {due}{waits}"
+    recipe, schedule = (to_printable(str(facts.get(key))) for key in ("recipe", "when"))
+    return f"{recipe}: on its schedule, {schedule}; {due}{waits}"
 
 
 def waiting_line(present: Heartbeat) -> str:
     """Return the line of a release that waits for a person: since when, and where to answer."""
-    facts = {key: printable(str(value)) for key, value in present.report.items()}
+    facts = {key: to_printable(str(value)) for key, value in present.report.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
     return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
 
@@ -242,9 +244,13 @@ def _refuse_no_store(place: Place) -> None:
 def _store_or_recipe(of: str) -> tuple[Place, str | None]:
     """Return a store, and the name of the recipe where one was given instead. Raises InputError."""
     if not Path(of).is_dir():
-        from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes  # with all sources and steps
+        from flows.recipes.recipe import (  # with all sources and steps
+            load_shipped_recipe,
+            read_recipe,
+            read_shipped_recipes,
+        )
 
-        if Path(of).is_file() or of in shipped_recipes():
-            recipe = read_recipe(Path(of)) if Path(of).is_file() else shipped_recipe(of, Path.cwd(), {})
+        if Path(of).is_file() or of in read_shipped_recipes():
+            recipe = read_recipe(Path(of)) if Path(of).is_file() else load_shipped_recipe(of, Path.cwd(), {})
             return Place(recipe.store), recipe.name
     return open_store(of), None

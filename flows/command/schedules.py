@@ -12,9 +12,9 @@ from flows.command import arguments
 from flows.command.arguments import load_recipe
 from flows.command.terminal import say, teller
 from flows.orchestration.deploy import prefect_yaml, refuse_served, worker_command, write_prefect_yaml
-from flows.orchestration.schedule import timetable
+from flows.orchestration.scheduled_run import timetable
 from flows.orchestration.serve import serve_recipe
-from flows.recipes.recipe import settle_recipe
+from flows.recipes.recipe import write_recipe
 
 
 def serve(
@@ -62,7 +62,7 @@ def deploy(
     refuse_served([recipe.name for recipe in loaded], home, teller(as_json=True))
     write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
     for recipe in loaded:
-        settle_recipe(recipe)
+        write_recipe(recipe)
     say(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
     say(*(f"  {line}" for line in next_steps(output, pool)))
 

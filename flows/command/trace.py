@@ -17,7 +17,7 @@ from corpora.store.stage import MANIFEST, read_manifest
 from corpora.store.tables import read_file
 from flows.command import arguments
 from flows.command.terminal import EXCERPT, TITLE, console, left_out, print_json
-from flows.recipes.privacy import printable, visible
+from flows.recipes.privacy import to_one_line, to_printable
 from flows.report.masked_example import (
     ShownToken,
     example_in_words,
@@ -189,9 +189,9 @@ def _token_text(token: ShownToken) -> Text:
     """Return a token; a masked one reversed, followed by the original: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
-        return Text(visible(token.text, TITLE), "dim" if token.kind == "special" else style)
-    guess = "=" if token.kind == "kept" else visible(token.text, TITLE)
-    return Text.assemble((visible(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
+        return Text(to_one_line(token.text, TITLE), "dim" if token.kind == "special" else style)
+    guess = "=" if token.kind == "kept" else to_one_line(token.text, TITLE)
+    return Text.assemble((to_one_line(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
 
 
 def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MOST_LINES) -> RenderableType:
@@ -207,8 +207,8 @@ def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MO
         "language": document.language,
     }
     for name, value in fields.items():
-        head.append(f"\n  {name:9} {visible(value, 3 * TITLE)}" if value else "")
-    text = Text.assemble(("\n  text      ", "dim"), visible(document.text, EXCERPT))
+        head.append(f"\n  {name:9} {to_one_line(value, 3 * TITLE)}" if value else "")
+    text = Text.assemble(("\n  text      ", "dim"), to_one_line(document.text, EXCERPT))
     return Group(head.append_text(text), raw_text(raw, lines))
 
 
@@ -220,7 +220,7 @@ def raw_text(raw: bytes | None, most: int) -> Text:
     rest = len(raw) - sum(map(len, lines))
     text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
     for line in lines:
-        text.append("\n  │ ", "dim").append(printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
+        text.append("\n  │ ", "dim").append(to_printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
     return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
 
 

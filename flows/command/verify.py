@@ -15,7 +15,7 @@ from flows.command.terminal import console_for, print_json
 from flows.integrity.inventory import Fault, Holdings, find_faults, read_holdings
 from flows.integrity.rebuilt_part import rebuild_part
 from flows.run.addresses import find_artifacts, split_address
-from flows.run.faults.damage_list import LIST, read_damage_list, write_damage_list
+from flows.run.faults.damage import LIST, read_damage_list, write_damage_list
 from flows.run.record.counts_text import counted, listed
 
 _SHOWN = 3  # of the files that nothing names

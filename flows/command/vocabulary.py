@@ -30,7 +30,7 @@ from flows.command.vocabulary_adapt import (
     number_wanted,
 )
 from flows.export.exported import new_folder
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.run.addresses import find_artifacts, is_short, newest
 from flows.run.record.releases import release_address
 from tokenizers_train.adapting import (
@@ -155,7 +155,7 @@ def adapt(
 
 def vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
     """Return vocabularies side by side, with the figures of a text if they have some."""
-    heads = [visible(name, 3 * NAME) for name in names]
+    heads = [to_one_line(name, 3 * NAME) for name in names]
     table = plain_table("", *heads, texts=["", *heads])
     for title, values in zip(_rows(facts[0]), zip(*(_rows(each).values() for each in facts), strict=True), strict=True):
         table.add_row(Text(title), *map(Text, values))
@@ -171,7 +171,7 @@ def _rows(facts: Facts) -> dict[str, str]:
         "algorithm": facts["algorithm"],
         "words": rule,
         "special": ", ".join(f"{token} {id}" for token, id in facts["special_tokens"].items()) or "none",
-        "longest": "  ".join(visible(token, NAME) for token in facts["longest"]),
+        "longest": "  ".join(to_one_line(token, NAME) for token in facts["longest"]),
     }
     if "text" in facts:
         text = facts["text"]
@@ -183,7 +183,7 @@ def _rows(facts: Facts) -> dict[str, str]:
 
 def pieces_text(pieces: Sequence[dict[str, Any]]) -> Text:
     """Return the pieces of a text as the vocabulary writes them, each with its id."""
-    shown = [f"{visible(piece['token'], NAME)} {piece['id']}" for piece in pieces[:MOST_PIECES]]
+    shown = [f"{to_one_line(piece['token'], NAME)} {piece['id']}" for piece in pieces[:MOST_PIECES]]
     if len(pieces) > MOST_PIECES:
         shown.append(f"… {len(pieces) - MOST_PIECES:,} more pieces")
     return Text("  ".join(shown))
@@ -192,10 +192,10 @@ def pieces_text(pieces: Sequence[dict[str, Any]]) -> Text:
 def comparison_display(facts: Facts) -> RenderableType:
     """Return two vocabularies side by side, the pieces that they share, and words that they cut in other places."""
     sides, shared = facts["vocabularies"], facts["overlap"]
-    names = [visible(side["name"], NAME) for side in sides]
+    names = [to_one_line(side["name"], NAME) for side in sides]
     apart = plain_table("cut in other places", *names, texts=["cut in other places", *names])
     for word in facts["cut_apart"]:
-        apart.add_row(*(Text(visible(text, NAME)) for text in (word["word"], *map(" · ".join, word["pieces"]))))
+        apart.add_row(*(Text(to_one_line(text, NAME)) for text in (word["word"], *map(" · ".join, word["pieces"]))))
     first, second = (f"{shared[side]:,} of {name}" for side, name in zip(("first", "second"), names, strict=True))
     pieces = Text(f"{shared['shared']:,} pieces in both, of {first} and {second}")
     return Group(vocabulary_table([side["name"] for side in sides], sides), Text(), pieces, Text(), apart)

@@ -27,7 +27,7 @@ from corpora.sources.contract import RawFile, Tally, split_glob
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
 from flows.command.terminal import plain_table
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import refuse_store
 from flows.run.addresses import find_artifacts, newest, split_address
 from flows.run.record.releases import release_address
@@ -249,12 +249,12 @@ def adaptation_display(name: str, facts: Facts, output: Path) -> RenderableType:
     before, after = facts["before"], facts["after"]
     sources = before["sources"] if len(before["sources"]) > 1 else {}
     for source in sources:
-        table.add_row(Text(visible(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
+        table.add_row(Text(to_one_line(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
     table.add_row("all", *_gains(before, after))
     added = plain_table("token added", "saves", "was", texts=["token added", "was"])
     for token in facts["tokens"][:MOST_TOKENS]:
-        was = Text(visible(" ".join(token["pieces"]), 2 * NAME))
-        added.add_row(Text(visible(token["token"], NAME)), f"{token['saved']:,}", was)
+        was = Text(to_one_line(" ".join(token["pieces"]), 2 * NAME))
+        added.add_row(Text(to_one_line(token["token"], NAME)), f"{token['saved']:,}", was)
     return Group(table, Text(), added, Text(), *map(Text, _outcome(name, facts)), Text(str(output)))
 
 
@@ -266,7 +266,7 @@ def _gains(before: Facts, after: Facts) -> list[str]:
 def _outcome(name: str, facts: Facts) -> Iterator[str]:
     size, number = facts["size"], len(facts["tokens"])
     yield (
-        f"{number:,} tokens added to {visible(name, NAME)}: {facts['filled']:,} in unused slots, "
+        f"{number:,} tokens added to {to_one_line(name, NAME)}: {facts['filled']:,} in unused slots, "
         f"{facts['appended']:,} after the last one ({size['before']:,} → {size['after']:,} tokens)"
     )
     if number < facts["wanted"]:

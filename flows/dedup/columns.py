@@ -6,15 +6,16 @@ decimals become decimals. Where types differ the column becomes text: texts as t
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from corpora.sources.files.parquet import row_json, values_of
 
-Kinds = Mapping[str, pa.DataType | None]  # None: values of several types, which become text
-LARGEST = 2**63
-ADDED = {
+Rows: TypeAlias = pa.RecordBatch | Sequence[Mapping[str, Any] | None]
+ColumnTypes = Mapping[str, pa.DataType | None]  # None: values of several types, which become text
+INT64_BOUND = 2**63
+ADDED_COLUMNS = {
     "file": pa.string(),
     "row": pa.int64(),
     "reason": pa.string(),
@@ -24,15 +25,15 @@ ADDED = {
 }  # columns of removed rows
 
 
-def kinds_of(fields: pa.RecordBatch | Sequence[Mapping[str, Any] | None]) -> Kinds:
+def find_column_types(rows: Rows) -> ColumnTypes:
     """The type of each column of some rows."""
-    if isinstance(fields, pa.RecordBatch):
-        return {field.name: field.type for field in fields.schema}
-    names = dict.fromkeys(name for row in fields if row is not None for name in row)
-    return {name: _kind([row.get(name) for row in fields if row is not None]) for name in names}
+    if isinstance(rows, pa.RecordBatch):
+        return {field.name: field.type for field in rows.schema}
+    names = dict.fromkeys(name for each in rows if each is not None for name in each)
+    return {name: _infer_type([each.get(name) for each in rows if each is not None]) for name in names}
 
 
-def _kind(values: Sequence[Any]) -> pa.DataType | None:
+def _infer_type(values: Sequence[Any]) -> pa.DataType | None:
     types = {type(value) for value in values} - {type(None)}
     if not types:
         return pa.null()
@@ -40,34 +41,34 @@ def _kind(values: Sequence[Any]) -> pa.DataType | None:
         return pa.large_string()
     if types == {bool}:
         return pa.bool_()
-    if types <= {int, float} and all(-LARGEST <= value < LARGEST for value in values if type(value) is int):
+    if types <= {int, float} and all(-INT64_BOUND <= value < INT64_BOUND for value in values if type(value) is int):
         return pa.int64() if types == {int} else pa.float64()
     if types in ({list}, {dict}):
         try:
-            kind = pa.array(values).type
+            inferred = pa.array(values).type
         except (pa.ArrowException, ValueError, OverflowError):
             return None
-        return kind if not _has_empty_struct(kind) else None
+        return inferred if not _has_empty_struct(inferred) else None
     return None
 
 
-def _has_empty_struct(kind: pa.DataType) -> bool:
+def _has_empty_struct(type: pa.DataType) -> bool:
     """Return True for a type that Parquet cannot hold: an object without fields, in it or itself."""
-    if pa.types.is_struct(kind):
-        return kind.num_fields == 0 or any(_has_empty_struct(field.type) for field in kind)
-    return bool(pa.types.is_list(kind)) and _has_empty_struct(kind.value_type)
+    if pa.types.is_struct(type):
+        return type.num_fields == 0 or any(_has_empty_struct(field.type) for field in type)
+    return bool(pa.types.is_list(type)) and _has_empty_struct(type.value_type)
 
 
-def merged(many: Iterable[Kinds]) -> Kinds:
+def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
     """The types of columns that are in several files."""
-    kinds: dict[str, pa.DataType | None] = {}
-    for each in many:
+    merged: dict[str, pa.DataType | None] = {}
+    for each in column_types:
         for name, kind in each.items():
-            kinds[name] = _common(kinds[name], kind) if name in kinds else kind
-    return kinds
+            merged[name] = _merge_two(merged[name], kind) if name in merged else kind
+    return merged
 
 
-def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
+def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
     if one is None or other is None or one == other:
         return one if other is not None else None
     schemas = [pa.schema([("a", kind)]) for kind in (one, other)]
@@ -77,32 +78,32 @@ def _common(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType |
         return None
 
 
-def schema_of(kinds: Kinds) -> pa.Schema:
+def build_schema(types: ColumnTypes) -> pa.Schema:
     """The columns as they are written."""
-    return pa.schema([(name, kind if kind is not None else pa.large_string()) for name, kind in kinds.items()])
+    return pa.schema([(name, kind if kind is not None else pa.large_string()) for name, kind in types.items()])
 
 
-def column(fields: pa.RecordBatch | Sequence[Mapping[str, Any] | None], name: str, kinds: Kinds) -> pa.Array:
+def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
     """The values of some rows in one column, as the type that it has in all files; null where a row has none."""
-    kind = kinds[name]
-    if isinstance(fields, pa.RecordBatch):
-        if name not in fields.schema.names:
-            return pa.nulls(fields.num_rows, kind if kind is not None else pa.large_string())
-        values = fields.column(name)
+    kind = types[name]
+    if isinstance(rows, pa.RecordBatch):
+        if name not in rows.schema.names:
+            return pa.nulls(rows.num_rows, kind if kind is not None else pa.large_string())
+        values = rows.column(name)
         if kind is not None:
             return values if values.type == kind else values.cast(kind)
         values = values_of(values)
     else:
-        values = [row.get(name) if row is not None else None for row in fields]
+        values = [row.get(name) if row is not None else None for row in rows]
     if kind is None:
-        return pa.array([_as_text(value) for value in values], pa.large_string())
+        return pa.array([_to_text(value) for value in values], pa.large_string())
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:  # half a character
-        return pa.array([_as_text(value) for value in values], pa.large_string()).cast(kind)
+        return pa.array([_to_text(value) for value in values], pa.large_string()).cast(kind)
 
 
-def _as_text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(json.loads(row_json({"": value}))[""], ensure_ascii=False)

@@ -3,22 +3,8 @@ are not held.
 
 Promise: what is written is whole or not there. The result depends on the rows, their order and the settings, not on
 the number of workers.
-
-The rows that stay, and the removed ones with the reason: Parquet or JSON lines, with all columns as they came.
-
-Promises: rows keep their order. JSON lines from JSON lines are the very lines, a removed one with more fields. Of a
-removed row is written whose copy it is, how similar the two are and which share of its shingles the survivor lacks.
-Cost: reading, and compressing what stays. Memory: a chunk.
-
-The recall on planted pairs: copies of the very texts, edited to be similar by a known share, and how many are found.
-
-A share of a text's words is replaced so that about .80 to .95 of its shingles stay in common; the exact similarity of
-each pair is then counted. Found is a pair of at least the threshold that shares a band, for verification finds all of
-these. Beside it is what the curve of the bands promises for the very similarities.
-Cost: about a millisecond a text. Seeded: the same texts give the same pairs.
 """
 
-import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,240 +12,63 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from json.encoder import encode_basestring
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from corpora.duplicates.signatures import compute_band_keys, compute_probability, compute_signatures, name_key_columns
+from corpora.duplicates.signatures import compute_probability, name_key_columns
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import ShingleSets, build_shingle_sets, compute_overlaps
+from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
 from corpora.generic_types import Result
-from corpora.kernels.arrays import Bools, Int32s, Int64s
-from corpora.sources.bytes.unchanged import changed_words, unchanged
-from corpora.sources.contract import readable
-from corpora.sources.files.parquet import batch_rows, row_json
+from corpora.kernels.arrays import Int32s, Int64s
+from corpora.sources.bytes.unchanged import unchanged
+from corpora.sources.contract import escape_surrogates
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
 from corpora.store.scratch import ScratchTable, open_scratch_file, open_scratch_table
 from corpora.store.settings import check_choice
-from flows.dedup.columns import ADDED, Kinds, column, merged, schema_of
-from flows.dedup.held_shingles import HeldShingles
-from flows.dedup.inputs import (
-    InputPiece,
-    Inputs,
-    RowChunk,
-    chunks,
-    inputs_of,
-    inputs_of_corpus,
-    is_lines,
-    names_of_text,
+from flows.dedup.columns import ADDED_COLUMNS, merge_types
+from flows.dedup.inputs import InputPiece, Inputs, find_corpus_inputs, find_inputs
+from flows.dedup.judge import (
+    CUT,
+    EMPTIED,
+    EXACT,
+    HAS_COPIES,
+    NEAR,
+    REASONS,
+    UNREAD,
+    Recall,
+    RowVerdicts,
+    judge_rows,
+    measure_recall,
 )
-from flows.dedup.judge import CUT, EMPTIED, EXACT, HAS_COPIES, NEAR, REASONS, UNREAD, RowVerdicts, judge
-from flows.dedup.parts import PARTS, PartCuts, copied, cut_chunk, parts_of
+from flows.dedup.output import PieceVerdict, write_rows
+from flows.dedup.parts import PART_KINDS, PartCuts, find_copied_parts, hash_parts
 from flows.dedup.sketches import (
     HAS_TEXT,
     NO_TEXT,
+    ShingleCache,
     Sketch,
     SketchSettings,
-    joined,
-    sets_of,
+    build_row_sets,
+    join_sketches,
     sketch_chunks,
     sketch_piece,
 )
 from flows.export.exported import scratch_beside
 from trainer.complete_folders import check_output, put_folder
 
-REASON = [*ADDED].index("reason")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
-    """What was decided about the rows of one piece.
-
-    added: the columns of `ADDED`, of the removed rows and those of which parts are cut out
-    """
-
-    kept: Bools
-    cuts: PartCuts
-    added: pa.RecordBatch
-
-
-def added_names(kinds: Kinds) -> list[str]:
-    """The names of the added columns; one that the rows have already gets an underscore.
-
-    >>> added_names({"reason": pa.string(), "text": pa.string()})[1:3]
-    ['row', 'reason_']
-    """
-    names = []
-    for name in ADDED:
-        while name in kinds:
-            name += "_"
-        names.append(name)
-    return names
-
-
-def write_rows(pieces: Sequence[tuple[InputPiece, Fate]], kinds: Kinds, kept: Path, removed: Path) -> None:
-    """Write the rows of some pieces to two files, of JSON lines where they end so. Raises InputError, OSError."""
-    schema = schema_of(kinds)
-    added = pa.schema(list(zip(added_names(kinds), ADDED.values(), strict=True)))
-    with ExitStack() as files:
-        stay = files.enter_context(_Writer(kept, schema))
-        gone = files.enter_context(_Writer(removed, pa.schema([*schema, *added])))
-        for piece, fate in pieces:
-            before = before_cut = num_rows = 0
-            touched = fate.cuts.touched
-            wanted = touched if kept.suffix == ".jsonl" and is_lines(piece) else None
-            for chunk in chunks(piece, wanted, with_fields=True):
-                here = slice(chunk.first, chunk.first + len(chunk.texts))
-                rows, edited = np.flatnonzero(fate.kept[here]), np.flatnonzero(touched[here])
-                others = np.flatnonzero(~fate.kept[here] | touched[here])
-                left = taken = chunk
-                if len(edited):
-                    left, taken, used = cut_chunk(chunk, edited, fate.cuts, before_cut, names_of_text(piece))
-                    before_cut += used
-                if len(rows):
-                    stay.write(left, rows, kinds)
-                if len(others):
-                    gone.write(taken, others, kinds, fate.added.slice(before, len(others)).rename_columns(added.names))
-                    before += len(others)
-                num_rows += len(chunk.texts)
-            if num_rows != len(fate.kept):
-                raise InputError(changed_words(Path(piece.name)))
-
-
-class _Writer:
-    """One file of rows, which is there from the beginning, with no rows where none are written."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._lines = path.suffix == ".jsonl"
-        path.parent.mkdir(exist_ok=True)
-        self._file: Any = path.open("wb") if self._lines else pq.ParquetWriter(path, schema, compression="zstd")
-
-    def __enter__(self) -> "_Writer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, chunk: RowChunk, rows: Int64s, kinds: Kinds, told: pa.RecordBatch | None = None) -> None:
-        """Write some rows of a chunk. told: more columns of these rows."""
-        if self._lines:
-            self._file.write(b"".join(_lines(chunk, rows, told)))  # at once: a removed line is no system call
-            return
-        fields: Any = chunk.fields
-        if isinstance(fields, pa.RecordBatch):
-            fields = fields if len(rows) == fields.num_rows else fields.take(pa.array(rows))
-        else:
-            fields = [fields[row] for row in rows.tolist()]
-        columns = [column(fields, name, kinds) for name in kinds]
-        self._file.write_batch(
-            pa.RecordBatch.from_arrays([*columns, *(told.columns if told is not None else ())], schema=self._schema)
-        )
-
-
-def _lines(chunk: RowChunk, rows: Int64s, told: pa.RecordBatch | None) -> Iterator[bytes]:
-    if told is None and chunk.raw is not None:
-        yield chunk.raw.take(rows).joined()
-        return
-    own = _own_lines(chunk, rows)
-    if told is None:
-        yield from (line + b"\n" for line in own)
-        return
-    for line, reason, fields in zip(own, told.column(REASON).to_pylist(), _as_json(told), strict=True):
-        if reason == UNREAD and chunk.raw is not None:
-            line = row_json({"raw": line.decode(errors="backslashreplace")})
-        head = line[:-1].rstrip()
-        yield head + (b"" if head.endswith(b"{") else b", ") + fields + b"}\n"
-
-
-def _own_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
-    """The lines that some rows are, or else become."""
-    if chunk.raw is not None:
-        return (chunk.raw[row].strip() for row in rows.tolist())
-    batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    fields = [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
-    return (row_json(dict(each or {})) for each in fields)
-
-
-def _as_json(told: pa.RecordBatch) -> list[bytes]:
-    """The fields of each row, as an object of JSON has them inside.
-
-    >>> _as_json(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
-    [b'"reason": "a", "row": 7', b'"reason": null, "row": 8']
-    """
-    fields = []
-    for name, values in zip(told.schema.names, told.columns, strict=True):
-        key, write = encode_basestring(name), encode_basestring if pa.types.is_string(values.type) else repr
-        fields.append([f"{key}: {'null' if value is None else write(value)}" for value in values.to_pylist()])
-    return [", ".join(row).encode() for row in zip(*fields, strict=True)]
-
-
-EDITED = 4  # copies of a text
-SEED = 42
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
-    """How many planted pairs of at least the threshold there are, the shares found and promised."""
-
-    pairs: int
-    found: float
-    theory: float
-
-
-def planted_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
-    """Plant edited copies of texts, and look for them."""
-    draw = random.Random(SEED)
-    top = settings.threshold + 0.75 * (1 - settings.threshold)
-    originals = pa.array(texts, pa.large_string())
-    sizes = np.diff(build_shingle_sets(originals, settings.shingle_words).offsets)
-    sources = [row for row in range(len(texts)) for _ in range(EDITED)]
-    copies = pa.array(
-        [
-            _edited(texts[row], int(sizes[row]), draw.uniform(settings.threshold, top), settings.shingle_words, draw)
-            for row in sources
-        ],
-        pa.large_string(),
-    )
-    both = pa.concat_arrays([originals, copies])
-    sets = build_shingle_sets(both, settings.shingle_words)
-    left, right = np.array(sources, np.int64), len(texts) + np.arange(len(sources))
-    overlaps = compute_overlaps(sets.values, sets.offsets, left, right)
-    similar = overlaps.intersection / np.maximum(overlaps.union, 1)
-    chosen = np.flatnonzero((similar >= settings.threshold) & (similar < 1))
-    if not len(chosen):
-        return Recall(pairs=0, found=0.0, theory=0.0)
-    keys = compute_band_keys(compute_signatures(both, settings.signature).signature, settings.band)
-    found = (keys[left[chosen]] == keys[right[chosen]]).any(axis=1)
-    promised = [compute_probability(float(similarity), settings.bands, settings.rows) for similarity in similar[chosen]]
-    return Recall(pairs=len(chosen), found=float(found.mean()), theory=float(np.mean(promised)))
-
-
-def _edited(text: str, num_shingles: int, similarity: float, words: int, draw: random.Random) -> str:
-    """A text of which about this share of all shingles, of both texts, is in common."""
-    units, joint = text.split(), " "
-    if 2 * len(units) < num_shingles:  # a script without spaces: a character is a word
-        units, joint = list(text), ""
-    edits = round(num_shingles * (1 - similarity) / (words * (1 + similarity)))
-    for place in draw.sample(range(len(units)), min(edits, len(units))):
-        units[place] = f"q{draw.randrange(10**6)}q" if joint else chr(draw.randrange(0x4E00, 0x9FA0))
-    return joint.join(units)
-
-
-KEEPS = ("first", "longest", "none")
-ALONE_BYTES = 32_000_000  # from which on worker processes are worth their start
-SAMPLES = 150  # texts of which copies are planted
-FOUND_AT_THRESHOLD = 0.99  # of the pairs just as similar as the threshold
-FILE_BYTES = 256_000_000  # of input that go to one file of a folder
-HELD_BYTES = 4 << 30  # of shingles in a file, where they need not go from process to process
-WORKER_BYTES = 16_000_000_000
+KEEP_CHOICES = ("first", "longest", "none")
+MIN_PARALLEL_BYTES = 32_000_000  # from which on worker processes are worth their start
+RECALL_SAMPLES = 150  # texts of which copies are planted
+MIN_FOUND_SHARE = 0.99  # of the pairs just as similar as the threshold
+INPUT_BYTES_PER_FILE = 256_000_000  # of input that go to one file of a folder
+MAX_CACHE_BYTES = 4 << 30  # of shingles in a file, where they need not go from process to process
+MAX_WORKER_BYTES = 16_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,13 +92,13 @@ class DedupSettings:
     exact_only: bool = False
     parts: str = ""
 
-    def duplicates(self) -> DuplicateSettings:
+    def to_duplicate_settings(self) -> DuplicateSettings:
         """The settings of the kernels: bands that find all but 1 in 100 pairs at the threshold. Raises InputError."""
-        check_choice("--keep", self.keep, KEEPS)
-        check_choice("--parts", self.parts, PARTS)
+        check_choice("--keep", self.keep, KEEP_CHOICES)
+        check_choice("--parts", self.parts, PART_KINDS)
         DuplicateSettings(threshold=self.threshold)
         rows = 1
-        while rows < 16 and compute_probability(self.threshold, 128 // (rows + 1), rows + 1) >= FOUND_AT_THRESHOLD:
+        while rows < 16 and compute_probability(self.threshold, 128 // (rows + 1), rows + 1) >= MIN_FOUND_SHARE:
             rows += 1
         bands = 1 if self.exact_only else 128 // rows
         return DuplicateSettings(threshold=self.threshold, rows=rows, bands=bands, rule=self.rule)
@@ -318,84 +127,94 @@ class DedupOutcome:
 
 def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> DedupOutcome:
     """Write the rows of some files without duplicates. Raises InputError; OSError where a disk refuses to read."""
-    duplicates = settings.duplicates()
-    _refuse_existing(output)
-    against = inputs_of_corpus(settings.against, settings.text) if settings.against else Inputs(pieces=())
-    files = inputs_of(inputs, settings.text, settings.within, settings.id)
+    duplicates = settings.to_duplicate_settings()
+    _check_absent(output)
+    against = find_corpus_inputs(settings.against, settings.text) if settings.against else Inputs(pieces=())
+    files = find_inputs(inputs, settings.text, settings.within, settings.id)
     given, own = against.pieces, files.pieces
     pieces = [*given, *own]
-    many = sum(piece.size for piece in pieces) > ALONE_BYTES and workers > 1
+    is_parallel = sum(piece.size for piece in pieces) > MIN_PARALLEL_BYTES and workers > 1
     columns = dict.fromkeys(("set_hash", *name_key_columns(duplicates.bands)), np.uint64)
     with ExitStack() as stack, ExitStack() as reading:
-        call = stack.enter_context(_crew(workers if many else 1))
+        call = stack.enter_context(_open_workers(workers if is_parallel else 1))
         scratch = stack.enter_context(scratch_beside(output))
         table = stack.enter_context(open_scratch_table(str(scratch), columns))
-        room = 0 if many else min(HELD_BYTES, disk_usage(scratch).free // 4)
-        held = HeldShingles(stack.enter_context(open_scratch_file(str(scratch))), str(scratch), room)
-        reading.enter_context(unchanged({**against.states, **files.states}))
-        sketching = SketchSettings(
+        max_cache_bytes = 0 if is_parallel else min(MAX_CACHE_BYTES, disk_usage(scratch).free // 4)
+        cache = ShingleCache(stack.enter_context(open_scratch_file(str(scratch))), str(scratch), max_cache_bytes)
+        reading.enter_context(unchanged({**against.file_states, **files.file_states}))
+        sketch_settings = SketchSettings(
             duplicates=duplicates,
             exact_only=settings.exact_only,
-            typed=output.suffix != ".jsonl",
-            num_samples=-(-SAMPLES // max(len(own), 1)),  # an empty file has no piece
-            held=room > 0,
+            with_types=output.suffix != ".jsonl",
+            num_samples=-(-RECALL_SAMPLES // max(len(own), 1)),  # an empty file has no piece
+            with_shingles=max_cache_bytes > 0,
         )
-        found = _sketch(call if many else None, pieces, sketching, table, held)
-        sketch = joined(found)
-        starts = np.cumsum([0, *(len(each.state) for each in found)])
-        num_given = int(starts[len(given)])
-        _refuse_textless(sketch, num_given, settings.text)
+        sketches = _sketch_pieces(call if is_parallel else None, pieces, sketch_settings, table, cache)
+        sketch = join_sketches(sketches)
+        starts = np.cumsum([0, *(len(each.state) for each in sketches)])
+        num_against = int(starts[len(given)])
+        _check_has_text(sketch, num_against, settings.text)
 
-        def read(rows: Int64s) -> Iterator[ShingleSets]:
-            return _read_sets(call, pieces, starts, sketch.num_shingles, rows, held, duplicates)
+        def read_sets(rows: Int64s) -> Iterator[ShingleSets]:
+            return _read_sets(call, pieces, starts, sketch.num_shingles, rows, cache, duplicates)
 
-        judged = judge(table, sketch, num_given, duplicates, settings.keep, read, str(scratch))
-        names = _RowNames(pieces, starts, [each.ids for each in found])
-        cuts = _judge_parts(call, pieces, starts, judged, num_given, settings.parts)
-        fates = [_fate(judged, names, cuts[at], at, starts) for at in range(len(given), len(pieces))]
-        kinds = merged(each.kinds for each in found[len(given) :])
-        _write(call, list(zip(own, fates, strict=True)), kinds, output, scratch, workers if many else 1, reading)
-    parts_cut = sum(int(np.count_nonzero(each.gone)) for each in cuts)
+        verdicts = judge_rows(table, sketch, num_against, duplicates, settings.keep, read_sets, str(scratch))
+        names = _RowNamer(pieces, starts, [each.ids for each in sketches])
+        cuts = _find_part_cuts(call, pieces, starts, verdicts, num_against, settings.parts)
+        piece_verdicts = [
+            _build_verdict(verdicts, names, cuts[at], at, starts) for at in range(len(given), len(pieces))
+        ]
+        types = merge_types(each.types for each in sketches[len(given) :])
+        _write_output(
+            call,
+            list(zip(own, piece_verdicts, strict=True)),
+            types,
+            output,
+            scratch,
+            workers if is_parallel else 1,
+            reading,
+        )
+    parts_cut = sum(int(np.count_nonzero(each.is_removed)) for each in cuts)
     num_files = len({piece.name for piece in own})
-    text_bytes = sum(each.text_bytes for each in found[len(given) :])
-    outcome = _outcome(sketch, judged, text_bytes, parts_cut, num_given, num_files, settings, duplicates)
-    return replace(outcome, not_read=files.not_read)
+    text_bytes = sum(each.text_bytes for each in sketches[len(given) :])
+    outcome = _build_outcome(sketch, verdicts, text_bytes, parts_cut, num_against, num_files, settings, duplicates)
+    return replace(outcome, not_read=files.unread_files)
 
 
-def _sketch(
+def _sketch_pieces(
     call: Callable[..., Iterator[Any]] | None,
     pieces: Sequence[InputPiece],
     settings: SketchSettings,
     table: ScratchTable,
-    held: HeldShingles,
+    cache: ShingleCache,
 ) -> list[Sketch]:
     """Sketch all pieces, here if nobody is to be called. What the table and the file hold is no longer in a sketch."""
-    found = list[Sketch]()
-    whole = call(sketch_piece, [(piece, settings) for piece in pieces]) if call else None
+    sketches = list[Sketch]()
+    results = call(sketch_piece, [(piece, settings) for piece in pieces]) if call else None
     for piece in pieces:
         parts = list[Sketch]()
-        for sketch in sketch_chunks(piece, settings) if whole is None else [next(whole)]:
+        for sketch in sketch_chunks(piece, settings) if results is None else [next(results)]:
             if len(sketch.state):
                 table.append(sketch.columns)
-                held.add(sketch)
+                cache.add(sketch)
             parts.append(replace(sketch, columns={}, shingles=np.empty(0, np.uint64)))
-        found.append(joined(parts))
-    return found
+        sketches.append(join_sketches(parts))
+    return sketches
 
 
 @contextmanager
-def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
+def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Calls a function with many arguments, here or on worker processes; results come in order, as they are taken."""
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
         return
     from corpora.store.worker_pool import WorkerLimits, WorkerPool  # not above: small files need no other process
 
-    limits = WorkerLimits(record_cpu_seconds=3_600.0, memory_bytes=WORKER_BYTES)
+    limits = WorkerLimits(record_cpu_seconds=3_600.0, memory_bytes=MAX_WORKER_BYTES)
     with WorkerPool(workers, limits) as pool, ThreadPoolExecutor(workers) as threads:
         stop = threading.Event()
 
-        def one(function: Callable[..., Result], each: tuple[Any, ...]) -> Result:
+        def run_one(function: Callable[..., Result], each: tuple[Any, ...]) -> Result:
             if stop.is_set():
                 raise InputError("Another part of the input could not be read.")
             try:
@@ -404,30 +223,30 @@ def _crew(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
                 stop.set()
                 raise
 
-        yield lambda function, calls: threads.map(lambda each: one(function, each), calls)
+        yield lambda function, calls: threads.map(lambda each: run_one(function, each), calls)
 
 
-def _refuse_existing(output: Path) -> None:
-    if not _is_file(output):
+def _check_absent(output: Path) -> None:
+    if not _is_single_file(output):
         check_output(output)
         return
-    for path in _targets(output):
+    for path in _name_output_files(output):
         if path.exists():
             raise InputError(f"{path} exists already, and nothing is replaced: name another, or remove it first.")
 
 
-def _is_file(output: Path) -> bool:
+def _is_single_file(output: Path) -> bool:
     return output.suffix in (".parquet", ".jsonl")
 
 
-def _targets(output: Path) -> tuple[Path, Path]:
+def _name_output_files(output: Path) -> tuple[Path, Path]:
     return output, output.with_name(f"{output.stem}.removed{output.suffix}")
 
 
-def _refuse_textless(sketch: Sketch, num_given: int, text: str) -> None:
-    state = sketch.state[num_given:]
+def _check_has_text(sketch: Sketch, num_against: int, text_column: str) -> None:
+    state = sketch.state[num_against:]
     if len(state) and not (state == HAS_TEXT).any():
-        what = f"under {text!r}" if text else "that could be found"
+        what = f"under {text_column!r}" if text_column else "that could be found"
         raise InputError(f"No row of {len(state):,} has a text {what}: name the column of the text with --text.")
 
 
@@ -437,54 +256,54 @@ def _read_sets(
     starts: Int64s,
     num_shingles: Int32s,
     rows: Int64s,
-    held: HeldShingles,
+    cache: ShingleCache,
     settings: DuplicateSettings,
 ) -> Iterator[ShingleSets]:
     """Yield the shingle sets of ascending rows, in blocks; texts are read again if their shingles are not held."""
-    num_held = int(np.searchsorted(rows, held.rows))
-    yield from held.sets(rows[:num_held], num_shingles)
+    num_held = int(np.searchsorted(rows, cache.num_rows))
+    yield from cache.read_sets(rows[:num_held], num_shingles)
     firsts = num_held + np.searchsorted(rows[num_held:], starts)
-    own = [rows[first:last] for first, last in pairwise(firsts.tolist())]
-    wordy = [each[num_shingles[each] > 0] for each in own]
-    again = [at for at in range(len(pieces)) if len(wordy[at])]
-    wanted = (np.bincount(wordy[at] - starts[at], minlength=starts[at + 1] - starts[at]) > 0 for at in again)
-    read = call(sets_of, ((pieces[at], mask, settings) for at, mask in zip(again, wanted, strict=True)))
-    for at, here in enumerate(own):
+    piece_rows = [rows[first:last] for first, last in pairwise(firsts.tolist())]
+    with_words = [each[num_shingles[each] > 0] for each in piece_rows]
+    again = [at for at in range(len(pieces)) if len(with_words[at])]
+    wanted = (np.bincount(with_words[at] - starts[at], minlength=starts[at + 1] - starts[at]) > 0 for at in again)
+    read = call(build_row_sets, ((pieces[at], mask, settings) for at, mask in zip(again, wanted, strict=True)))
+    for at, here in enumerate(piece_rows):
         offsets = np.concatenate([[0], np.cumsum(num_shingles[here], dtype=np.int64)])
-        yield ShingleSets(next(read).values if len(wordy[at]) else np.empty(0, np.uint64), offsets)
+        yield ShingleSets(next(read).values if len(with_words[at]) else np.empty(0, np.uint64), offsets)
 
 
-def _judge_parts(
+def _find_part_cuts(
     call: Callable[..., Iterator[Any]],
     pieces: Sequence[InputPiece],
     starts: Int64s,
-    judged: RowVerdicts,
-    num_given: int,
-    parts: str,
+    verdicts: RowVerdicts,
+    num_against: int,
+    kind: str,
 ) -> list[PartCuts]:
     """What is cut out of the rows of each piece; a row of which nothing is left is judged so. Raises InputError."""
-    kept = judged.reason == 0
-    if not parts:
+    kept = verdicts.reason == 0
+    if not kind:
         return [PartCuts(np.zeros_like(kept[first:last]), kept[:0], "") for first, last in pairwise(starts.tolist())]
-    found = list(
-        call(parts_of, [(p, kept[a:b], parts) for p, a, b in zip(pieces, starts[:-1], starts[1:], strict=True)])
+    results = list(
+        call(hash_parts, [(p, kept[a:b], kind) for p, a, b in zip(pieces, starts[:-1], starts[1:], strict=True)])
     )
-    rows, counts = np.flatnonzero(kept), np.concatenate([counts for _, counts in found])
+    rows, counts = np.flatnonzero(kept), np.concatenate([counts for _, counts in results])
     of_row = np.repeat(rows, counts)
-    gone = copied(np.concatenate([hashes for hashes, _ in found]), counts) & (of_row >= num_given)
-    num_gone = np.bincount(of_row[gone], minlength=len(kept))
+    is_removed = find_copied_parts(np.concatenate([hashes for hashes, _ in results]), counts) & (of_row >= num_against)
+    num_removed = np.bincount(of_row[is_removed], minlength=len(kept))
     num_parts = np.bincount(of_row, minlength=len(kept))
-    judged.reason[(num_gone > 0) & (num_gone == num_parts)] = REASONS.index(EMPTIED)
-    touched = (num_gone > 0) & (num_gone < num_parts)
-    cut, of_row = gone[touched[of_row]], of_row[touched[of_row]]
+    verdicts.reason[(num_removed > 0) & (num_removed == num_parts)] = REASONS.index(EMPTIED)
+    is_edited = (num_removed > 0) & (num_removed < num_parts)
+    removed_parts, of_row = is_removed[is_edited[of_row]], of_row[is_edited[of_row]]
     ends = np.searchsorted(of_row, starts).tolist()
     return [
-        PartCuts(touched[first:last], cut[begin:end], parts)
+        PartCuts(is_edited[first:last], removed_parts[begin:end], kind)
         for (first, last), (begin, end) in zip(pairwise(starts.tolist()), pairwise(ends), strict=True)
     ]
 
 
-class _RowNames:
+class _RowNamer:
     """What names rows: their file and their number there, from 1 on, or what a column has.
 
     ids: of each piece, if its rows have them
@@ -492,81 +311,83 @@ class _RowNames:
 
     def __init__(self, pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[pa.ChunkedArray]) -> None:
         self._starts, self._ids = starts, ids
-        self.files = [readable(piece.name) for piece in pieces]
+        self.files = [escape_surrogates(piece.name) for piece in pieces]
         before, firsts = dict[str, int](), list[int]()
         for piece, rows in zip(pieces, np.diff(starts).tolist(), strict=True):
             firsts.append(before.get(piece.name, 0))
             before[piece.name] = firsts[-1] + rows
         self._firsts = np.array(firsts, np.int64)
 
-    def numbers(self, rows: Int64s) -> Int64s:
+    def number_rows(self, rows: Int64s) -> Int64s:
         """The number of each row in its file."""
-        at = self._pieces(rows)
+        at = self._find_pieces(rows)
         return self._firsts[at] + rows - self._starts[at] + 1
 
     def __call__(self, rows: Int64s) -> list[str]:
         """The name of each row."""
-        at = self._pieces(rows)
-        each = zip(at.tolist(), (rows - self._starts[at]).tolist(), self.numbers(rows).tolist(), strict=True)
+        at = self._find_pieces(rows)
+        each = zip(at.tolist(), (rows - self._starts[at]).tolist(), self.number_rows(rows).tolist(), strict=True)
         return [
             (self._ids[piece][row].as_py() if len(self._ids[piece]) else "") or f"{self.files[piece]}:{number}"
             for piece, row, number in each
         ]
 
-    def _pieces(self, rows: Int64s) -> Int64s:
+    def _find_pieces(self, rows: Int64s) -> Int64s:
         return np.searchsorted(self._starts, rows, side="right") - 1
 
 
-def _fate(judged: RowVerdicts, names: _RowNames, cuts: PartCuts, at: int, starts: Int64s) -> Fate:
+def _build_verdict(verdicts: RowVerdicts, names: _RowNamer, cuts: PartCuts, at: int, starts: Int64s) -> PieceVerdict:
     """What becomes of the rows of one piece."""
     start, stop = starts[at : at + 2]
-    kept = judged.reason[start:stop] == 0
-    rows = start + np.flatnonzero(~kept | cuts.touched)
-    reasons = np.where(judged.reason[rows] == 0, REASONS.index(CUT), judged.reason[rows])
-    survivors = judged.survivor[rows]
-    alone = survivors < 0
-    named, places = np.unique(survivors[~alone], return_inverse=True)
-    places_of_all = np.zeros(len(rows), np.int64)
-    places_of_all[~alone] = places
-    copies = (reasons == REASONS.index(EXACT)) | (reasons == REASONS.index(NEAR))
+    is_kept = verdicts.reason[start:stop] == 0
+    rows = start + np.flatnonzero(~is_kept | cuts.is_edited)
+    reasons = np.where(verdicts.reason[rows] == 0, REASONS.index(CUT), verdicts.reason[rows])
+    survivors = verdicts.survivor[rows]
+    is_alone = survivors < 0
+    distinct, indices = np.unique(survivors[~is_alone], return_inverse=True)
+    index = np.zeros(len(rows), np.int64)
+    index[~is_alone] = indices
+    are_copies = (reasons == REASONS.index(EXACT)) | (reasons == REASONS.index(NEAR))
     columns = {
         "file": pa.repeat(pa.scalar(names.files[at]), len(rows)),
-        "row": pa.array(names.numbers(rows)),
+        "row": pa.array(names.number_rows(rows)),
         "reason": pa.array(REASONS).take(pa.array(reasons)),
-        "survivor": pa.array(names(named.astype(np.int64)), pa.string()).take(pa.array(places_of_all, mask=alone)),
-        "similarity": pa.array(judged.similarity[rows], mask=alone),
-        "missing": pa.array(judged.missing[rows], mask=~copies),
+        "survivor": pa.array(names(distinct.astype(np.int64)), pa.string()).take(pa.array(index, mask=is_alone)),
+        "similarity": pa.array(verdicts.similarity[rows], mask=is_alone),
+        "missing": pa.array(verdicts.missing[rows], mask=~are_copies),
     }
-    return Fate(kept=kept, cuts=cuts, added=pa.record_batch(columns, schema=pa.schema(list(ADDED.items()))))
+    return PieceVerdict(
+        is_kept=is_kept, cuts=cuts, added=pa.record_batch(columns, schema=pa.schema(list(ADDED_COLUMNS.items())))
+    )
 
 
-def _write(
+def _write_output(
     call: Callable[..., Iterator[Any]],
-    pieces: Sequence[tuple[InputPiece, Fate]],
-    kinds: Any,
+    pieces: Sequence[tuple[InputPiece, PieceVerdict]],
+    types: Any,
     output: Path,
     scratch: Path,
     workers: int,
     reading: ExitStack,
 ) -> None:
     """Write the rows. reading: ends before anything has its name, and raises InputError if an input changed."""
-    if _is_file(output):
-        kept, removed = (scratch / target.name for target in _targets(output))
-        list(call(write_rows, [(pieces, kinds, kept, removed)]))
+    if _is_single_file(output):
+        kept, removed = (scratch / target.name for target in _name_output_files(output))
+        list(call(write_rows, [(pieces, types, kept, removed)]))
         reading.close()
-        _refuse_existing(output)
-        for path, target in zip((removed, kept), reversed(_targets(output)), strict=True):
+        _check_absent(output)
+        for path, target in zip((removed, kept), reversed(_name_output_files(output)), strict=True):
             put_file(path, target)
         return
     folder = scratch / "folder"
     for side in ("kept", "removed"):
         (folder / side).mkdir(parents=True)
-    groups = _groups(pieces, workers)
+    groups = _group_pieces(pieces, workers)
     list(
         call(
             write_rows,
             [
-                (group, kinds, *(folder / side / f"part-{number:05d}.parquet" for side in ("kept", "removed")))
+                (group, types, *(folder / side / f"part-{number:05d}.parquet" for side in ("kept", "removed")))
                 for number, group in enumerate(groups)
             ],
         )
@@ -575,13 +396,15 @@ def _write(
     put_folder(folder, output)
 
 
-def _groups(pieces: Sequence[tuple[InputPiece, Fate]], workers: int) -> list[list[tuple[InputPiece, Fate]]]:
+def _group_pieces(
+    pieces: Sequence[tuple[InputPiece, PieceVerdict]], workers: int
+) -> list[list[tuple[InputPiece, PieceVerdict]]]:
     """Pieces put together to files of about as many bytes of input."""
-    most = min(FILE_BYTES, sum(piece.size for piece, _ in pieces) // workers + 1)
-    groups: list[list[tuple[InputPiece, Fate]]] = [[]]
+    max_bytes = min(INPUT_BYTES_PER_FILE, sum(piece.size for piece, _ in pieces) // workers + 1)
+    groups: list[list[tuple[InputPiece, PieceVerdict]]] = [[]]
     size = 0
     for each in pieces:
-        if size >= most:
+        if size >= max_bytes:
             groups.append([])
             size = 0
         groups[-1].append(each)
@@ -589,31 +412,31 @@ def _groups(pieces: Sequence[tuple[InputPiece, Fate]], workers: int) -> list[lis
     return groups
 
 
-def _outcome(
+def _build_outcome(
     sketch: Sketch,
-    judged: RowVerdicts,
+    verdicts: RowVerdicts,
     text_bytes: int,
     parts_cut: int,
-    num_given: int,
+    num_against: int,
     files: int,
     settings: DedupSettings,
     duplicates: DuplicateSettings,
 ) -> DedupOutcome:
-    reasons = Counter(REASONS[reason] for reason in judged.reason[num_given:].tolist())
-    near = judged.missing[judged.reason == REASONS.index(NEAR)]
-    shares = np.quantile(near, (0.5, 0.99), method="inverted_cdf") if len(near) else None
+    reasons = Counter(REASONS[reason] for reason in verdicts.reason[num_against:].tolist())
+    near_missing = verdicts.missing[verdicts.reason == REASONS.index(NEAR)]
+    shares = np.quantile(near_missing, (0.5, 0.99), method="inverted_cdf") if len(near_missing) else None
     return DedupOutcome(
         files=files,
-        rows=len(sketch.state) - num_given,
+        rows=len(sketch.state) - num_against,
         text_bytes=text_bytes,
         kept=reasons.pop("", 0),
         removed={reason: reasons[reason] for reason in (EXACT, NEAR, HAS_COPIES, EMPTIED, UNREAD) if reasons[reason]},
-        without_text=int(np.count_nonzero(sketch.state[num_given:] == NO_TEXT)),
-        pairs_compared=judged.num_compared,
-        comparisons_cut_off=judged.num_cut,
+        without_text=int(np.count_nonzero(sketch.state[num_against:] == NO_TEXT)),
+        pairs_compared=verdicts.num_compared,
+        comparisons_cut_off=verdicts.num_cut,
         parts_cut=parts_cut,
         missing=(float(shares[0]), float(shares[1])) if shares is not None else None,
-        recall=planted_recall(sketch.samples[:SAMPLES], duplicates)
+        recall=measure_recall(sketch.samples[:RECALL_SAMPLES], duplicates)
         if sketch.samples and not settings.exact_only
         else None,
     )

@@ -30,7 +30,7 @@ DEVIATIONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Similar:
+class SimilarDocument:
     """A document of a corpus that is similar to a text. is_exact: its text is equal, byte for byte.
 
     missing: the share of the text's shingles that the document lacks
@@ -42,15 +42,15 @@ class Similar:
     is_exact: bool
 
 
-def find_similar(address: str, text: str, threshold: float) -> list[Similar]:
+def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocument]:
     """Return the documents of a corpus that are as similar as the threshold, or of equal text, the most similar first.
 
     Raises InputError if there is no corpus, or the store no longer has what it was made of.
     """
     parse_threshold(threshold)
     chosen = choose(address, "corpora", None)
-    place, verdicts = chosen.place, _made_from(chosen.place, chosen.manifest.parents[-1])
-    parents = [_made_from(place, parent) for parent in verdicts.parents]
+    place, verdicts = chosen.place, _read_parent(chosen.place, chosen.manifest.parents[-1])
+    parents = [_read_parent(place, parent) for parent in verdicts.parents]
     documents, sketches = parents[::2], parents[1::2]
     settings = SignatureSettings(**sketches[0].settings)
     column = pa.array([text], pa.large_string())
@@ -70,7 +70,7 @@ def find_similar(address: str, text: str, threshold: float) -> list[Similar]:
     others = np.arange(1, len(texts))
     overlaps = compute_overlaps(sets.values, sets.offsets, others, np.zeros(len(others), np.int64))
     results = [
-        Similar(
+        SimilarDocument(
             document=document,
             similarity=common / union if union else 1.0,
             missing=(own - common) / own if own else 0.0,
@@ -82,7 +82,7 @@ def find_similar(address: str, text: str, threshold: float) -> list[Similar]:
     return sorted(wanted, key=lambda each: (-each.is_exact, -each.similarity, each.document.id))
 
 
-def _made_from(place: Place, parent: Parent) -> Manifest:
+def _read_parent(place: Place, parent: Parent) -> Manifest:
     folder = f"{parent.role}/{parent.name}/{parent.fingerprint}"
     manifest = read_manifest(place, folder)
     if manifest is None:

@@ -3,11 +3,16 @@
 A row without words is known by the bytes of its text, as every row is where only equal bytes count. The rows of
 different groups never meet: the hash of a row's group is mixed into its keys and hashes.
 Cost: reading, and 3 ns a byte of text. Memory: a chunk; of the longest text 20 times its bytes.
+
+The shingles of the first rows are held in a scratch file, so that no text is read again for them: while rows are
+sketched in this process, as long as there is room. Shingles of rows that turn out to share no band are held in vain.
+Cost: 8 bytes a shingle on disk, 2 ns a byte of text. Memory: a block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +22,19 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from corpora.duplicates.signatures import compute_band_keys, compute_signatures, compute_text_keys, name_key_columns
 from corpora.duplicates.survivors import DuplicateSettings
-from corpora.duplicates.verify import ShingleSets, build_shingle_sets
-from corpora.kernels.arrays import Bools, Int32s, UInt64s
+from corpora.duplicates.verify import ShingleSets, build_shingle_sets, sort_sets
+from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
 from corpora.sources.files.parquet import values_of
-from corpora.text.buffers import text_buffers
-from flows.dedup.columns import Kinds, kinds_of, merged
-from flows.dedup.inputs import InputPiece, RowChunk, chunks, is_lines, parquet_schema
+from corpora.store.scratch import append_bytes, read_bytes
+from corpora.text.buffers import to_text_buffers
+from flows.dedup.columns import ColumnTypes, find_column_types, merge_types
+from flows.dedup.inputs import InputPiece, RowChunk, is_json_lines, read_chunks, read_parquet_schema
 
 HAS_TEXT, NO_TEXT, UNREADABLE = 0, 1, 2
-SAMPLES = 64  # of a chunk, at most about so many texts
+CHUNK_SAMPLES = 64  # of a chunk, at most about so many texts
+BLOCK_SHINGLES = 1 << 20  # of sets that are read at once, unless one set is larger
 SAMPLE_BYTES = (200, 50_000)  # of a text that copies are made of
 
 
@@ -43,9 +50,9 @@ class SketchSettings:
 
     duplicates: DuplicateSettings
     exact_only: bool
-    typed: bool
+    with_types: bool
     num_samples: int
-    held: bool = False
+    with_shingles: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,58 +72,58 @@ class Sketch:
     state: npt.NDArray[np.int8]
     text_bytes: int
     ids: pa.ChunkedArray
-    kinds: Kinds
+    types: ColumnTypes
     samples: Sequence[str]
     shingles: UInt64s
 
 
 def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
     """Sketch the rows of a piece, on a worker. Raises InputError."""
-    return joined([*sketch_chunks(piece, settings)])
+    return join_sketches([*sketch_chunks(piece, settings)])
 
 
 def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketch]:
     """Sketch the rows of a piece, a chunk at a time. Raises InputError."""
-    schema, left = parquet_schema(piece), settings.num_samples
+    schema, num_samples = read_parquet_schema(piece), settings.num_samples
     if schema is not None:  # whose columns are known without rows, and not all read for a sketch
         fields = pa.RecordBatch.from_pylist([], schema)
         yield _sketch_chunk(RowChunk(first=0, texts=pa.nulls(0, pa.large_string()), fields=fields), piece, settings, 0)
-    for chunk in chunks(piece, with_fields=settings.typed and is_lines(piece)):
-        sketch = _sketch_chunk(chunk, piece, settings, left)
-        left -= len(sketch.samples)
+    for chunk in read_chunks(piece, with_fields=settings.with_types and is_json_lines(piece)):
+        sketch = _sketch_chunk(chunk, piece, settings, num_samples)
+        num_samples -= len(sketch.samples)
         yield sketch
 
 
-def joined(found: Sequence[Sketch]) -> Sketch:
+def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
     """Sketches one after another as one."""
-    names = found[0].columns if found else ()
+    names = sketches[0].columns if sketches else ()
     return Sketch(
-        columns={name: np.concatenate([each.columns[name] for each in found]) for name in names},
-        num_shingles=np.concatenate([np.empty(0, np.int32), *(each.num_shingles for each in found)]),
-        state=np.concatenate([np.empty(0, np.int8), *(each.state for each in found)]),
-        text_bytes=sum(each.text_bytes for each in found),
-        ids=pa.chunked_array([chunk for each in found for chunk in each.ids.chunks], pa.large_string()),
-        kinds=merged(each.kinds for each in found),
-        samples=[text for each in found for text in each.samples],
-        shingles=np.concatenate([np.empty(0, np.uint64), *(each.shingles for each in found)]),
+        columns={name: np.concatenate([each.columns[name] for each in sketches]) for name in names},
+        num_shingles=np.concatenate([np.empty(0, np.int32), *(each.num_shingles for each in sketches)]),
+        state=np.concatenate([np.empty(0, np.int8), *(each.state for each in sketches)]),
+        text_bytes=sum(each.text_bytes for each in sketches),
+        ids=pa.chunked_array([chunk for each in sketches for chunk in each.ids.chunks], pa.large_string()),
+        types=merge_types(each.types for each in sketches),
+        samples=[text for each in sketches for text in each.samples],
+        shingles=np.concatenate([np.empty(0, np.uint64), *(each.shingles for each in sketches)]),
     )
 
 
-def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, samples: int) -> Sketch:
+def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, max_samples: int) -> Sketch:
     texts = chunk.texts.fill_null("") if chunk.texts.null_count else chunk.texts
     bands, shingles = settings.duplicates.bands, np.empty(0, np.uint64)
     if settings.exact_only:
         set_hash, num_shingles = np.empty(len(texts), np.uint64), np.zeros(len(texts), np.int32)
         keys = np.empty((len(texts), bands), np.uint64)
     else:
-        sketch = compute_signatures(texts, settings.duplicates.signature, settings.held)
+        sketch = compute_signatures(texts, settings.duplicates.signature, settings.with_shingles)
         set_hash, num_shingles, shingles = sketch.set_hash, sketch.num_shingles, sketch.shingles
         keys = compute_band_keys(sketch.signature, settings.duplicates.band)
     by_bytes = np.flatnonzero(num_shingles == 0)
     if len(by_bytes):
         set_hash[by_bytes], keys[by_bytes] = compute_text_keys(_hash_texts(texts.take(pa.array(by_bytes))), bands)
-    if piece.within:
-        groups = group_hashes(chunk, piece.within)
+    if piece.group:
+        groups = hash_groups(chunk, piece.group)
         keys ^= groups[:, None]
         set_hash = np.maximum((set_hash ^ groups) * GOLDEN_RATIO, np.uint64(1))
     state = np.where(chunk.texts.is_null().to_numpy(zero_copy_only=False), NO_TEXT, HAS_TEXT).astype(np.int8)
@@ -124,48 +131,81 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
         state[[row for row, fields in enumerate(chunk.fields) if fields is None]] = UNREADABLE
     low, high = SAMPLE_BYTES
     lengths = pc.binary_length(texts).to_numpy()
-    fitting = np.flatnonzero((lengths > low) & (lengths < high))[:: max(1, len(texts) // SAMPLES)][:samples]
+    fitting = np.flatnonzero((lengths > low) & (lengths < high))[:: max(1, len(texts) // CHUNK_SAMPLES)][:max_samples]
     return Sketch(
         columns={"set_hash": set_hash, **dict(zip(name_key_columns(bands), keys.T, strict=True))},
         num_shingles=num_shingles,
         state=state,
         text_bytes=int(lengths.sum()),
-        ids=pa.chunked_array([_values(chunk, piece.id)] if piece.id else [], pa.large_string()),
-        kinds=kinds_of(chunk.fields),
-        samples=texts.take(pa.array(fitting)).to_pylist() if samples else [],
+        ids=pa.chunked_array([_list_values(chunk, piece.id_name)] if piece.id_name else [], pa.large_string()),
+        types=find_column_types(chunk.fields),
+        samples=texts.take(pa.array(fitting)).to_pylist() if max_samples else [],
         shingles=shingles,
     )
 
 
 def _hash_texts(texts: pa.Array) -> UInt64s:
     """128 bits of XXH3 of each text: [n, 2]."""
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     digests = [xxh3_128_digest(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
     return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
 
 
-def group_hashes(chunk: RowChunk, within: str) -> UInt64s:
+def hash_groups(chunk: RowChunk, group: str) -> UInt64s:
     """A hash of the group of each row of a chunk."""
-    return np.array([xxh3_64_intdigest(value.encode()) for value in _values(chunk, within)], np.uint64)
+    return np.array([xxh3_64_intdigest(value.encode()) for value in _list_values(chunk, group)], np.uint64)
 
 
-def _values(chunk: RowChunk, name: str) -> list[str]:
+def _list_values(chunk: RowChunk, name: str) -> list[str]:
     """What the rows of a chunk have in a column, as texts; "" for nothing."""
     if isinstance(chunk.fields, pa.RecordBatch):
-        there = name in chunk.fields.schema.names
-        values = values_of(chunk.fields.column(name)) if there else [None] * chunk.fields.num_rows
+        is_present = name in chunk.fields.schema.names
+        values = values_of(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows
     else:
         values = [look_up(fields, name) if fields is not None else None for fields in chunk.fields]
-    named = ["" if value is None else str(value) for value in values]
-    return [each if each.isascii() else each.encode(errors="backslashreplace").decode() for each in named]
+    texts = ["" if value is None else str(value) for value in values]
+    return [each if each.isascii() else each.encode(errors="backslashreplace").decode() for each in texts]
 
 
-def sets_of(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
+def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
     """The shingle sets of some rows of a piece, one after another. Raises InputError."""
     found = []
-    for chunk in chunks(piece, wanted):
+    for chunk in read_chunks(piece, wanted):
         rows = np.flatnonzero(wanted[chunk.first : chunk.first + len(chunk.texts)])
         if len(rows):
             found.append(build_shingle_sets(chunk.texts.take(pa.array(rows)).fill_null(""), settings.shingle_words))
     sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(each.offsets) for each in found)])
     return ShingleSets(np.concatenate([np.empty(0, np.uint64), *(each.values for each in found)]), np.cumsum(sizes))
+
+
+class ShingleCache:
+    """Shingles in a file of `open_scratch_file` in a folder, of bounded size. rows: how many have theirs here"""
+
+    def __init__(self, file: Any, folder: str, max_bytes: int) -> None:
+        self._file, self._folder, self._room = file, folder, max_bytes
+        self._is_full = max_bytes == 0
+        self.num_rows = 0
+
+    def add(self, sketch: Sketch) -> None:
+        """Hold the shingles of the next rows, if there is room. Raises InputError if the disk is full."""
+        self._room -= sketch.shingles.nbytes
+        self._is_full = self._is_full or self._room < 0
+        if not self._is_full:
+            append_bytes(self._file, self._folder, sketch.shingles.data.cast("B"))
+            self.num_rows += len(sketch.num_shingles)
+
+    def read_sets(self, rows: Int64s, num_shingles: Int32s) -> Iterator[ShingleSets]:
+        """The sets of some ascending rows of those that are held, in blocks. num_shingles: of all rows"""
+        ends = np.concatenate([[0], np.cumsum(num_shingles[: self.num_rows], dtype=np.int64)])
+        begins, first = ends[rows], 0
+        while first < len(rows):
+            start = int(begins[first])
+            stop = max(first + 1, int(np.searchsorted(begins, start + BLOCK_SHINGLES)))
+            here = rows[first:stop]
+            values = np.empty(int(ends[here[-1] + 1]) - start, np.uint64)
+            read_bytes(self._file, 8 * start, values.data.cast("B"))
+            offsets = np.concatenate([[0], np.cumsum(num_shingles[here], dtype=np.int64)])
+            sets = np.empty(int(offsets[-1]), np.uint64)
+            sort_sets(values, ends[here] - start, ends[here + 1] - start, sets)
+            yield ShingleSets(sets, offsets)
+            first = stop

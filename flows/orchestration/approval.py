@@ -16,12 +16,12 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed
 
 from corpora.generic_types import Tell
+from flows.maintenance.release import PersonsWord, Promotion
 from flows.orchestration.embedded_server import adopt_password
 from flows.orchestration.flow_end import close_when_stopped
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.pages import escape_braces, in_row, show_once, ui_of
-from flows.orchestration.release import PersonsWord, Promotion
-from flows.orchestration.schedule import shown_in_status
+from flows.orchestration.scheduled_run import shown_in_status
 from flows.orchestration.serve import answering_profile, api_at_work
 from flows.run.record.run_record import now_text
 from flows.run.record.run_status import waiting_path

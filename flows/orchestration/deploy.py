@@ -25,8 +25,7 @@ from corpora.store.places.files import is_locked
 from flows.orchestration.embedded_server import ask
 from flows.orchestration.pages import flow_called, run_tags
 from flows.orchestration.recording import answering_api
-from flows.orchestration.schedule import check_deployable, given_parameters, serving_lock
-from flows.orchestration.scheduled_run import GIVEN, entrypoint_of
+from flows.orchestration.scheduled_run import GIVEN, check_deployable, entrypoint_of, given_parameters, serving_lock
 from flows.recipes.recipe import Recipe
 
 POLLED = timedelta(minutes=2)  # since a runner last asked for runs, every 10 s by default: it lives

@@ -1,11 +1,11 @@
 """The run as a flow of Prefect, with its tasks. No other file makes states of Prefect of what a run does.
 
-    cloze                 one run of a recipe that is prepared: build, judge, report, release (`steps.py`)
+    cloze                 a run that is prepared: build, judge, report, release (`complete_run` in `steps.py`)
       build_stage         builds what a stage lacks on all workers, and publishes it; a complete stage is reused
       models, tasks       subflows, because trainings take long and have logs and curves of their own
         train_stage       trains a model, fine-tunes one, or lets one answer
 
-A run that nobody watches goes through the same steps and the same functions without Prefect (`unwatched_run.py`).
+A run that nobody watches takes the same steps and the same functions without Prefect (`run_recipe.py`).
 A recipe on a schedule is a flow with these tasks, too (`scheduled_run.py`). A task has the tag of its stage's group:
 data, vocabulary, shards, train or tasks.
 
@@ -51,8 +51,7 @@ from flows.orchestration.pages import (
 from flows.orchestration.recording import recording
 from flows.orchestration.run_state import RunState
 from flows.orchestration.stages import Ended, PendingTask, StageBuild, is_worth_retrying
-from flows.orchestration.steps import carry_out, open_workers, prepare_run, record_failure
-from flows.orchestration.unwatched_run import run_alone
+from flows.orchestration.steps import complete_run, open_workers, prepare_run, record_failure
 from flows.recipes.recipe import Recipe
 from flows.run.pipeline import Outcome
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, threads_for
@@ -66,17 +65,17 @@ _work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow")
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Build, judge, report and release a prepared run (by `run_in_flow`). The parameters are only for its page."""
+    """Build, judge, report and release a prepared run (`run_in_flow`). The parameters are only for its page."""
     run = _run.get()
     with close_when_stopped():
         show_run(run)
-        return keep_end(lambda: run_to_state(partial(carry_out, run, FlowTasks())))
+        return keep_end(lambda: run_to_state(partial(complete_run, run, FlowTasks())))
 
 
-def run_in_flow(run: RunState) -> Outcome:
-    """Carry out a run that is prepared and has its workers as a new flow run. Raises what a stage raised.
+def run_in_flow(run: RunState) -> bool:
+    """Complete a run that is prepared and has its workers as a new flow run. Raises what a stage raised.
 
-    If no server answers before it begins, it is carried out without Prefect. Once it has begun, nothing runs twice: if
+    Return False if no server answers before it begins: nothing is done then. Once it has begun, nothing runs twice: if
     the server goes away meanwhile, the run ends as its work did.
     """
     named = cloze.with_options(
@@ -87,25 +86,29 @@ def run_in_flow(run: RunState) -> Outcome:
     _run.set(run)
     state = FlowEnd().call(lambda: named(**parameters_of(run.recipe), return_state=True))
     if state is None:
-        return run_alone(run)
+        return False
     if state.state_details.flow_run_id is not None:
         wait_until_recorded(state.state_details.flow_run_id)
-    outcome: Outcome = state.result(raise_on_failure=True)
-    return outcome
+    state.result(raise_on_failure=True)
+    return True
 
 
-def run_in_this_flow(recipe: Recipe, home: Path, tell: Tell, workers: int | None, begun: Tell) -> RunState:
-    """Prepare and carry out a recipe inside the current flow run, with workers of its own.
+def run_in_this_flow(
+    recipe: Recipe, home: Path, tell: Tell, workers: int | None, begun: Tell, shown: Callable[[], object]
+) -> RunState:
+    """Prepare and complete a run of a recipe inside the current flow run, with workers of its own.
 
     begun: is called with the run's id before anything is printed
+    shown: is called when the page of the flow run shows how far the run is
     Raises InputError, and what a stage raised.
     """
     with report_failure(recipe, tell) as notifier:
-        run = prepare_run(recipe.on_schedule(), home, tell, workers, begun)
+        run = prepare_run(recipe.to_scheduled(), home, tell, workers, begun)
         run.notifier = notifier
         with record_failure(run), open_workers(run, None):
             show_run(run)
-            carry_out(run, FlowTasks())
+            shown()
+            complete_run(run, FlowTasks())
     return run
 
 

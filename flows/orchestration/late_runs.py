@@ -25,8 +25,8 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind_settings
 from flows.orchestration.embedded_server import answers, ask, own_password
 from flows.orchestration.pages import artifact, report_shown
-from flows.orchestration.recording import api_of_profile
-from flows.recipes.privacy import visible
+from flows.orchestration.recording import EndedTask, api_of_profile
+from flows.recipes.privacy import to_one_line
 
 FOLDER = "late-runs"  # of a Prefect home
 MAX_KEPT = 500
@@ -35,25 +35,6 @@ LINES_PER_REQUEST = 200
 TASK = "cloze.work"  # what Prefect knows the function of a task by
 ERROR_CHARACTERS = 2_000
 STOPPED = {"type": "CANCELLED", "name": "Cancelled", "message": "Stopped by a signal; what is finished is kept."}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedTask:
-    """A task that ended.
-
-    began, ended: ISO 8601 with the zone
-    type, state, message: of its final state
-    group:        of its stage: its tag
-    """
-
-    name: str
-    began: str
-    ended: str
-    type: str
-    state: str
-    message: str
-    attempts: int = 1
-    group: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +64,7 @@ class EndedRun:
 
 def describe_failure(error: BaseException) -> Mapping[str, str]:
     """Return the final state of a run that an error ended."""
-    message = visible(str(error) or type(error).__name__, ERROR_CHARACTERS)
+    message = to_one_line(str(error) or type(error).__name__, ERROR_CHARACTERS)
     return {"type": "FAILED", "name": "Failed", "message": message}
 
 

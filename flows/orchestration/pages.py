@@ -1,7 +1,7 @@
-"""The one place that sends text to the orchestrator's pages, which read it as Markdown; here it is escaped.
+"""What the page of a run shows. The one place that sends text to the orchestrator, which reads it as Markdown.
 
 Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures from other
-machines in a reader's browser, make links, or hide their text. Everything that a page shows goes out here: cells of
+machines in a reader's browser, make links, or hide their text. Everything that a page shows is escaped here: cells of
 tables, descriptions and tags are made `plain`, and our own Markdown is assembled from `in_row`,
 `in_alt`, `in_code`, pictures, and the address of a report (`server_guard.py`).
 
@@ -10,15 +10,28 @@ which show where they lead.
 
 Promise: no text loads anything, links anywhere or draws. It is shown on one line. Costs one API call each; if the API
 is lost, or a run has no server, nothing (`recording.py`), and Prefect is not imported.
+
+`Progress` is the first artifact of a run, which shows where it is by a line for each group of its stages:
+
+    group        state       stages            parts      now
+    data         done        14                22 of 22
+    vocabulary   under way   3, 1 reused       4 of 6     measures/demo: 0 of 1 parts
+    shards       next
+    train        waits
+    tasks        waits
+
+If the run fails, the line in which it did says why, and so does the text above. It costs a request at most every
+PROGRESS_SECONDS, and one when a group begins or the run ends.
 """
 
 import json
 import os
 import re
+import time
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -29,6 +42,7 @@ from corpora.schema import DROPPED, iter_dropped
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
+from corpora.store.stage import Stage
 from corpora.store.tables import read_table
 from flows.orchestration.recording import leave, recording
 from flows.orchestration.server_guard import keep_store, report_path
@@ -37,10 +51,11 @@ from flows.recipes.recipe import Recipe
 from flows.report.lineage_picture import Box, draw_lineage
 from flows.run.pipeline import Outcome
 from flows.run.plan_run import NEW, UNCHANGED
-from flows.run.policies import SAMPLES, SAMPLES_EACH
-from flows.run.record.counts_text import ASIDE, counted, rows_called, rows_in_words
+from flows.run.policies import PROGRESS_SECONDS, SAMPLES, SAMPLES_EACH
+from flows.run.record.counts_text import ASIDE, counted, progress_text, rows_called, rows_in_words
 from flows.run.record.run_record import FlowRun, StageRecord
-from flows.run.stage_kinds import stage_order
+from flows.run.record.run_status import StageProgress
+from flows.run.stage_kinds import STAGES, stage_order
 
 Row = Mapping[str, str]
 Data = float | str | Sequence[Row]  # a bar from 0 to 100, Markdown of our own, or a table
@@ -280,7 +295,7 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
         if seen[reason] <= SAMPLES_EACH:
             texts = {"title": row.title, "excerpt": row.excerpt, "detail": row.detail}
             shown = {name: privacy.show(text) for name, text in texts.items()}
-            rows.append({"reason": reason, **shown, "where": privacy.where(row.locator)})
+            rows.append({"reason": reason, **shown, "where": privacy.format_locator(row.locator)})
         if len(rows) >= SAMPLES:
             break
     return rows
@@ -380,3 +395,93 @@ def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
         for parent in direct
         if not any(parent in behind[other] for other in direct)
     ]
+
+
+@dataclass(slots=True)
+class _Group:
+    """The stages of a group so far, by their folders. missing, built: numbers of parts"""
+
+    missing: dict[str, int] = field(default_factory=dict)
+    built: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)  # to their state
+    now: str = ""
+    failed: bool = False
+
+
+class Progress:
+    """Follows the stages of a run, and shows where it is. Called by one thread at a time."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._name = recipe.name
+        self._artifact = Living(key=f"progress-{recipe.name}")
+        self._groups = {kind.group: _Group() for kind in STAGES.values() if kind.artifact_names(recipe, {})}
+        self._shown, self._is_over = 0.0, False
+
+    def begin(self, stage: Stage, missing: int) -> None:
+        """Note that a stage is to be built or found."""
+        group = self._groups.setdefault(STAGES[stage.kind].group, _Group())
+        is_first = not group.missing
+        group.missing[stage.stage_folder], group.built[stage.stage_folder] = missing, 0
+        group.ended.pop(stage.stage_folder, None)
+        if is_first:
+            self.show()
+
+    def advance(self, what: str, built: int, pace: StageProgress) -> None:
+        """Note that parts of a stage are built, or steps of its training are done. what: as in a heartbeat"""
+        if self._is_over:  # it failed, and other tasks go on to their end
+            return
+        folder, now = what.removesuffix(" steps"), time.monotonic()
+        group = self._groups[STAGES[folder.partition("/")[0]].group]
+        if folder == what:
+            group.built[folder] = built
+        group.now = f"{folder}: {progress_text(what, pace.said(now))}"
+        if now - self._shown >= PROGRESS_SECONDS:
+            self.show()
+
+    def finish(self, folder: str, state: str) -> None:
+        """Note that a stage is whole. folder: kind and name; state: built, reused, or another of `StageRecord`"""
+        self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
+
+    def fail(self, why: str) -> None:
+        """Show in the group that is under way that the run failed, and why."""
+        begun = [name for name, group in self._groups.items() if group.missing]
+        is_open = [name for name in begun if len(self._groups[name].ended) < len(self._groups[name].missing)]
+        [failed] = (is_open or begun)[-1:] or [next(iter(self._groups))]
+        self._groups[failed].failed, self._groups[failed].now = True, why
+        self._is_over = True
+        self.show(f"failed in {failed}. {why}")
+
+    def end(self, text: str) -> None:
+        """Show that the run has ended. text: what it came to"""
+        self._is_over = True
+        self.show(text)
+
+    def show(self, text: str = "") -> None:
+        """Show where the run is by now. text: what it came to, if it has ended"""
+        self._shown, rows = time.monotonic(), self.rows()
+        now = [row["group"] for row in rows if row["state"] == "under way"]
+        self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return a row for each group of the recipe."""
+        last = next((group for group in reversed(self._groups.values()) if group.missing), None)
+        coming = next((group for group in self._groups.values() if not group.missing and not self._is_over), None)
+        return [
+            {"group": name, **_cells(group, self._is_over or group is not last, group is coming)}
+            for name, group in self._groups.items()
+        ]
+
+
+def _cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]:
+    """Return what is shown of a group. is_past: whether no more of its stages can begin"""
+    is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")
+    waits = "next" if is_next else "waits"
+    states = {"failed": group.failed, waits: not group.missing, "done": is_past and not is_open, "under way": True}
+    state = next(state for state, holds in states.items() if holds)
+    built, missing = sum(group.built.values()), sum(group.missing.values())
+    return {
+        "state": state,
+        "stages": f"{len(group.ended)}{f', {reused} reused' if reused else ''}" if group.missing else "",
+        "parts": f"{built:,} of {missing:,}" if missing else "",
+        "now": group.now if state in ("failed", "under way") else "",
+    }

@@ -45,16 +45,37 @@ REFUSED = 401  # by a server that was started again, with another password
 WITHOUT = "The run continues without it; the store lacks nothing."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTask:
+    """A task that ended.
+
+    began, ended: ISO 8601 with the zone
+    type, state, message: of its final state
+    group:        of its stage: its tag
+    """
+
+    name: str
+    began: str
+    ended: str
+    type: str
+    state: str
+    message: str
+    attempts: int = 1
+    group: str = ""
+
+
 @dataclass(kw_only=True)
 class KeptPages:
     """What a run shows that has no server: it is sent when an API answers (`flows.orchestration.late_runs`).
 
     artifacts: as an API takes them, by key
     lines:     of its log, as an API takes them
+    tasks:     in the order in which they ended
     """
 
     artifacts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     lines: list[Mapping[str, Any]] = field(default_factory=list)
+    tasks: list[EndedTask] = field(default_factory=list)
 
     def add_line(self, line: str, level: str) -> None:
         """Keep a line of the log with the time."""

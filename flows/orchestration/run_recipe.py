@@ -1,36 +1,65 @@
-"""Runs a recipe, as `cloze run` does.
+"""Runs a recipe, as `cloze run` does: as a flow of Prefect if somebody watches, else on threads of this process.
 
     prepare_run ─► find_unchanged ─► (the store holds everything: report and release)
-                        └► is_watched ─► run_in_flow (`flow.py`) or run_alone (`unwatched_run.py`) ─► carry_out
+                        └► is_watched ─► run_in_flow (`flow.py`) or run_on_threads ─► complete_run
 
-Both go through the steps in `steps.py`. Faults of the recipe are reported before any server starts, and so are raw
-files that cannot be found or hashed.
+Both take the steps in `steps.py`. Faults of the recipe are reported before any server starts, and so are raw files that
+cannot be found or hashed.
+
+Promise: a run that nobody watches has the same store to the byte, since only the store decides what is done; records,
+limits, quarantine and reports are those of any run. What its pages would have shown is kept, and sent when an API
+answers (`late_runs.py`). It saves a server, eight seconds of a core, and Prefect in this process, three.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from corpora.generic_types import Tell
+from corpora.errors import InputError
+from corpora.generic_types import Result, Tell
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import WorkerPool
 from flows.engines.open_engine import MAX_FORKS, is_safe_to_fork
 from flows.orchestration.late_runs import STOPPED, describe_failure, keep_run, send_late_run
 from flows.orchestration.notifications import report_failure
-from flows.orchestration.recording import Recording, answering_api, api_of_profile, goes_without, keep_pages, recorded
+from flows.orchestration.recording import (
+    EndedTask,
+    Recording,
+    answering_api,
+    api_of_profile,
+    goes_without,
+    keep_pages,
+    recorded,
+)
 from flows.orchestration.run_state import RunState, no_advance
-from flows.orchestration.steps import find_unchanged, open_workers, prepare_run, record_failure, release_run, report_run
-from flows.orchestration.unwatched_run import is_watched, run_alone
+from flows.orchestration.stages import Ended, StageBuild, is_worth_retrying
+from flows.orchestration.steps import (
+    complete_run,
+    find_unchanged,
+    open_workers,
+    prepare_run,
+    record_failure,
+    release_run,
+    report_run,
+)
 from flows.recipes.recipe import Recipe
-from flows.recipes.run_settings import LOCAL
-from flows.run.policies import default_workers
+from flows.recipes.run_settings import LOCAL_ENGINE
+from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, default_workers, threads_for
 from flows.run.record.run_status import Advance
+from flows.run.stage_kinds import STAGES
 from flows.signals import give_way, last_word
 
+MAX_SECONDS = 120.0  # for which a run may be expected to take, and nobody looks
 NOTHING_NEW = "Nothing is to be built."
+BYTES_PER_SECOND = 4_000_000  # of raw files, by a worker: the lower end of docs/performance.md
 
 
 def run_recipe(
@@ -67,22 +96,35 @@ def run_recipe(
             with open_workers(run, pool):
                 if run.watched:
                     with recorded(home, own_server, run.tell, run.pages, import_flow) as mine, keep_failure(run, mine):
-                        import_flow()(run)
+                        if not import_flow()(run):
+                            run_on_threads(run)
                     return run
                 profile = api_of_profile(own_server)
                 if profile and not find_api():
                     shown = without_password(profile)
                     run.tell(goes_without(f"The Prefect API {shown} of your profile does not answer."))
                 with keep_pages(run.tell, run.pages, find_api) as mine, keep_failure(run, mine):
-                    run_alone(run)
+                    run_on_threads(run)
     return run
 
 
-def import_flow() -> Callable[[RunState], object]:
+def import_flow() -> Callable[[RunState], bool]:
     """Import Prefect, which reads its settings then, and takes as long as its server half of the time to start."""
     from flows.orchestration.flow import run_in_flow
 
     return run_in_flow
+
+
+def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Callable[[], str]) -> bool:
+    """Return whether a run is a flow of Prefect: if an API answers, if it trains, if it may take minutes.
+
+    watch: what the user asks for; None: nothing. find_api: returns the API that answers, or ""
+    """
+    if watch is not None:
+        return watch
+    trains = run.recipe.model is not None or bool(run.recipe.tasks)
+    seconds = run.lock.raw_bytes / (BYTES_PER_SECOND * run.pulse.workers)
+    return own_server or trains or seconds > MAX_SECONDS or bool(find_api())
 
 
 @contextmanager
@@ -91,7 +133,7 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
     They are until the run starts threads, locks files or calls a server: so this comes first.
     """
-    if recipe.engine != LOCAL or not Place(recipe.store).is_local or not is_safe_to_fork():
+    if recipe.engine != LOCAL_ENGINE or not Place(recipe.store).is_local or not is_safe_to_fork():
         yield None
         return
     with WorkerPool(workers or default_workers(), recipe.workers, tell) as pool:
@@ -114,3 +156,60 @@ def keep_failure(run: RunState, mine: Recording) -> Iterator[None]:
             if (error := sys.exception()) is not None and mine.kept is not None:
                 give_way()
                 send_late_run(mine.api_by_now(), run.describe_late(describe_failure(error)), run.tell)
+
+
+# A run that nobody watches
+
+
+def run_on_threads(run: RunState) -> None:
+    """Complete a run that is prepared and has its workers, without a server. Raises what a stage raised."""
+    with ThreadPoolExecutor(threads_for(run.pool.num_workers)) as threads:
+        try:
+            complete_run(run, ThreadTasks(threads, run.pages.tasks))
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+
+class ThreadTasks:
+    """Runs tasks on threads. ended: gets a line for each"""
+
+    def __init__(self, threads: ThreadPoolExecutor, ended: list[EndedTask]) -> None:
+        self._threads = threads
+        self._ended = ended
+
+    def submit(self, name: str, work: Callable[[StageBuild], Ended[Any]], build: StageBuild) -> "Future[Any]":
+        """Begin a task on a thread; it is tried again if that may help."""
+        return self._threads.submit(copy_context().run, self._try_repeatedly, name, work, build)
+
+    def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
+        """Call something that lasts."""
+        return work()
+
+    def _try_repeatedly(self, name: str, work: Callable[[StageBuild], Ended[Any]], build: StageBuild) -> Any:
+        """Do the work of a task, again if it fails and that may help; return its value."""
+        began, attempts, ended = datetime.now(UTC), 0, None
+        try:
+            while ended is None:
+                attempts += 1
+                try:
+                    ended = work(build)
+                except Exception as error:
+                    if attempts > RETRIES or not is_worth_retrying(error):
+                        raise
+                    time.sleep(RETRY_DELAY_SECONDS[attempts - 1])
+            return ended.value
+        finally:
+            why = sys.exception()
+            traced = "" if isinstance(why, InputError) else f"{type(why).__name__}: "
+            self._ended.append(
+                EndedTask(
+                    name=name,
+                    group=STAGES[build.stage.kind].group,
+                    began=began.isoformat(),
+                    ended=datetime.now(UTC).isoformat(),
+                    type="FAILED" if ended is None else "COMPLETED",
+                    state="Failed" if ended is None else ended.name,
+                    message=f"{traced}{why}" if ended is None else ended.text,
+                    attempts=attempts,
+                )
+            )

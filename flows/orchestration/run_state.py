@@ -11,18 +11,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from corpora.generic_types import Result, Tell
-from corpora.sources.passed_over import Looked
+from corpora.sources.passed_over import FileCounts
 from corpora.store.manifest import Manifest
 from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import WorkerDied
 from flows.engines.contract import RunEngine
-from flows.orchestration.late_runs import EndedRun, EndedTask
+from flows.maintenance.release import Promotion, promotion_of
+from flows.orchestration.late_runs import EndedRun
 from flows.orchestration.notifications import Notifier
-from flows.orchestration.pages import conclusion, describe_stage, flow_called, log, name_run, parameters_of, run_tags
-from flows.orchestration.progress import Progress
+from flows.orchestration.pages import (
+    Progress,
+    conclusion,
+    describe_stage,
+    flow_called,
+    log,
+    name_run,
+    parameters_of,
+    run_tags,
+)
 from flows.orchestration.recording import KeptPages, api_of_profile
-from flows.orchestration.release import Promotion, promotion_of
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.damage import DamageTracker, find_set_aside, unread_lines
@@ -50,25 +58,38 @@ def no_advance(stage: str, built: int, parts: int) -> None:
     """Report progress of a stage to nobody."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What the figures of a run say, once all of its stages are built.
+
+    crossed:   the bounds of the recipe that they cross, in words
+    promotion: what is to be released of the run, if its recipe names a release
+    set_aside: the raw files and records that the run went on without
+    settled:   folders of the artifacts of earlier generations that a run does not look at again
+    """
+
+    figures: Figures = field(default_factory=dict)
+    crossed: tuple[str, ...] = ()
+    promotion: Promotion | None = None
+    set_aside: tuple[SetAside, ...] = ()
+    settled: tuple[str, ...] = ()
+
+
 @dataclass(kw_only=True)
 class RunState:
     """One run. It stays with the process that started it.
 
     terminal: is called with each line of the run
     watch:    is called with the progress of its stages and its training
-    lock:     as it is now
-    set_aside: what it went on without, once it has succeeded
+    notifier: sends its notices
+    lock, looked: the raw files, and what was found next to them, as they are known now
     stages:   by the artifact's folder, and so are manifests
     deaths:   of workers, by the record that each was reading
-    crossed:  the bounds of the recipe that its figures cross, in words
-    promotion: what is to be released of it, if its recipe names a release
-    settled:  folders of the artifacts of earlier generations that it does not look at again
     watched:  whether it is a flow of Prefect
-    pages, tasks: what its pages would have shown, and its tasks, if it is none
+    pages:    what its pages would have shown, if it is none
     flow_run: in the orchestrator, once it exists
     advancing: is held by the thread that records progress
-    notifier: sends its notices
-    pool, figures, outcome, record: once there are workers, the figures are counted, and the run has succeeded
+    pool, outcome, record: once there are workers, all stages are built, and the run has succeeded
     """
 
     recipe: Recipe
@@ -78,22 +99,17 @@ class RunState:
     terminal: Tell
     watch: Advance = no_advance
     lock: Lock = field(default_factory=Lock)
-    looked: Mapping[str, Looked] = field(default_factory=dict)
-    set_aside: tuple[SetAside, ...] = ()
+    looked: Mapping[str, FileCounts] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
     stages: dict[str, StageHistory] = field(default_factory=dict)
     manifests: dict[str, Manifest] = field(default_factory=dict)
     watched: bool = True
     pages: KeptPages = field(default_factory=KeptPages)
-    tasks: list[EndedTask] = field(default_factory=list)
     deaths: Counter[str] = field(default_factory=Counter)
-    crossed: tuple[str, ...] = ()
-    promotion: Promotion | None = None
-    settled: tuple[str, ...] = ()
+    judgement: Judgement = field(default_factory=Judgement)
     flow_run: FlowRun | None = None
     notifier: Notifier = field(init=False, repr=False)
     pool: RunEngine = field(init=False, repr=False)
-    figures: Figures = field(init=False, repr=False)
     outcome: Outcome = field(init=False, repr=False)
     record: RunRecord = field(init=False, repr=False)
     advancing: threading.RLock = field(default_factory=threading.RLock)
@@ -120,11 +136,11 @@ class RunState:
         """The name of the final state of a run that succeeds; one that crosses a bound has its own, to filter by."""
         return DRIFTED if self.record_now("completed").is_drifted else "Completed"
 
-    def conclude(self, outcome: Outcome) -> str:
+    def conclude(self) -> str:
         """Describe the results of the run in a few words."""
         record = self.record_now("completed")
         more = ", ".join(record.outcome[1:])
-        return "; ".join([conclusion(outcome), *filter(None, [more]), *record.all_crossed])
+        return "; ".join([conclusion(self.outcome), *filter(None, [more]), *record.all_crossed])
 
     def tell(self, text: str, level: str = "info") -> None:
         """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
@@ -190,25 +206,30 @@ class RunState:
         for warning in warnings_of(manifest) if manifest.kind == "shards" else ():
             self.warn(warning)
 
-    def judge(self, outcome: Outcome) -> None:
+    def judge(self) -> None:
         """Count the figures of a run that succeeded, and compare them with the bounds of its recipe. Raises Damaged."""
         self.settle_generations()
-        self.settled = outcome.settled
-        record, bounds = self.record_now("completed"), self.recipe.bounds
-        self.figures = figures_at_end(self.place, record)
-        for looks in telling_looks({name: figure.value for name, figure in self.figures.items()}):
+        self.judgement = Judgement(settled=self.outcome.settled)
+        record, recipe = self.record_now("completed"), self.recipe
+        figures = figures_at_end(self.place, record)
+        for looks in telling_looks({name: figure.value for name, figure in figures.items()}):
             self.tell(looks)
-        before = figures_before(self.place, record, self.tell) if bounds else None
-        self.crossed = crossings_of_run(self.place, bounds, record, self.figures, before)
-        name = self.recipe.release.name
-        self.promotion = promotion_of(self.recipe, record, name, self.figures) if name else None
+        before = figures_before(self.place, record, self.tell) if recipe.bounds else None
+        crossed = crossings_of_run(self.place, recipe.bounds, record, figures, before)
+        name = recipe.release.name
         earlier = run_before(self.place, record, self.tell)
         known = earlier.set_aside if earlier is not None else ()
-        self.set_aside = find_set_aside(self.lock, outcome.documents, self.looked, known)
+        self.judgement = Judgement(
+            figures=figures,
+            crossed=crossed,
+            promotion=promotion_of(recipe, record, name, figures) if name else None,
+            set_aside=find_set_aside(self.lock, self.outcome.documents, self.looked, known),
+            settled=self.outcome.settled,
+        )
 
     def record_now(self, state: str, error: str = "") -> RunRecord:
         """Return the record of the run as if it ended now. error: what ended one that failed"""
-        recipe = self.recipe
+        recipe, judgement = self.recipe, self.judgement
         return RunRecord(
             run_id=self.run_id,
             recipe=recipe.name,
@@ -223,10 +244,10 @@ class RunState:
             overrides=recipe.overrides,
             inputs=looked_json(self.looked, recipe.privacy.samples),
             names=names_of(recipe),
-            crossed=self.crossed,
-            withheld=self.promotion.crossed if self.promotion is not None else (),
-            set_aside=self.set_aside,
-            settled=self.settled,
+            crossed=judgement.crossed,
+            withheld=judgement.promotion.crossed if judgement.promotion is not None else (),
+            set_aside=judgement.set_aside,
+            settled=judgement.settled,
             flow_run=self.flow_run,
             watched=self.watched,
             error=error,
@@ -249,7 +270,7 @@ class RunState:
                 "tags": run_tags(recipe, kind),
             },
             state=end,
-            tasks=tuple(self.tasks),
+            tasks=tuple(self.pages.tasks),
             artifacts=tuple(self.pages.artifacts.values()),
             lines=tuple(self.pages.lines),
             api=without_password(api_of_profile(own_server=False) or ""),

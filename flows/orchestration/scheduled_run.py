@@ -1,8 +1,11 @@
-"""A recipe on a schedule: each recipe is a flow, whose parameters go over the recipe's settings, and this is its run.
+"""A recipe on a schedule: when it is due, what its runs are given, and such a run.
+
+    timetable, due_runs     when a recipe is due, and what is due next; `cloze status` finds that in the recipe's store
+    recipe_flow             a recipe as a flow, with parameters that override the recipe's settings
+    build                   a run of that flow: its steps and tasks are those of any run (`flow.py`)
 
 The entrypoint `flows.orchestration.scheduled_run.recipes/tickets` is the flow of `recipes/tickets.toml` below the
-folder in which a worker works; `cloze serve` gives the whole path. Its steps and tasks are those of any run
-(`flow.py`).
+folder in which a worker works; `cloze serve` gives the whole path.
 
 The recipe is read from its current file when the run begins, so a schedule follows every edit of it, and the program is
 the one on disk now: the folder of compiled kernels is chosen again before anything that compiles is imported, which is
@@ -13,35 +16,147 @@ the command would print; a failure is also reported in the log of the command as
 
 import json
 import os
+import shlex
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 from uuid import UUID
+from zoneinfo import available_timezones
 
 import httpx
 from prefect import Flow, flow, runtime
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilterExpectedStartTime
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, FlowRunFilterExpectedStartTime
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging import get_run_logger
+from prefect.schedules import Cron, Interval, Schedule
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from corpora.errors import InputError
-from corpora.store.settings import parse_toml
+from corpora.store.leases import HeartbeatWriter
+from corpora.store.places.place import Place
+from corpora.store.settings import PROCESSES, SECONDS, parse_toml
 from flows.environment import prepare
-from flows.orchestration.pages import flow_called
-from flows.orchestration.schedule import due_runs, read_runs, stamped
-from flows.recipes.tables import key_parts, read_override
-from flows.signals import answer_signals, stop
+from flows.orchestration.pages import Living, flow_called
+from flows.recipes.recipe import Recipe
+from flows.recipes.tables import parse_override, split_key
+from flows.signals import answer_signals, last_word, stop
+
+# When a recipe is due
+
+FORBIDDEN = "%&<>"  # in the name of a deployment
+
+
+def timetable(cron: str | None, every_seconds: int | None, since: datetime | None = None) -> Schedule:
+    """Return the schedule that the command's options mean. Raises InputError.
+
+    since: from when on the seconds are counted; None: from when the schedule is first applied
+    """
+    if (cron is None) == (every_seconds is None):
+        raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
+    if every_seconds is not None:
+        SECONDS.check("--every", every_seconds)
+        return Interval(every_seconds, anchor_date=since)
+    assert cron is not None
+    try:
+        return Cron(cron, timezone=local_zone())
+    except ValueError as error:
+        raise InputError(
+            f"--cron {cron!r} is not a cron expression: write minute, hour, day of the month, month and day of the "
+            'week, as in "0 3 * * *" for every night at three.'
+        ) from error
+
+
+def local_zone() -> str:
+    """Return the name of this machine's time zone; UTC if it has none."""
+    name = os.environ.get("TZ") or Path("/etc/localtime").resolve().as_posix().partition("/zoneinfo/")[2]
+    return name if name in available_timezones() else "UTC"
+
+
+def check_deployable(recipe: Recipe, workers: int | None) -> None:
+    """Raise InputError if a recipe's name cannot be a deployment's, or there are no workers."""
+    if set(recipe.name) & set(FORBIDDEN):
+        raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
+    if workers is not None:
+        PROCESSES.check("--workers", workers)
+
+
+def given_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
+    """Return the overrides of the recipe in every run of its deployment, by the parameters of its flow."""
+    pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
+    pairs += [f"store={json.dumps(recipe.store)}"] if store else []
+    every = {"set": pairs, "worker_processes": workers}
+    return {key: value for key, value in every.items() if value}
+
+
+def when(schedule: Schedule) -> str:
+    """Describe a schedule in words.
+
+    >>> when(Interval(60)), when(Cron("0 3 * * *", timezone="Europe/Berlin"))
+    ('every 60 s', '0 3 * * * (Europe/Berlin)')
+    """
+    if schedule.interval is not None:
+        return f"every {schedule.interval.total_seconds():g} s"
+    return f"{schedule.cron} ({schedule.timezone})"
+
+
+def stamped(text: str, run: str = "") -> str:
+    """Return lines for the log of `cloze serve`, each with the time in this machine's zone. run: before each"""
+    now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+    return "\n".join(f"{now} {run}{line}" for line in text.split("\n"))
+
+
+def serving_lock(home: Path, name: str) -> Path:
+    """Return the file that a `cloze serve` of a home locks for a recipe of this name."""
+    return home / "prefect" / f"serving-{quote(name, safe='')}.lock"
+
+
+@contextmanager
+def shown_in_status(
+    place: Place, path: str, facts: Callable[[], Mapping[str, Any]], what: str, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Let `cloze status` report what `facts` returns during the block. what: the name of it, for a message"""
+    with ExitStack() as stack:
+        try:
+            presence = stack.enter_context(HeartbeatWriter(place, path, facts))
+            stack.enter_context(last_word(presence.stop))
+        except InputError as error:
+            tell(f"`cloze status` will not show this {what}: {error}")
+        yield
+
+
+def due_runs(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime | None, int]:
+    """Return when the next run of a schedule is due, and how many that were due before still wait."""
+    runs = read_runs(client, deployment_id, [StateType.SCHEDULED])
+    times = [run.next_scheduled_start_time for run in runs if run.next_scheduled_start_time is not None]
+    to_come = [moment for moment in times if moment > datetime.now(UTC)]
+    return (to_come[0] if to_come else None), len(times) - len(to_come)
+
+
+def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[StateType], **due: Any) -> list[FlowRun]:
+    """Return runs of a deployment in some states, the earliest due first; at most as many as the server returns.
+
+    due: other filters, by their names
+    """
+    return client.read_flow_runs(
+        deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment_id]}}),
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": states}}, **due}),
+        sort=FlowRunSort.NEXT_SCHEDULED_START_TIME_ASC,
+    )
+
+
+# A run of a schedule
 
 MERGED = "Merged"  # the state of a scheduled run that another run covers
 PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
@@ -130,21 +245,30 @@ def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path
         follow_for_all_that_are_due(note)
         recipe = read_or_tell(path, overrides, note)
         with during(Recording(PREFECT_API_URL.value(), say)):
-            run = run_in_this_flow(recipe, home, say, workers, say.begin)  # it logs its lines itself
+            shown = Living(key=f"next-run-{recipe.name}")
+            show_next = partial(show_next_run, shown, recipe.name)
+            run = run_in_this_flow(recipe, home, say, workers, say.begin, show_next)  # it logs its lines itself
+            coming = show_next()
     note(f"Report: {run.report_path}")
-    return run.end_name, f"{run.conclude(run.outcome)}{describe_next()}"
+    return run.end_name, "; ".join(filter(None, [run.conclude(), coming]))
 
 
-def describe_next() -> str:
-    """Return when the next run of the schedule is due, for the message of one that ends; "" if that is not known."""
+def show_next_run(shown: Living, recipe: str) -> str:
+    """Show on the page of a run when the next run of its schedule is due, and how many wait; return it in words.
+
+    Return "" if no other run is due, or the server does not say.
+    """
     if runtime.deployment.id is None:
         return ""
     try:
         with get_client(sync_client=True) as client:
-            due, _ = due_runs(client, UUID(runtime.deployment.id))
+            due, waiting = due_runs(client, UUID(runtime.deployment.id))
     except httpx.HTTPError:
         return ""
-    return f"; the next run is due at {due.astimezone():%Y-%m-%d %H:%M:%S %Z}" if due is not None else ""
+    moment = f"{due.astimezone():%Y-%m-%d %H:%M:%S %Z}" if due is not None else ""
+    text = f"the next run is due at {moment}" if moment else ""
+    shown.show([{"next run": moment or "none", "waiting": str(waiting)}], f"{recipe}: {text or 'no other run is due'}")
+    return text
 
 
 def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
@@ -186,6 +310,8 @@ def end_with(parent: int, end: Callable[[], object]) -> None:
 
     threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
 
+
+# The flow of a recipe
 
 # What any run may be given: figures and choices that decide which texts stay, how they are cut, how long a training is.
 # None of them names a program, a file, an address or a place to write to, decides who is notified or what is released,
@@ -273,9 +399,9 @@ def overrides_given(pairs: Sequence[str]) -> dict[str, str]:
         if not (is_allowed(pair) or pair in given):
             raise InputError(
                 f"set {pair}: a run of a schedule is not given this setting. Write it into the recipe, or give it to "
-                f"`cloze serve` or `cloze deploy` as `--set {quote(pair)}`."
+                f"`cloze serve` or `cloze deploy` as `--set {shlex.quote(pair)}`."
             )
-    return dict(read_override(pair, "set") for pair in pairs)
+    return dict(parse_override(pair, "set") for pair in pairs)
 
 
 def is_allowed(pair: str) -> bool:
@@ -284,6 +410,6 @@ def is_allowed(pair: str) -> bool:
     >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
     (True, False, False)
     """
-    *parents, key = key_parts(read_override(pair, "set")[0])
+    *parents, key = split_key(parse_override(pair, "set")[0])
     table = parents[0] if parents else ""
     return table in ALLOWED_TABLES or key in ALLOWED_KEYS.get(table, ())

@@ -61,9 +61,13 @@ from flows.orchestration.embedded_server import (
 )
 from flows.orchestration.pages import flow_called, plain, ui_of
 from flows.orchestration.recording import is_unanswered
-from flows.orchestration.schedule import (
+from flows.orchestration.scheduled_run import (
+    GIVEN,
+    PARENT,
     check_deployable,
     due_runs,
+    end_with,
+    entrypoint_of,
     given_parameters,
     read_runs,
     serving_lock,
@@ -72,8 +76,7 @@ from flows.orchestration.schedule import (
     timetable,
     when,
 )
-from flows.orchestration.scheduled_run import GIVEN, PARENT, end_with, entrypoint_of
-from flows.recipes.recipe import Recipe, settle_recipe
+from flows.recipes.recipe import Recipe, write_recipe
 from flows.run.record.run_status import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
 
@@ -112,7 +115,7 @@ def serve_recipe(
         profile = answering_profile(tell)
         if profile is None:
             prepare_server(home, port, recipe.retention.history_days, tell)
-        settle_recipe(recipe)
+        write_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
         with last_word(service.stop, STOPPING, patient=True):
             first = True

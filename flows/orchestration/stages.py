@@ -6,7 +6,7 @@
         train_stage               the task of a stage that a process of its own builds, which takes all cores
 
 What a task does is a function of this file, which returns an `Ended`. `flow.py` makes a state of Prefect of that, and
-`unwatched_run.py` calls the function on a thread. The store decides what is done, so both build the same.
+`run_recipe.py` calls the function on a thread. The store decides what is done, so both build the same.
 
 A record that ends its worker and a damaged file do not end the run: it goes through its stages again, without the
 record (`run/faults/damage.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the
@@ -271,7 +271,7 @@ def train_stage(build: StageBuild) -> Ended[Manifest]:
 
         watch_training(stage, plans[0].job, run.advance, train_somewhere)
     elif stage.kind == "tasks":
-        from flows.orchestration.learning_task import watch_learning
+        from flows.orchestration.training_task import watch_learning
 
         for plan in plans:
             watch_learning(stage, plan.job, run.advance)

@@ -1,14 +1,14 @@
-"""The steps of a run, whoever goes through them: a flow of Prefect, or threads. No orchestrator.
+"""The steps of a run, the same for a flow of Prefect (`flow.py`) and for threads (`run_recipe.py`). No orchestrator.
 
-    prepare_run     finds the raw files, writes the lock and a record that the run began. What the user can fix is said
-                    here, before a server starts
-    carry_out       build      every stage that the store lacks (`stages.py`)
-                    judge      compares the figures of the run with the bounds of its recipe
-                    report     writes the record of the run and its page, and sends them to the Prefect server if there
-                               was none at the start
-                    release    gives the artifacts the name that the recipe asks for, if the bounds hold
+    prepare_run           finds the raw files, writes the lock and a record that the run began. What the user can fix
+                          is reported here, before a server starts
+    complete_run          shows the other four:
+      build_stages        builds every stage that the store lacks (`stages.py`)
+      RunState.judge      compares the figures of the run with the bounds of its recipe (`run_state.py`)
+      report_run          writes the record and the report, and sends them to the Prefect server if none answered before
+      release_run         gives the artifacts the name that the recipe asks for, if the bounds hold
 
-`find_unchanged` is the shortcut if the store holds everything: it looks and judges, and builds nothing.
+`find_unchanged` is the shortcut if the store holds everything: it reads and judges, and builds nothing.
 """
 
 import time
@@ -28,22 +28,21 @@ from corpora.store.stage import Stage
 from corpora.store.worker_pool import WorkerPool
 from flows.engines.open_engine import engine_at_work
 from flows.engines.worker_checks import Sight
+from flows.maintenance.release import release_by_itself
 from flows.maintenance.run_records import keep_newest
 from flows.orchestration.late_runs import describe_failure, send_late_run
 from flows.orchestration.notifications import LifeSigns, report_stalls
 from flows.orchestration.pages import flow_run_at, lineage, report_command, show_once
 from flows.orchestration.recording import recording
-from flows.orchestration.release import release_by_itself
-from flows.orchestration.run_state import DRIFTED, RunState
+from flows.orchestration.run_state import DRIFTED, Judgement, RunState
 from flows.orchestration.stages import Ended, TaskRunner, build_stages
 from flows.recipes.lock import write_lock
-from flows.recipes.recipe import Recipe, settle_recipe
-from flows.recipes.run_settings import LOCAL
-from flows.run.estimates.room import refuse_plainly_without_room
+from flows.recipes.recipe import Recipe, write_recipe
+from flows.recipes.run_settings import LOCAL_ENGINE
+from flows.run.estimates.capacity import refuse_plainly_without_room
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.faults.locks import clear_up, recipe_held, wait_for_clearing
-from flows.run.inputs.labelled_files import labelled_lines
-from flows.run.inputs.raw_files import describe_inputs, fetch_inputs, resolve_inputs
+from flows.run.inputs.raw_files import describe_inputs, fetch_inputs, labelled_lines, resolve_inputs
 from flows.run.inputs.unread_files import totals_lines
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan_run import explain
@@ -63,7 +62,7 @@ def prepare_run(
     """
     if workers is not None:
         PROCESSES.check("the number of workers", workers)
-    if (recipe.tasks or (recipe.model is not None and recipe.engine == LOCAL)) and find_spec("torch") is None:
+    if (recipe.tasks or (recipe.model is not None and recipe.engine == LOCAL_ENGINE)) and find_spec("torch") is None:
         raise InputError(
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
@@ -83,7 +82,7 @@ def prepare_run(
         with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
             resolved = resolve_inputs(recipe, home)
             run.lock = replace(resolved.lock, pending=resolved.lock.pending + bool(resolved.added))
-            run.looked = resolved.looked
+            run.looked = resolved.unread
             if workers is None:
                 pulse.workers = workers_for(run.lock.raw_bytes)
             for line in describe_inputs(recipe, resolved, totals_lines):
@@ -92,7 +91,7 @@ def prepare_run(
             new_files = [file for files in resolved.added.values() for file in files]
             refuse_plainly_without_room(recipe, new_files, pulse.workers)
             begin_run(place, run_id, recipe)
-            settle_recipe(recipe)
+            write_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, run.lock)
         run.mending.distrust_listed(names_of(recipe))
@@ -140,49 +139,53 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
         yield
 
 
-def carry_out(run: RunState, tasks: TaskRunner) -> Ended[Outcome]:
-    """Go through the steps of a run that is prepared and has its workers. Raises what a stage raised, and InputError.
+def complete_run(run: RunState, tasks: TaskRunner) -> Ended[Outcome]:
+    """Build, judge, report and release a run that is prepared and has its workers.
 
-    tasks: runs the tasks of its stages
+    tasks: runs the tasks of its stages, in a flow of Prefect or on threads
+    Raises InputError, and what a stage raised.
     """
-    name = run.recipe.name
-    signs = LifeSigns(run.watch)  # notes when the run last advanced, so that a stall is noticed
-    run.watch = signs.advance
-    signs.workers = run.pool.get_progress
-    run.manifests = {}
+
+    def build_and_judge() -> str:
+        run.outcome = build_stages(run, tasks)
+        run.judge()
+        return render_report(run)
+
+    with show_progress(run):
+        # A damaged file is built again: from the first stage, with whatever is whole as it is. The figures and the
+        # report read what was not read before, and may meet damage as well.
+        report = run_past_damage(build_and_judge, run.mending)
+    report_run(run, report)
+    release_run(run)
+    return Ended(run.outcome, run.conclude(), run.end_name)
+
+
+@contextmanager
+def show_progress(run: RunState) -> Iterator[None]:
+    """Show how far a run is during the block, and then what it made; send a notice if it stalls."""
+    signs, name = LifeSigns(run.watch), run.recipe.name
+    run.watch, signs.workers = signs.advance, run.pool.get_progress
     run.pulse.doing = "looks at its stages"
     run.progress.show()
-
-    def build_and_judge() -> tuple[Outcome, str]:
-        outcome = build_stages(run, tasks)
-        run.judge(outcome)
-        for crossed in run.crossed:
-            run.warn(f"A bound is crossed: {crossed}.")
-        return outcome, draw_report(run, outcome)
-
     try:
         with report_stalls(run.notifier, signs):
-            # A damaged file is built again: from the first stage, with whatever is whole as it is. The figures and the
-            # report read what was not read before, and may meet damage as well.
-            outcome, report = run_past_damage(build_and_judge, run.mending)
+            yield
     except Exception as error:
         run.progress.fail(describe_failure(error)["message"])
         raise
-    ended = Ended(outcome, run.conclude(outcome), run.end_name)
-    run.progress.end(ended.text)
+    run.progress.end(run.conclude())
     made = lineage(list(run.manifests.values()), report_command(run.place, run.run_id))
     show_once(f"lineage-{name}", made, f"{name}: what came from what, and how much of it")
-    report_run(run, report)
-    release_run(run)
-    return ended
 
 
-def draw_report(run: RunState, outcome: Outcome) -> str:
-    """Keep the figures and the results of a run that succeeded; return its report. Raises Damaged."""
+def render_report(run: RunState) -> str:
+    """Keep the figures of a run that is judged, and return its report. Raises Damaged."""
     from flows.report.page import build_page  # only the end of a run needs it
 
-    run.outcome, run.record = outcome, run.record_now("completed")
-    keep_figures(run.place, run.record, run.figures)
+    for crossed in run.judgement.crossed:
+        run.warn(f"A bound is crossed: {crossed}.")
+    run.record = run.record_now("completed")
+    keep_figures(run.place, run.record, run.judgement.figures)
     recount_figures(run.place)
     return build_page(run.place, run.record, run.recipe.privacy.samples, run.lock)
 
@@ -195,7 +198,7 @@ def report_run(run: RunState, report: str, kind: str = "builds") -> None:
     mine = recording()
     if run.flow_run is None and mine is not None:
         api = mine.api_by_now()
-        end = {"type": "COMPLETED", "name": run.end_name, "message": run.conclude(run.outcome)}
+        end = {"type": "COMPLETED", "name": run.end_name, "message": run.conclude()}
         id = send_late_run(api, run.describe_late(end, kind), run.tell)
         mine.kept = None
         if id is not None:
@@ -205,8 +208,8 @@ def report_run(run: RunState, report: str, kind: str = "builds") -> None:
 
 def release_run(run: RunState) -> None:
     """Release a run under the name that its recipe gives, if its bounds hold; send a notice if it crosses any."""
-    if run.promotion is not None:
-        release_by_itself(run.promotion, run.tell)
+    if run.judgement.promotion is not None:
+        release_by_itself(run.judgement.promotion, run.tell)
     run.notifier.judged(run.record, run.report_path)
 
 
@@ -220,8 +223,8 @@ class _Incomplete(Exception):
 def find_unchanged(run: RunState) -> str | None:
     """Return the report of a run for which the store holds everything; else None, with nothing printed or kept.
 
-    It goes through its stages with a performer that only looks, as `cloze plan` does, without workers, a server or
-    Prefect. None also if a full run has to repair the store, or to mark what crosses a bound on its pages.
+    It surveys the stages of the run, as `cloze plan` does, without workers, a server or Prefect. None also if a full
+    run has to repair the store, or to mark what crosses a bound on its pages.
     Cost: reading the store's manifests and records, and the inputs of plans; some tenths of a second, and the report.
     """
     stages: dict[str, StageHistory] = {}
@@ -244,12 +247,12 @@ def find_unchanged(run: RunState) -> str | None:
         return [find(stage) for stage in wanted]
 
     try:
-        outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=not damage.distrusted)
+        run.outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=not damage.distrusted)
         run.stages, run.manifests = stages, manifests
-        run.judge(outcome)
+        run.judge()
         if run.end_name != DRIFTED:
-            return draw_report(run, outcome)
+            return render_report(run)
     except (_Incomplete, InputError):  # a full run meets the same, and reports it
         pass
-    run.stages, run.manifests, run.crossed, run.promotion = {}, {}, (), None
+    run.stages, run.manifests, run.judgement = {}, {}, Judgement()
     return None

@@ -1,10 +1,13 @@
-"""The hand-off: a training run as a process of its own, watched from the flow run's page.
+"""A training or a fine-tuning of a run: a process of its own, watched from the page of its flow run.
 
-`trainer.launching` starts `python -m trainer` (under torchrun's agent with several ranks), here or where an engine has
-GPUs. Its output becomes a log, a progress bar, a table of the metrics so far and the loss curve. Each is one artifact
-that changes in place while the model learns: a run of a week leaves as many as a run of a minute, and is redrawn ever
-less often (`DRAW_SHARE`), because the orchestrator keeps every change as an event. A trainer that dies is started again
-by the task's retries, and resumes from its last checkpoint; its curve then begins where training began.
+    watch_training     trains a model: a log, a progress bar, a table of the metrics so far, and the loss curve
+    watch_learning     fine-tunes a model on a task: a log, and a progress bar over the models that learn, one a seed
+
+`trainer.launch` starts `python -m trainer` (under torchrun's agent with several ranks), here or where an engine has
+GPUs. Each thing on the page is one artifact that changes in place while the model learns: a run of a week leaves as
+many as a run of a minute, and is redrawn ever less often (`DRAW_SHARE`), because the orchestrator keeps every change as
+an event. A trainer that dies is started again by the task's retries, and resumes from its last checkpoint; its curve
+then begins where training began.
 
 The curve is a picture inside Markdown, which both of the orchestrator's UIs draw. (They draw an image artifact as well,
 but print its address with it, which takes pages for a picture that is its own address.)
@@ -23,10 +26,12 @@ from flows.report.plots import MAIN, loss_curve, main_term, terms_of, words_of
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
 from flows.run.record.counts_text import progress_text
 from flows.run.record.run_status import StageProgress
+from flows.run.record.task_scores import Listener
 from flows.signals import being_stopped, last_word, say
 from trainer.job import TrainingJob
 from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, Event, read_metrics
+from trainer.tasks.build import TaskJob, learn
 
 DOTTED = (
     "Dotted: the unigram entropy of the held-out tokens, what a model scores that knows only how frequent each token "
@@ -237,3 +242,43 @@ def readable(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return str(value)
+
+
+def watch_learning(stage: Stage, job: TaskJob, advance: Advance) -> None:
+    """Learn a task, and show its progress. Raises InputError, or TrainingFailed with the log's end."""
+    watch = LearningWatch(what=stage.stage_folder, task=job.task.name, advance=advance)
+    watch.progress.show(0.0, f"{watch.what}: models learnt for {watch.task}")
+    message = f"{watch.what}: fine-tuning ends with the step that it is in, and saves it; a second signal ends it now."
+    stop = Stop()
+    with last_word(stop, message, patient=True):
+        learn(job, watch.hear, stop)
+    watch.progress.show(100.0, f"{watch.what}: models learnt for {watch.task}")
+
+
+@dataclass(kw_only=True)
+class LearningWatch:
+    """Passes the events of the trainer to the pages of a run, until that is stopped."""
+
+    what: str
+    task: str
+    advance: Advance
+    progress: Living = field(init=False)
+    _listener: Listener = field(init=False)
+    _steps: int = 1
+
+    def __post_init__(self) -> None:
+        self.progress = Living(key=f"learning-{self.what}-{self.task}")
+        self._listener = Listener(lambda line: log(f"{self.what}: {line}"))
+
+    def hear(self, event: Event) -> None:
+        """Show one event."""
+        if being_stopped():
+            return
+        self._listener.hear(event)
+        if event["event"] == "run":
+            done, of = event["number"] - 1, event["of"]
+            self.progress.show(100.0 * done / of, f"{self.what}: {done} of {of} models learnt for {self.task}")
+        elif event["event"] == "start":
+            self._steps = event["steps"]
+        elif event["event"] == "step":
+            self.advance(f"{self.what} steps", event["step"], self._steps)

@@ -37,7 +37,7 @@ from trainer.job import JobInput
 from trainer.launch import LOG, Stop, ended, run_trainer
 from trainer.metrics import Event
 from trainer.tasks.build import model_at
-from trainer.tasks.data import enough_together
+from trainer.tasks.data import group_by_size
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.settings import FinetuneSettings
 from trainer.tasks.vectors.job import EmbedJob
@@ -108,7 +108,7 @@ def plan_answers(
                 key={**key, "documents": [view.part.content for view in some]},
                 job=replace(job, parts=tuple(some)),
             )
-            for number, some in enumerate(enough_together(parts, lambda view: view.num_rows, TOGETHER))
+            for number, some in enumerate(group_by_size(parts, lambda view: view.num_rows, TOGETHER))
         ),
         build=build_answers_part,
         facts={"generations": corpus.facts["generations"]},

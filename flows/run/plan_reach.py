@@ -10,11 +10,11 @@ from shlex import join
 from urllib.parse import urlsplit
 
 from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, folder_of
-from corpora.sources.registry import kinds, origin
+from corpora.sources.registry import find_distribution, list_kinds
 from corpora.store.places.address import is_object_address, without_password
-from flows.recipes.privacy import printable
+from flows.recipes.privacy import to_printable
 from flows.recipes.recipe import Recipe
-from flows.recipes.run_settings import LOCAL
+from flows.recipes.run_settings import LOCAL_ENGINE
 from trainer.settings.model import model_json
 from trainer.tasks.registry import task_package
 
@@ -22,14 +22,14 @@ from trainer.tasks.registry import task_package
 def reach_of(recipe: Recipe) -> Mapping[str, list[str]]:
     """Return what a recipe runs, writes to and asks, in words."""
     found = {"runs": _runs(recipe), "writes to": _writes(recipe), "asks": _asks(recipe)}
-    return {what: list(dict.fromkeys(map(printable, lines))) for what, lines in found.items()}
+    return {what: list(dict.fromkeys(map(to_printable, lines))) for what, lines in found.items()}
 
 
 def _runs(recipe: Recipe) -> Iterator[str]:
     if recipe.notify.command:
         yield f"{join(recipe.notify.command)} (notify.command, with your rights)"
     for entry in recipe.sources:
-        package = origin(entry.source.kind) if entry.source.kind in kinds() else None
+        package = find_distribution(entry.source.kind) if entry.source.kind in list_kinds() else None
         if package is not None:
             yield f"{package['distribution']} {package['version']} (source {entry.source.kind})"
         yield from (f"{step.package} (step {step.step.kind})" for step in entry.documents.steps)
@@ -58,7 +58,7 @@ def _asks(recipe: Recipe) -> Iterator[str]:
         *((each.source.name, getattr(each.source, "path", "")) for each in recipe.sources),
     ]
     yield from (f"{place} ({what})" for what, place in places if is_object_address(str(place)))
-    if recipe.engine != LOCAL:
+    if recipe.engine != LOCAL_ENGINE:
         yield f"{recipe.engine} (engine: its workers run the recipe)"
     if recipe.notify.webhook:
         yield f"the address in {recipe.notify.webhook} (notify.webhook)"

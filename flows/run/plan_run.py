@@ -24,8 +24,7 @@ from flows.run.example_stages import existing_vocabularies, word_rules
 from flows.run.faults.damage import DamageTracker
 from flows.run.faults.rule_limits import RefusedSources
 from flows.run.faults.skipped_files import leave_damage, leave_out
-from flows.run.inputs.labelled_files import labelled_lines
-from flows.run.inputs.raw_files import describe_inputs, resolve_inputs
+from flows.run.inputs.raw_files import describe_inputs, labelled_lines, resolve_inputs
 from flows.run.inputs.start_model import begun
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import run_recipe
@@ -79,7 +78,7 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
     resolved = resolve_inputs(recipe, home)
     notes = [*describe_inputs(recipe, resolved), *labelled]
     stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
-    inputs = looked_json(resolved.looked, recipe.privacy.samples)
+    inputs = looked_json(resolved.unread, recipe.privacy.samples)
     return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)
 
 

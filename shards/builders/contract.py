@@ -32,8 +32,8 @@ class DocumentTokens(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """n training examples, ordered by copy: all examples of the first pass over the documents, then those of the
-    second, ...
+    """n training examples. The examples of the first pass over the documents come first, then those of the second, and
+    so on.
     """
 
     ids: Ids  # flat, with their special tokens
@@ -60,7 +60,7 @@ def check_columns(columns: DocumentTokens) -> None:
 
 
 class Common(NamedTuple):
-    """Settings shared by all inputs.
+    """Settings shared by all input types (the ways to turn documents into examples).
 
     Attributes:
         length: Maximum length of an example in tokens, including special tokens.
@@ -88,7 +88,7 @@ class BuiltExamples(NamedTuple):
 
 
 class ExampleInput(Protocol):
-    """Interface of an input: a frozen dataclass that turns documents into training examples.
+    """Interface of an input type: a frozen dataclass with settings that turns documents into training examples.
 
     Attributes:
         kind: Name of the input in a recipe.
@@ -106,19 +106,22 @@ class ExampleInput(Protocol):
     labels: ClassVar[str | None]
 
     def check(self, common: Common) -> None:
-        """Raise InputError if the settings of the input conflict with the shared settings."""
+        """Check the settings of this input type together with the shared settings.
+
+        Raises InputError if they cannot be used together, for example if a minimum exceeds the maximum length.
+        """
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build the examples of one shard, `common.copies` times with different random choices.
+        """Build the examples of one shard, in `common.copies` passes over the documents with different random choices.
 
         The result must depend on the arguments only. Random choices must be functions of `common.seed` and the
         documents' keys.
 
         Args:
             columns: The documents of the shard.
-            common: Settings shared by all inputs.
+            common: Settings shared by all input types (the ways to turn documents into examples).
             vocabulary: The number of tokens, and the ids of special tokens by role, such as "cls" and "sep".
 
         Returns:
-            The examples of all copies, copy 0 first, with one ledger (an account of every token) per copy.
+            The examples of all passes, the first pass first, and for each pass a ledger that accounts for every token.
         """

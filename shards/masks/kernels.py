@@ -128,7 +128,7 @@ def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint3
 
 @kernel
 def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64) -> int:
-    """Return the number of tokens to mask: the rounded share of `num`, or the share randomly rounded up or down.
+    """Compute the number of tokens to mask, which is `rate` times `num`, either rounded or randomly rounded up or down.
 
     The result is at most `num` and `cap`. With exact counts it is at least 1, unless `num` is 0.
     """
@@ -171,7 +171,9 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
 
 @kernel
 def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Set the bit of each ordinary token with probability `rate`. If more than `cap` are set, clear some at random."""
+    """Choose each ordinary token with probability `rate`, and set its bit in `chosen`. If more than `cap` tokens are
+    chosen, some are dropped at random.
+    """
     num: Integer = 0
     for block in range((len(row) + 63) >> 6):
         bits = _draw_bits(rate, key, block)

@@ -193,7 +193,7 @@ class MaskSettings:
 
     @property
     def held_out_settings(self) -> "MaskSettings":
-        """The settings for held-out examples: the schedule is replaced by its last rate."""
+        """The settings for held-out examples, with a constant mask rate: the final rate of the schedule."""
         if self.schedule is None:
             return self
         return replace(self, rate=self.schedule.points[-1][1], schedule=None)
@@ -403,7 +403,7 @@ def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
 
 
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
-    """Return two bounds that decide by a 32-bit random number how a chosen token is replaced.
+    """Compute the two thresholds with which a 32-bit random number decides how a chosen token is replaced.
 
     Below the first bound the token becomes [MASK], below the second a random token; otherwise it stays. Shares are
     exact to 2^-32.
@@ -413,7 +413,7 @@ def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
 
 
 def to_length_bounds(settings: MaskSettings) -> UInt64s:
-    """Return the bounds that decide the length of an n-gram by a 32-bit random number: uint64 [longest - 1].
+    """Compute the thresholds with which a 32-bit random number decides the length of an n-gram: uint64 [longest - 1].
 
     The n-gram has more than k words if the number is at least the k-th bound. Probabilities are exact to 2^-32.
     """

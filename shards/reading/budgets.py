@@ -123,7 +123,9 @@ def round_up(number: int, minimum: int) -> int:
 
 
 def _count_eighths(tokens: int, ranks: int, budget: int) -> int:
-    """Return how many eighths of the budget each process needs for its share of these tokens, rounded up."""
+    """Count the eighths of a micro-batch (of `budget` tokens) that each process needs for its share of `tokens`,
+    rounded up.
+    """
     return -(-NUM_SHAPES * tokens // (ranks * budget))
 
 

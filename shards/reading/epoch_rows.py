@@ -50,7 +50,7 @@ def build_epoch_schema(shard_set: ShardSet) -> pa.Schema:
 
 
 def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the masked examples of an epoch as record batches, without the deleted ones.
+    """Yield the masked examples of an epoch as Arrow record batches. Deleted examples are skipped.
 
     Args:
         shard_set: The split to read.

@@ -102,7 +102,7 @@ class SlotReader(Protocol):
     """
 
     def __len__(self) -> int:
-        """Return how many slots, counted from slot 0, can be read before an example occurs again.
+        """Return the number of slots, counted from slot 0, that can be read before any example is repeated.
 
         The result is 0 if there are no examples.
         """
@@ -117,7 +117,7 @@ class SlotReader(Protocol):
         """Wait until all data read so far has been verified. Raises Damaged if a shard is damaged or was changed."""
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return which example is at each slot.
+        """Look up the example at each slot (a position in the training order).
 
         Returns:
             The index of the shard set in the mixture (uint16 [slots], 0 if there is only one), and the index of the
@@ -229,7 +229,7 @@ class Loader:
         return lengths if self._is_live is None else lengths * self._is_live[examples]
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return which example is at each slot.
+        """Look up the example at each slot (a position in the training order).
 
         Returns:
             Zeros (uint16 [slots]), because there is only one shard set, and the indices of the examples (int64
@@ -309,7 +309,7 @@ def to_slot_array(slots: Slots) -> Int64s:
 def read_mask_settings(shard_set: ShardSet) -> MaskSettings:
     """Return the mask settings of a split from the shards' manifest.
 
-    For the held-out split the schedule is replaced by its last rate.
+    The held-out split gets a constant mask rate, the final rate of the schedule.
     """
     settings = bind_settings(MaskSettings, shard_set.manifest.settings["masking"], "shards.masking")
     return settings.held_out_settings if shard_set.split == "held-out" else settings

@@ -51,7 +51,8 @@ class Mixture:
         return low
 
     def locate_slots(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return which slot of which shard set each slot of the mixture is.
+        """Map each slot of the mixture (a position in its training order) to a shard set and a slot within that shard
+        set.
 
         Returns:
             The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
@@ -89,7 +90,7 @@ class Mixture:
             reader.check_read()
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Return which example is at each slot.
+        """Look up the example at each slot (a position in the training order).
 
         Returns:
             The index of the shard set (uint16 [slots]), and the index of the example in that shard set (int64 [slots]).
@@ -104,7 +105,8 @@ class Mixture:
     def sample_token_counts(self, num_tokens: int) -> Int64s:
         """Estimate how often each non-special token occurs in `num_tokens` tokens of the mixture: int64 [vocabulary].
 
-        A sample is counted in each shard set and scaled by that shard set's share of the slots.
+        Tokens are counted in a sample of each shard set. The counts are weighted by the fraction of the mixture that is
+        drawn from that shard set.
         """
         shares = np.array(self._interleave.shares) / self._interleave.period
         totals = np.zeros(0, np.float64)

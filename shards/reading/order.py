@@ -154,7 +154,9 @@ def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
 
 
 def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
-    """Return the slot at which each training phase begins. It continues after the last phase with the same data.
+    """Compute the first slot of each training phase, counted within the data that the phase reads.
+
+    A phase resumes where the previous phase on the same data stopped.
 
     Args:
         sets: The data that each phase reads.
@@ -288,7 +290,9 @@ class WindowedOrder:
         return slots // self._num_examples
 
     def find_windows(self, slots: Int64s) -> Int64s:
-        """Return the index of the window (group of shards) of each slot: int64 [slots], counted through all epochs."""
+        """Find the window (group of shards) that contains each slot: int64 [slots]. Windows are numbered consecutively
+        across epochs.
+        """
         epochs = self.find_epochs(slots)
         positions, windows = slots - epochs * self._num_examples, np.empty_like(slots)
         for epoch in _list_distinct(epochs):
@@ -298,7 +302,7 @@ class WindowedOrder:
         return windows
 
     def list_shards(self, window: int) -> list[int]:
-        """Return the indices of the shards in a window. Windows are counted through all epochs."""
+        """Return the indices of the shards in a window. Windows are numbered consecutively across epochs."""
         epoch, number = divmod(window, self.num_windows)
         shards: list[int] = self._get_layout(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
         return shards
@@ -383,7 +387,8 @@ class Interleave:
         self._layouts = OrderedDict[int, BlockLayout]()
 
     def locate_slots(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
-        """Return which slot of which shard set each slot of the mixture is.
+        """Map each slot of the mixture (a position in its training order) to a shard set and a slot within that shard
+        set.
 
         Returns:
             The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
@@ -401,7 +406,7 @@ class Interleave:
         return components, component_slots
 
     def count_before(self, slot: int) -> tuple[int, ...]:
-        """Return how many of the slots before `slot` belong to each shard set."""
+        """Count the slots before `slot` that belong to each shard set."""
         period, position = divmod(slot, self.period)
         block, offset = divmod(position, self._block)
         components = self._get_layout(block).components[:offset] if offset else np.zeros(0, np.uint16)
@@ -412,7 +417,7 @@ class Interleave:
         )
 
     def _count_before_block(self, position: int) -> list[int]:
-        """Return how many of the first `position` slots of a period belong to each shard set.
+        """Count the slots of each shard set among the first `position` slots of a period.
 
         `position` must be the start or end of a block. Each count differs from the exact share of `position` by less
         than one.
@@ -434,7 +439,7 @@ class Interleave:
 
 
 def lay_out_block(counts: Int64s) -> BlockLayout:
-    """Assign a block of slots to shard sets as evenly as possible.
+    """Interleave the shard sets in a block of slots, so that the slots of each set are spread evenly over the block.
 
     Args:
         counts: int64 [shard sets], the number of slots that each shard set gets. They must not be negative.
@@ -446,7 +451,11 @@ def lay_out_block(counts: Int64s) -> BlockLayout:
 
 @kernel
 def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> None:
-    """Fill both arrays of a `BlockLayout` by giving each slot to the shard set with the earliest deadline."""
+    """Fill the two arrays of a `BlockLayout`, slot by slot.
+
+    To spread them evenly, the k-th of a shard set's slots has an earliest and a latest position (its deadline). Each
+    slot goes to the shard set with the earliest deadline of those that may be next.
+    """
     num_slots, num = len(components), len(counts)
     num_given, earliest, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
     for component in range(num):

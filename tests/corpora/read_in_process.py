@@ -20,9 +20,9 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import in_batches, read_slices
+from corpora.judging.documents import iter_batches, read_slices
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.contract import RawFile, Slice, Source, Tally, whole_file
+from corpora.sources.contract import RawFile, Slice, Source, Tally, slice_whole_file
 from corpora.sources.registry import make_source
 
 MOST_BYTES = 6_000_000_000  # of address space: a reader without bounds ends here, instead of filling the machine
@@ -43,7 +43,7 @@ def read_all(table: Mapping[str, Any], size_bytes: int, judge_every: int) -> dic
     sums, reasons, refused = Counter(rows=0, damaged=0, documents=0), Counter[str](), ""
     try:
         slices = _slices(source, Path(str(table["path"])), size_bytes)
-        for number, batch in enumerate(in_batches(read_slices(source, slices, tally))):
+        for number, batch in enumerate(iter_batches(read_slices(source, slices, tally))):
             sums["rows"] += len(batch)
             sums["damaged"] += sum(bool(record.drop and record.drop.damaged) for record in batch)
             if number % judge_every == 0:
@@ -59,7 +59,7 @@ def read_all(table: Mapping[str, Any], size_bytes: int, judge_every: int) -> dic
 def _slices(source: Source, path: Path, size_bytes: int) -> Iterator[Slice]:
     """Yield a source's slices in order; a pipe is one. Nothing is hashed: the name stands for the content."""
     if size_bytes:
-        yield whole_file(RawFile(name=path.name, sha256=path.name, size_bytes=size_bytes, path=str(path)))
+        yield slice_whole_file(RawFile(name=path.name, sha256=path.name, size_bytes=size_bytes, path=str(path)))
         return
     for name, where in source.files():
         yield from source.slices(RawFile(name=name, sha256=name, size_bytes=where.stat().st_size, path=str(where)))

@@ -22,7 +22,7 @@ from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.rules import GopherRules, RulesSettings
 from corpora.schema import iter_documents, iter_dropped
-from corpora.sources.registry import kinds, make_source, origin
+from corpora.sources.registry import find_distribution, list_kinds, make_source
 from corpora.sources.contract import StatCache, hash_files
 from corpora.judging.steps.added import make_step
 from corpora.store.places.place import Place
@@ -63,8 +63,8 @@ print(json.dumps({
     "records": manifest.ledger.find_account("records").total,
     "outcomes": {reason: count for reason, count in sorted(outcomes.items()) if count},
     "raw": raw,
-    "origin": origin("mbox"),
-    "kinds": kinds(),
+    "origin": find_distribution("mbox"),
+    "kinds": list_kinds(),
     "imported": pickle.loads(pickle.dumps(replace(source, quotes=True))).quotes,
 }))
 """

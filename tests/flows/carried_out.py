@@ -6,7 +6,7 @@ import re
 ROOMS = (
     "corpora/judging/documents.py",
     "flows/integrity",
-    "flows/orchestration/release.py",
+    "flows/maintenance/release.py",
     "flows/orchestration/approval.py",
     "flows/recipes/lock.py",
     "flows/run/faults",

@@ -97,7 +97,7 @@ class Serving:
 
     def runner(self) -> int:
         """The process that starts the runs."""
-        [found] = [one.pid for one in session_processes(self.process.pid) if "schedules.service" in one.command]
+        [found] = [one.pid for one in session_processes(self.process.pid) if "flows.orchestration.serve" in one.command]
         return found
 
     def stop(self, number: signal.Signals) -> list[Any]:

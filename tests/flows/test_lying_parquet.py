@@ -14,7 +14,7 @@ from corpora.judging.steps.contamination import EvaluationSet, read_items
 from corpora.sources.contract import RawFile
 from corpora.sources.files.source import FilesSource
 from corpora.sources.openwebtext import OpenWebTextSource
-from flows.dedup.inputs import chunks, inputs_of
+from flows.dedup.inputs import find_inputs, read_chunks
 from flows.run.estimates.sampling import sample_source
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
@@ -34,8 +34,8 @@ def _sampled(path: Path) -> list[str | None]:
 
 
 def _of_dedup(path: Path) -> list[str | None]:
-    [*pieces] = inputs_of([str(path)], "text", "", "").pieces
-    return [text for piece in pieces for chunk in chunks(piece) for text in chunk.texts.to_pylist()]
+    [*pieces] = find_inputs([str(path)], "text", "", "").pieces
+    return [text for piece in pieces for chunk in read_chunks(piece) for text in chunk.texts.to_pylist()]
 
 
 def _of_set(path: Path) -> list[str | None]:

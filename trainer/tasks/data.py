@@ -1,7 +1,7 @@
 """Files of labelled data as a task's examples, and these as what a model reads: items, packed. No torch.
 
-Of many examples the items are numbers in a few long buffers, not an object for each (`PackedItems`). `together` tells
-which of some items are read at once, and `enough_together` does so for things of any kind.
+Of many examples the items are numbers in a few long buffers, not an object for each (`PackedItems`).
+`batch_by_length` tells which of some items are read at once, and `group_by_size` does so for things of any kind.
 
 Promise: what became of every record is in the ledger of its file, and how many tokens of long texts were cut off;
 `items[n]` has the contents and the types of the n-th item that was packed.
@@ -26,11 +26,11 @@ from corpora.errors import InputError
 from corpora.sources.bytes.objects import raw_path
 from corpora.store.ledger import Ledger
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
-from trainer.tasks.formats.records import ID, KEPT, FileSettings, RowCounts, Values, unpacked_ending
+from trainer.tasks.formats.records import ID, KEEP_PREFIX, FileSettings, RowCounts, Values, find_unpacked_ending
 from trainer.tasks.task import Example, Items, Misfit, Task, TaskItem, Tokens
 from trainer.tasks.text_encoder import TextEncoder
 
-TOGETHER = 1_000  # examples that are encoded in one call
+EXAMPLES_PER_CALL = 1_000  # examples that are encoded in one call
 
 Thing = TypeVar("Thing")
 
@@ -38,18 +38,18 @@ Thing = TypeVar("Thing")
 class ArrayColumn:
     """Arrays of one type, end to end along their first axis. kept: a type that holds them in less memory"""
 
-    def __init__(self, kept: npt.DTypeLike | None = None) -> None:
-        self._kept, self._bytes, self._ends = kept, bytearray(), array("q", [0])
+    def __init__(self, stored_type: npt.DTypeLike | None = None) -> None:
+        self._stored_type, self._bytes, self._ends = stored_type, bytearray(), array("q", [0])
 
     def append(self, values: npt.NDArray[Any]) -> None:
         """Put an array after the others."""
         self._like = values[:0]
-        self._bytes += values.astype(self._kept or values.dtype).tobytes()
+        self._bytes += values.astype(self._stored_type or values.dtype).tobytes()
         self._ends.append(len(self._bytes))
 
     def __getitem__(self, number: int) -> npt.NDArray[Any]:
         data = self._bytes[self._ends[number] : self._ends[number + 1]]
-        values = np.frombuffer(data, self._kept or self._like.dtype).reshape(-1, *self._like.shape[1:])
+        values = np.frombuffer(data, self._stored_type or self._like.dtype).reshape(-1, *self._like.shape[1:])
         return values.astype(self._like.dtype, copy=False)
 
 
@@ -93,10 +93,10 @@ class PackedItems(Sequence[TaskItem]):
         )
 
 
-def enough_together(things: Iterable[Thing], size: Callable[[Thing], int], enough: int) -> Iterator[list[Thing]]:
+def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough: int) -> Iterator[list[Thing]]:
     """Yield things in their order, so many at once that their sizes together are enough; at last what is left.
 
-    >>> [*enough_together(["a", "bcd", "e", "f"], len, 3)]
+    >>> [*group_by_size(["a", "bcd", "e", "f"], len, 3)]
     [['a', 'bcd'], ['e', 'f']]
     """
     some, total = list[Thing](), 0
@@ -110,7 +110,7 @@ def enough_together(things: Iterable[Thing], size: Callable[[Thing], int], enoug
         yield some
 
 
-def together(items: Items, tokens: int) -> Iterator[list[int]]:
+def batch_by_length(items: Items, tokens: int) -> Iterator[list[int]]:
     """Yield the numbers of items, shortest first, so many at once that padded they have no more tokens."""
     some, size = list[int](), 0
     longest = [max(len(sequence.ids) for sequence in item.sequences) for item in items]
@@ -169,28 +169,28 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
     """
     counts = RowCounts()
 
-    def made(values: Values) -> tuple[Values, Example]:
+    def make(values: Values) -> tuple[Values, Example]:
         example = task.example(values, labelled)
         if learning and (reason := task.unknown(example)):
             raise reason
         return values, example
 
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
-    needed, optional = roles_of(task, labelled)
+    needed, optional = split_roles(task, labelled)
     lines, ids, kept, examples = array("q"), list[Any](), list[Values](), list[Example]()
-    for line, (values, example) in read_examples(with_format(task, file), counts, needed, made, [*optional, ID]):
+    for line, (values, example) in read_examples(with_format(task, file), counts, needed, make, [*optional, ID]):
         lines.append(line)
         ids.append(values.get(ID))
         examples.append(example)
-        if file.kept:
-            kept.append(kept_values(values))
+        if file.kept_roles:
+            kept.append(select_kept_values(values))
     read = FileExamples(
         path=file.path, examples=examples, lines=lines, ids=ids, counts=counts, labelled=labelled, kept=kept
     )
-    return with_unknown(task, read) if labelled else read
+    return with_unknown_counts(task, read) if labelled else read
 
 
-def with_unknown(task: Task, file: FileExamples) -> FileExamples:
+def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
     """Return labelled examples with those counted whose answer the task does not have. Raises InputError for all."""
     unknown = RowCounts()
     for line, example in zip(file.lines, file.examples, strict=True):
@@ -204,12 +204,12 @@ def with_unknown(task: Task, file: FileExamples) -> FileExamples:
     return replace(file, unknown=unknown)
 
 
-def kept_values(values: Values) -> Values:
+def select_kept_values(values: Values) -> Values:
     """Return the values of columns that are kept, by their names."""
-    return {role.removeprefix(KEPT): value for role, value in values.items() if role.startswith(KEPT)}
+    return {role.removeprefix(KEEP_PREFIX): value for role, value in values.items() if role.startswith(KEEP_PREFIX)}
 
 
-def fitted_to(task: Task, file: FileExamples) -> Task:
+def fit_task(task: Task, file: FileExamples) -> Task:
     """Return the task fitted to a file's examples. Raises InputError, with the line where one example is to blame."""
     try:
         return task.fitted(file.examples, file.path)
@@ -217,23 +217,25 @@ def fitted_to(task: Task, file: FileExamples) -> Task:
         raise InputError(f"{file.path}, line {file.lines[misfit.example]}: {misfit}") from misfit
 
 
-def roles_of(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
+def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
     """Return the roles without which a record cannot be used, and those that are read where they are there."""
     read = [role for role in task.roles if labelled or role not in task.learnt]
     return [role for role in read if role not in task.optional], [role for role in read if role in task.optional]
 
 
-def read_alike(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
-    """Return a file's settings with those of another one, as `named_file` has them, where it does not name its own.
+def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
+    """Return a file's settings with those of another one, as `describe_file` has them, where it does not name its own.
 
     So a file is read as that of training was, if both have the same ending. One whose format is named is read by its
     own settings alone.
     """
-    if file.format or not other or unpacked_ending(file.path) != unpacked_ending(other["path"]):
+    if file.format or not other or find_unpacked_ending(file.path) != find_unpacked_ending(other["path"]):
         return file
-    taken = {column for role, column in file.columns.items() if not role.startswith(KEPT)}
+    taken = {column for role, column in file.columns.items() if not role.startswith(KEEP_PREFIX)}
     named = {
-        role: column for role, column in other["columns"].items() if column not in taken and not role.startswith(KEPT)
+        role: column
+        for role, column in other["columns"].items()
+        if column not in taken and not role.startswith(KEEP_PREFIX)
     }
     header = file.header and other["header"]
     return replace(file, format=other["format"], header=header, columns={**named, **file.columns})
@@ -241,14 +243,14 @@ def read_alike(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
     """Return the settings with the task's format, where the file does not name its own."""
-    has_own = file.format or unpacked_ending(file.path) in ENDINGS
+    has_own = file.format or find_unpacked_ending(file.path) in ENDINGS
     return replace(file, format=task.format) if task.format and not has_own else file
 
 
 def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
     """Return the examples of a file as items of a model. Raises InputError if none can be learned or judged."""
     cut, lost = encoder.num_cut, encoder.tokens_cut
-    items = encoded_items(task, file.examples, encoder, file.labelled)
+    items = encode_items(task, file.examples, encoder, file.labelled)
     if not items:
         raise InputError(f"{file.path} has no example that the task {task.kind!r} can use: give another file.")
     figures = {
@@ -262,42 +264,42 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
     return EncodedExamples(examples=file.examples, items=items, ledger=ledger, labelled=file.labelled)
 
 
-def encoded_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
+def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
     """Return the items of examples, made about TOGETHER at a time, with the numbers of all examples."""
     return PackedItems(
         replace(item, example=groups[0].start + item.example)
-        for groups in enough_together(task.groups(examples), len, TOGETHER)
+        for groups in group_by_size(task.groups(examples), len, EXAMPLES_PER_CALL)
         for item in task.items(examples[groups[0].start : groups[-1].stop], encoder, labelled)
     )
 
 
-def sha256_of(path: str) -> str:
+def compute_sha256(path: str) -> str:
     """Return the sha256 of a file; for a folder (RACE), of the names and digests of all files below it."""
     if Path(path).is_dir():
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
-        names = [f"{sha256_of(str(file))}  {file.relative_to(path)}\n" for file in files]
+        names = [f"{compute_sha256(str(file))}  {file.relative_to(path)}\n" for file in files]
         return hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
     with raw_path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest_of(paths: Iterable[Path]) -> str:
+def digest_files(paths: Iterable[Path]) -> str:
     """Return the sha256 of a file; of several, of their digests."""
-    digests = [sha256_of(str(path)) for path in paths]
+    digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def digest_at(path: str) -> str | None:
+def digest_if_exists(path: str) -> str | None:
     """The same; None of what is neither file nor folder: a pipe would be empty afterwards."""
-    return sha256_of(path) if raw_path(path).is_file() or Path(path).is_dir() else None
+    return compute_sha256(path) if raw_path(path).is_file() or Path(path).is_dir() else None
 
 
-def named_file(file: FileSettings) -> dict[str, Any]:
+def describe_file(file: FileSettings) -> dict[str, Any]:
     """A file in a record: without a path of this machine, with its digest."""
     return {
         "path": Path(file.path).name,
         "format": file.format,
         "header": file.header,
         "columns": dict(file.columns),
-        "sha256": digest_at(file.path),
+        "sha256": digest_if_exists(file.path),
     }

@@ -68,7 +68,7 @@ class Loaded:
     """A fine-tuned model, and its task.
 
     max_length: tokens of a sequence in its training, or all that it reads
-    file:       its training file, as `named_file` describes it; nothing where that is unknown
+    file:       its training file, as `describe_file` describes it; nothing where that is unknown
     """
 
     task: Task

@@ -18,7 +18,7 @@ import numpy as np
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from trainer.ranks import make_single_rank
-from trainer.tasks.data import read_alike
+from trainer.tasks.data import with_defaults_from
 from trainer.tasks.fill import Guesser
 from trainer.tasks.folders import Loaded, load_task
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -51,7 +51,7 @@ class LoadedModel:
         written: the file was written of rows, which have the names of those of training, whatever its format is
         """
         learnt = self._task.file
-        read = read_alike(file, {**learnt, "path": file.path, "format": ""} if written and learnt else learnt)
+        read = with_defaults_from(file, {**learnt, "path": file.path, "format": ""} if written and learnt else learnt)
         return answer_rows(self._task.task, answered(self._folder, self._task, read, False, self._ranks))
 
     def embed(

@@ -19,7 +19,7 @@ from corpora.store.settings import bind_settings
 from trainer.complete_folders import write_lines
 from trainer.metrics import line, speak
 from trainer.ranks import Ranks, join_process_group
-from trainer.tasks.data import FileExamples, encode, kept_values, read_alike, read_file
+from trainer.tasks.data import FileExamples, encode, read_file, select_kept_values, with_defaults_from
 from trainer.tasks.folders import Loaded, load_task
 from trainer.tasks.formats.records import ID, FileSettings, Values
 from trainer.tasks.heads.task_model import answers_of
@@ -56,7 +56,7 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
     """Write a line for each record; return a summary, with scores if there are labels. Raises InputError."""
     loaded = load_task(folder)
     loaded.model.to(ranks.device)
-    answers = answered(folder, loaded, read_alike(file, loaded.file), labelled, ranks)
+    answers = answered(folder, loaded, with_defaults_from(file, loaded.file), labelled, ranks)
     write_answers(output, loaded.task, answers)
     examples = answers.file.examples
     scores = loaded.task.scores(examples, answers.predictions) if labelled else {}
@@ -90,7 +90,7 @@ def answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
     for number in range(file.counts.rows):
         if number in dropped:
             _, line, reason, names = dropped[number]
-            yield {**_named(line, names.get(ID), kept_values(names)), "unusable": reason}
+            yield {**_named(line, names.get(ID), select_kept_values(names)), "unusable": reason}
         else:
             line, name, kept, example, prediction = next(given)
             judged = task.judged(example, prediction) if file.labelled else {}

@@ -49,9 +49,9 @@ from corpora.sources.contract import (
     Record,
     Slice,
     Tally,
-    files_ending,
-    plain_settings,
-    whole_file,
+    find_files_with_endings,
+    select_settings,
+    slice_whole_file,
 )
 from corpora.store.settings import check_range
 
@@ -113,17 +113,17 @@ class BookCorpusSource:
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
-        return plain_settings(self)
+        return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"a file with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-        return files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The book of a file, or the members of a tar in order. Raises InputError for a damaged tar."""

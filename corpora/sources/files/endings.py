@@ -1,7 +1,7 @@
 """Endings of the files that the kind "files" reads: one table, from which messages and the help are made."""
 
 from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDINGS, packed
-from corpora.sources.xml.presets import OTHER_ROOT, PRESETS, of_preset
+from corpora.sources.xml.presets import OTHER_ROOT, PRESETS, describe_preset
 
 TEXT_ENDINGS = packed(".txt")
 MARKDOWN_ENDINGS = packed(".md")
@@ -43,7 +43,10 @@ REMEDIES = {  # of kinds of files that are not read, and could be
     ".tex": "A .tex is read when pandoc has made a .txt or .md of it",
     ".pubtator": "A .pubtator is read when it is saved as .jsonl",
     OTHER_ROOT: 'XML whose root is of no preset is read with kind = "xml", `record` and `fields`',
-    **{of_preset(name): f'{of_preset(name)} is read with preset = "{name}" or kind = "files"' for name in PRESETS},
+    **{
+        describe_preset(name): f'{describe_preset(name)} is read with preset = "{name}" or kind = "files"'
+        for name in PRESETS
+    },
     ENCRYPTED: "Encrypted members of a .zip are read when it is unpacked with its password",
     OTHER_PACKING: "Members of a .zip that are packed in another way are read when it is unpacked",
 }

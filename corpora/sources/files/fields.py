@@ -16,7 +16,7 @@ from typing import Any
 from corpora.generic_types import Json
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.raw_files import Line
-from corpora.sources.contract import MOST_REVISION
+from corpora.sources.contract import MAX_REVISION
 
 DECODER, SPACES = json.JSONDecoder(), re.compile(r"[ \t\r\n]*")
 DIGITS = re.compile(r"-?[0-9]{1,19}")
@@ -175,6 +175,6 @@ def _revision(value: Any, path: str) -> int | None:
         return None
     if isinstance(value, str) and DIGITS.fullmatch(value):
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST_REVISION:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_REVISION:
         raise BadRecord(f"field {path!r} (revision) is not a whole number of 64 bits: {str(value)[:40]!r}")
     return value

@@ -44,12 +44,12 @@ from corpora.sources.contract import (
     Record,
     Slice,
     Tally,
+    build_locator,
     cut_at,
     cut_every,
-    damaged,
-    too_large,
-    unpacked_place,
-    whole_file,
+    drop_damaged,
+    drop_too_large,
+    slice_whole_file,
 )
 from corpora.sources.files import parquet
 from corpora.sources.files.fields import Fields, find_fields, objects_in, parse_object, settled
@@ -109,7 +109,7 @@ class JsonLines:
         if tally.has_quarantine or (self.encoding != AUTO and codecs.lookup(self.encoding).name != UTF_8):
             return [None] * len(lines)
         found, plain = find_columns(lines, self.fields)
-        stream, offsets = unpacked_place(file, 0, 0, recoded).stream, (lines.offset + lines.starts).tolist()
+        stream, offsets = build_locator(file, 0, 0, recoded).stream, (lines.offset + lines.starts).tolist()
         places = map(Locator, repeat(file.name), repeat(file.sha256), lines.lengths.tolist(), repeat(stream), offsets)
         found["raw"] = [line.strip() for line in lines]
         found["drop"] = [None if text and not text.isspace() else Drop("empty") for text in found["text"]]
@@ -123,15 +123,15 @@ class JsonLines:
         yield from (self._record(each, file, tally, recoded) for each in joined) if joined else (record,)
 
     def _record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
-        locator = unpacked_place(file, line.offset, line.length, recoded)
+        locator = build_locator(file, line.offset, line.length, recoded)
         if line.data is None:
-            return too_large(locator, self.max_record_bytes)
+            return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=line.data.strip(), drop=drop)
         try:
             values = find_fields(self.parse(line.data, line.offset), self.fields)
         except BadRecord as error:
-            return damaged(locator, line.data.strip(), error)
+            return drop_damaged(locator, line.data.strip(), error)
         return record_of(locator, line.data.strip(), values)
 
 
@@ -155,7 +155,7 @@ class ParquetRows:
             raw = parquet.row_json(row.values)
             locator = Locator(file=file.name, sha256=file.sha256, stream=row.group, offset=row.number, length=len(raw))
             if len(raw) > self.max_record_bytes:
-                yield too_large(locator, self.max_record_bytes)
+                yield drop_too_large(locator, self.max_record_bytes)
                 continue
             if drop := tally.enter(locator):
                 yield Record(locator=locator, text="", raw=raw, drop=drop)
@@ -165,7 +165,7 @@ class ParquetRows:
                     raise BadRecord(row.fault)
                 yield record_of(locator, raw, find_fields(row.values, fields))
             except BadRecord as error:
-                yield damaged(locator, raw, error)
+                yield drop_damaged(locator, raw, error)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The row as JSON."""
@@ -180,7 +180,7 @@ class WholeFile(ABC):
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The file's record. Raises InputError for a file that cannot be read to its end."""
@@ -196,12 +196,12 @@ class WholeFile(ABC):
     def _of_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
         data = stream.read(self.max_record_bytes + 1)
         if len(data) > self.max_record_bytes:
-            return too_large(unpacked_place(file, 0, file.size_bytes), self.max_record_bytes)
-        locator = unpacked_place(file, 0, len(data))
+            return drop_too_large(build_locator(file, 0, file.size_bytes), self.max_record_bytes)
+        locator = build_locator(file, 0, len(data))
         try:
             return self.read(data, locator, tally)
         except BadRecord as error:
-            return damaged(locator, data, error)
+            return drop_damaged(locator, data, error)
 
     @abstractmethod
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
@@ -343,9 +343,9 @@ def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
     """The slices of a file of lines: those of UTF-16 and UTF-32 are no lines by their bytes."""
     path = raw_path(file.path)
     if is_packed(file.name) or (isinstance(path, MemberPath) and path.is_packed):
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
     wide = file.size_bytes > SLICE_BYTES and wide_lines(path, encoding)
-    return [whole_file(file)] if wide else cut_every(file, SLICE_BYTES)
+    return [slice_whole_file(file)] if wide else cut_every(file, SLICE_BYTES)
 
 
 def wide_lines(path: Path, encoding: str) -> str:

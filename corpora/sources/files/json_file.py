@@ -33,7 +33,7 @@ from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import Line, decode
 from corpora.sources.bytes.recoded import open_lines
-from corpora.sources.contract import RawFile, Record, Slice, Tally, whole_file
+from corpora.sources.contract import RawFile, Record, Slice, Tally, slice_whole_file
 from corpora.sources.files.fields import parse_object
 from corpora.sources.files.formats import JsonLines, counted, wide_lines
 
@@ -269,7 +269,7 @@ class JsonFile(JsonLines):
     def slices(self, file: RawFile) -> list[Slice]:
         """A file of lines as JSON lines are cut; any other whole. Raises InputError."""
         path = raw_path(file.path)
-        return JsonLines.slices(self, file) if self.layout(path).lines else [whole_file(file)]
+        return JsonLines.slices(self, file) if self.layout(path).lines else [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each value. Raises InputError for a file that cannot be read to its end."""

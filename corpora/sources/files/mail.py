@@ -45,14 +45,14 @@ from corpora.sources.contract import (
     Record,
     Slice,
     Tally,
-    damaged,
-    too_large,
-    unpacked_place,
-    whole_file,
+    build_locator,
+    drop_damaged,
+    drop_too_large,
+    slice_whole_file,
 )
 from corpora.sources.files.formats import WholeFile, meta_of, record_of
 from corpora.sources.web.charset import REPLACEMENT, decode_html
-from corpora.sources.web.own_blocks import ShownText, shown_text
+from corpora.sources.web.own_blocks import ShownText, extract_shown_text
 from corpora.sources.web.tree import PageLimits, Refused
 
 FROM_LINE = re.compile(rb"From \S.*\d\d?:\d\d|From \S+\s*$|From [^\s@]+@\S+\s")
@@ -235,7 +235,7 @@ def _text(part: "Message[Any, Any]", kind: str) -> ShownText:
 
 def html_text(html: str) -> ShownText:
     """All text of a page, with blank lines between its blocks. Raises BadRecord for one that is too large or deep."""
-    shown = shown_text(html, LIMITS)
+    shown = extract_shown_text(html, LIMITS)
     if isinstance(shown, Refused):
         raise BadRecord(f"its page is refused: {shown.reason} {shown.detail}".strip())
     return shown
@@ -310,7 +310,7 @@ class MailboxFile:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each message. Raises InputError for a file that cannot be read to its end or is no mailbox."""
@@ -320,14 +320,14 @@ class MailboxFile:
             try:
                 for message in read_messages(lines, self.max_record_bytes):
                     tally.records += 1
-                    locator = unpacked_place(file, message.offset, message.length)
+                    locator = build_locator(file, message.offset, message.length)
                     if message.data is None:
-                        yield too_large(locator, self.max_record_bytes)
+                        yield drop_too_large(locator, self.max_record_bytes)
                         continue
                     try:
                         yield mail_record(message.data, message_of(message.data), locator, tally)
                     except BadRecord as error:
-                        yield damaged(locator, message.data, error)
+                        yield drop_damaged(locator, message.data, error)
             except NoMailbox as error:
                 raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
 

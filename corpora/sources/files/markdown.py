@@ -11,8 +11,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from corpora.sources.formulas import FORMULA, show_formula, tex_pattern
-from corpora.sources.web.own_blocks import ShownText, shown_text
+from corpora.sources.formulas import FORMULA, build_tex_pattern, show_formula
+from corpora.sources.web.own_blocks import ShownText, extract_shown_text
 from corpora.sources.web.tree import PageLimits, Refused
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SIGNS = re.compile(
     r"^ {0,3}```+[ \t]*math[ \t]*\n(?P<fenced>(?:(?! {0,3}```)[^\n]*\n)*+) {0,3}```+[ \t]*$"
     r"|(?P<code>^ {0,3}(?P<fence>```+|~~~+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+[^\n]*"
     r"|(?P<tick>`++)[^`]++(?P=tick)(?!`)|^(?: {4}|\t)[^\n]*)"
-    rf"|{tex_pattern()}"
+    rf"|{build_tex_pattern()}"
     r"|(?<![\\$\w])\$(?=\S)(?P<inline>[^$\n]++)(?<=\S)\$(?![\w$])"
     r"|^(?P<note>\[\^[^\[\]\s]{1,60}+\]:)[ \t]*|(?P<mark>\[\^[^\[\]\s]{1,60}+\])",
     re.MULTILINE,
@@ -46,7 +46,7 @@ def read_markdown(text: str) -> ShownText:
     lines = text.replace("\r\n", "\n")
     html = _parser().render(SIGNS.sub(_shown, FRONT.sub("", lines)))
     html = BOXES.sub(lambda match: match[1] or match[2], html)
-    shown = shown_text(html, LIMITS)
+    shown = extract_shown_text(html, LIMITS)
     return ShownText(text) if isinstance(shown, Refused) else shown
 
 

@@ -17,7 +17,7 @@ from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw
-from corpora.sources.contract import Record, Slice, Tally, damaged, too_large, unpacked_place
+from corpora.sources.contract import Record, Slice, Tally, build_locator, drop_damaged, drop_too_large
 from corpora.sources.files.formats import TextFile, record_of
 from corpora.sources.formulas import FORMULA
 
@@ -47,17 +47,17 @@ class TextOrPatents(TextFile):
                 return
             for offset, length, data in _stretches(stream, self.max_record_bytes):
                 tally.records += 1
-                yield self._patent(unpacked_place(piece.file, offset, length), data, tally)
+                yield self._patent(build_locator(piece.file, offset, length), data, tally)
 
     def _patent(self, locator: Locator, data: bytes | None, tally: Tally) -> Record:
         if data is None:
-            return too_large(locator, self.max_record_bytes)
+            return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         try:
             return record_of(locator, data, read_patent(self.text_of(data)))
         except BadRecord as error:
-            return damaged(locator, data, error)
+            return drop_damaged(locator, data, error)
 
 
 def _stretches(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:

@@ -43,8 +43,8 @@ from corpora.sources.contract import (
     Slice,
     Tally,
     check_fields,
-    files_accepted,
-    plain_settings,
+    find_accepted_files,
+    select_settings,
 )
 from corpora.sources.files.endings import (
     ARCHIVE_ENDINGS,
@@ -75,7 +75,7 @@ from corpora.sources.files.office.pdf import HOW_TO_INSTALL, LIBRARY, can_read_p
 from corpora.sources.files.office.sheet_rows import SheetRows
 from corpora.sources.files.patents import TextOrPatents
 from corpora.sources.files.tables import TextTable
-from corpora.sources.xml.presets import OTHER_ROOT, preset_of
+from corpora.sources.xml.presets import OTHER_ROOT, find_preset
 from corpora.store.settings import check_range, later_field
 
 ASCII_CHARACTERS = 128
@@ -133,7 +133,7 @@ class FilesSource:
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
         encoding = self.encoding if self.encoding == AUTO else codecs.lookup(self.encoding).name
-        settings = plain_settings(self)
+        settings = select_settings(self)
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
@@ -142,7 +142,7 @@ class FilesSource:
         refused = f"is none of {KNOWN}. Rename or convert it."
         if not can_read_pdf():
             wanted, refused = f"{wanted}; {HOW_TO_INSTALL}", f"{refused} {HOW_TO_INSTALL}"
-        named = files_accepted(self.name, self.path, reads, wanted, refused)
+        named = find_accepted_files(self.name, self.path, reads, wanted, refused)
         files = [
             (inner, place)
             for name, path in named
@@ -275,7 +275,7 @@ def reads(name: str) -> bool:
 def why_unread(name: str, path: Path) -> str:
     """Return why a file of an ending that is read is not: XML of which no preset is known; "" if it is read."""
     try:
-        return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not preset_of(path) else ""
+        return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not find_preset(path) else ""
     except InputError:
         return ""  # reading it says why
 

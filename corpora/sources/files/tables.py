@@ -40,7 +40,16 @@ from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import Line, decode, line_after, read_lines
 from corpora.sources.bytes.recoded import open_lines, read_lines_again
-from corpora.sources.contract import RawFile, Record, Slice, Tally, damaged, too_large, unpacked_place, whole_file
+from corpora.sources.contract import (
+    RawFile,
+    Record,
+    Slice,
+    Tally,
+    build_locator,
+    drop_damaged,
+    drop_too_large,
+    slice_whole_file,
+)
 from corpora.sources.files.fields import Fields, find_fields, how_to_name, settled, with_text
 from corpora.sources.files.formats import counted, cut_lines, record_of, stop_of, wide_lines
 
@@ -298,7 +307,7 @@ class TextTable:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain file in which no field holds a line end every 8 MB, any other whole."""
-        return [whole_file(file)] if self.quote else cut_lines(file, self.encoding)
+        return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each row. Raises InputError for a file that cannot be read to its end."""
@@ -433,9 +442,9 @@ class TextTable:
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
     def _record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
-        locator = unpacked_place(file, row.offset, row.length, recoded)
+        locator = build_locator(file, row.offset, row.length, recoded)
         if row.data is None:
-            return too_large(locator, self.max_record_bytes)
+            return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=row.data.strip(), drop=drop)
         try:
@@ -444,7 +453,7 @@ class TextTable:
             text = str(self.fields["text"])
             given_fields = find_fields({**given, text: values[text]}, self.fields)
         except BadRecord as error:
-            return damaged(locator, row.data.strip(), error)
+            return drop_damaged(locator, row.data.strip(), error)
         return record_of(locator, row.data.strip(), given_fields)
 
 

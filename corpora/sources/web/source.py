@@ -18,7 +18,7 @@ from typing import ClassVar
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.contract import RawFile, Record, Slice, Tally, files_ending, plain_settings
+from corpora.sources.contract import RawFile, Record, Slice, Tally, find_files_with_endings, select_settings
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.store.settings import check_range, later_field
 
@@ -72,14 +72,14 @@ class CcNewsSource:
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
-        plain = plain_settings(self, "split")
+        plain = select_settings(self, "split")
         return {**plain, "hosts": sorted(set(self.hosts)), "blocked_hosts": sorted(set(self.blocked_hosts))}
 
     def files(self) -> list[tuple[str, Path]]:
         """The archives, sorted by name. Raises InputError if there are none."""
         wanted = f"an archive with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Rename it."
-        return files_ending(self.name, self.path, ENDINGS, wanted, refused)
+        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""

@@ -28,8 +28,8 @@ from corpora.sources.bytes.objects import named_or_open, raw_path
 from corpora.sources.contract import RawFile
 
 PAGE_TAG = re.compile(rb"<(/?)page>")
-TAG_BYTES = len(b"</page>")
-HEAD_BYTES = 1 << 20
+END_TAG_BYTES = len(b"</page>")
+MAX_HEAD_BYTES = 1 << 20
 HIDDEN_NAMESPACES = (-2, 6, 14)  # Media, File and Category: links to their pages show nothing
 
 
@@ -74,107 +74,107 @@ class SiteInfo:
     base: str | None
     namespaces: dict[str, int]
     has_root: bool
-    utf16: bool = False
+    is_utf16: bool = False
     language: str = "en"
 
     @property
-    def hidden(self) -> frozenset[str]:
+    def hidden_namespaces(self) -> frozenset[str]:
         """Names, in lower case, of the namespaces whose links show nothing."""
         return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
     @property
-    def wiki(self) -> str:
+    def wiki_code(self) -> str:
         """The language's code in the wiki's address: "fr" of fr.wikipedia.org; else that of the export."""
         host = re.match(
             r"(?:https?:)?//([a-z]{2,3}(?:-[a-z]+)*)\.(?:m\.)?wik[a-z]+\.org\b", self.base or "", re.IGNORECASE
         )
         return host[1].lower() if host else self.language
 
-    def namespace_of(self, title: str) -> int:
+    def find_namespace(self, title: str) -> int:
         """Namespace by the prefix of a title, for exports that do not give its number."""
         return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
 
 
-class PageCount:
+class PageCounter:
     """Counts `<page>` tags in pieces that follow each other, by no parser."""
 
     def __init__(self) -> None:
         self._tail = b""
 
-    def add(self, data: bytes) -> int:
+    def count_tags(self, data: bytes) -> int:
         """The number of tags that end in `data`."""
         data = self._tail + data
         self._tail = data[-len(b"<page") :]
         return data.count(b"<page>")
 
-    def add_begun(self, data: bytes) -> int:
+    def count_begun_tag(self, data: bytes) -> int:
         """The number of tags that end in `data` and began before it."""
-        return self.add(data[: len(b"page>")])
+        return self.count_tags(data[: len(b"page>")])
 
 
 class PageCutter:
-    """Cuts pages out of pieces that follow each other. `closed` tells whether the root's end tag came by.
+    """Cuts pages out of pieces that follow each other. `is_closed` tells whether the root's end tag came by.
 
     mid: the pieces begin in the midst of a file, so what comes before the first `<page>` belongs to the slice before.
-    `owner` tells whether a page has begun here, `done` that the first page of the next slice has.
+    `has_begun` tells whether a page has begun here, `is_done` that the first page of the next slice has.
     """
 
-    def __init__(self, max_page_bytes: int, mid: bool = False) -> None:
+    def __init__(self, max_page_bytes: int, starts_inside: bool = False) -> None:
         self.max_page_bytes = max_page_bytes
-        self.closed = False
-        self.owner = not mid
-        self.done = False
+        self.is_closed = False
+        self.has_begun = not starts_inside
+        self.is_done = False
         self._stop: int | None = None
         self._buffer = bytearray()
-        self._at = 0  # position of the buffer's first byte, counted from the first piece on
-        self._open: int | None = None  # position of the page begun
-        self._after = 0  # position after the last tag
+        self._buffer_start = 0  # position of the buffer's first byte, counted from the first piece on
+        self._page_start: int | None = None  # position of the page begun
+        self._tag_end = 0  # position after the last tag
         self._streams: deque[tuple[int, int, int]] = deque()  # (position, stream, offset there)
 
     def feed(self, piece: StreamPiece) -> Iterator[CutPage]:
         """The pages that end in this piece."""
-        end = self._at + len(self._buffer)
+        end = self._buffer_start + len(self._buffer)
         if not self._streams or self._streams[-1][1] != piece.stream:
             self._streams.append((end, piece.stream, piece.offset))
         self._buffer += piece.data
-        scan = max(self._after, end - TAG_BYTES + 1) - self._at
-        tags = [(self._at + m.start(), not m[1]) for m in PAGE_TAG.finditer(self._buffer, max(scan, 0))]
+        scan = max(self._tag_end, end - END_TAG_BYTES + 1) - self._buffer_start
+        tags = [(self._buffer_start + m.start(), not m[1]) for m in PAGE_TAG.finditer(self._buffer, max(scan, 0))]
         for position, is_start in tags:
-            if not self.done:
-                yield from self._start(position) if is_start else self._end(position + TAG_BYTES)
-        self.closed = self.closed or b"</mediawiki>" in self._buffer[-len(piece.data) - len(b"</mediawiki") :]
+            if not self.is_done:
+                yield from self._start_page(position) if is_start else self._end_page(position + END_TAG_BYTES)
+        self.is_closed = self.is_closed or b"</mediawiki>" in self._buffer[-len(piece.data) - len(b"</mediawiki") :]
         self._trim()
 
     def stop_here(self) -> None:
         """Pages that begin in the pieces to come belong to the next slice."""
-        self._stop = self._at + len(self._buffer)
+        self._stop = self._buffer_start + len(self._buffer)
 
     def finish(self) -> Iterator[CutPage]:
         """The page that was begun and has no end."""
-        if self._open is not None:
-            yield self._cut(self._open, self._at + len(self._buffer), "no end")
+        if self._page_start is not None:
+            yield self._cut_page(self._page_start, self._buffer_start + len(self._buffer), "no end")
 
-    def _start(self, position: int) -> Iterator[CutPage]:
-        if self._open is not None:
-            yield self._cut(self._open, position, "no end")
+    def _start_page(self, position: int) -> Iterator[CutPage]:
+        if self._page_start is not None:
+            yield self._cut_page(self._page_start, position, "no end")
         if self._stop is not None and position >= self._stop:
-            self.done, self._open = True, None
+            self.is_done, self._page_start = True, None
             return
-        self.owner = True
-        self._open, self._after = position, position + len(b"<page>")
+        self.has_begun = True
+        self._page_start, self._tag_end = position, position + len(b"<page>")
 
-    def _end(self, position: int) -> Iterator[CutPage]:
-        if self._open is None and self.owner:
-            yield self._cut(position - TAG_BYTES, position, "no start")
-        elif self._open is not None:
-            yield self._cut(self._open, position, "")
-        self._open, self._after = None, position
+    def _end_page(self, position: int) -> Iterator[CutPage]:
+        if self._page_start is None and self.has_begun:
+            yield self._cut_page(position - END_TAG_BYTES, position, "no start")
+        elif self._page_start is not None:
+            yield self._cut_page(self._page_start, position, "")
+        self._page_start, self._tag_end = None, position
 
-    def _cut(self, start: int, end: int, fault: str) -> CutPage:
+    def _cut_page(self, start: int, end: int, fault: str) -> CutPage:
         if end - start > self.max_page_bytes:
             fault = fault or "too large"
-        whole = start >= self._at and end - start <= self.max_page_bytes
-        data = bytes(self._buffer[start - self._at : end - self._at]) if whole else b""
+        is_whole = start >= self._buffer_start and end - start <= self.max_page_bytes
+        data = bytes(self._buffer[start - self._buffer_start : end - self._buffer_start]) if is_whole else b""
         while len(self._streams) > 1 and self._streams[1][0] <= start:
             self._streams.popleft()
         position, stream, offset = self._streams[0]
@@ -182,13 +182,13 @@ class PageCutter:
 
     def _trim(self) -> None:
         """Forget the bytes before the page begun, and those of a page that is too large."""
-        end = self._at + len(self._buffer)
-        keep = max(self._after, end - len(b"</mediawiki>"))
-        if self._open is not None and end - self._open <= self.max_page_bytes:
-            keep = self._open
-        if keep > self._at:
-            del self._buffer[: keep - self._at]
-            self._at = keep
+        end = self._buffer_start + len(self._buffer)
+        keep = max(self._tag_end, end - len(b"</mediawiki>"))
+        if self._page_start is not None and end - self._page_start <= self.max_page_bytes:
+            keep = self._page_start
+        if keep > self._buffer_start:
+            del self._buffer[: keep - self._buffer_start]
+            self._buffer_start = keep
 
 
 def parse_page(data: bytes) -> WikiPage:
@@ -208,22 +208,22 @@ def parse_page(data: bytes) -> WikiPage:
     if len(root.findall("title")) > 1 or len(root.findall("id")) > 1:
         raise BadRecord("it holds two pages: the tags between them are damaged")
     last, redirect = revisions[-1], root.find("redirect")
-    page_id = _number(root, "id")
+    page_id = _parse_number(root, "id")
     if page_id is None:
         raise BadRecord("it has no id")
     return WikiPage(
         id=page_id,
         title=title,
-        namespace=_number(root, "ns"),
+        namespace=_parse_number(root, "ns"),
         redirect=None if redirect is None else redirect.get("title", ""),
-        revision=_number(last, "id"),
+        revision=_parse_number(last, "id"),
         timestamp=last.findtext("timestamp"),
         model=last.findtext("model") or "wikitext",
         wikitext=last.findtext("text") or "",
     )
 
 
-def _number(element: etree._Element, tag: str) -> int | None:
+def _parse_number(element: etree._Element, tag: str) -> int | None:
     text = element.findtext(tag)
     if text is None:
         return None
@@ -232,7 +232,7 @@ def _number(element: etree._Element, tag: str) -> int | None:
     return int(text)
 
 
-def parse_head(head: bytes) -> SiteInfo | None:
+def parse_site_info(head: bytes) -> SiteInfo | None:
     """Return what the first bytes of an export say of its wiki; None if they are not an export's.
 
     Read by pattern, not by parser, for the head of a dump cut into pieces may stop anywhere.
@@ -257,9 +257,9 @@ def _unescape(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
 
-WITH_INDEX = re.compile(r"(?P<stem>.*multistream)(?P<number>\d*)\.xml(?P<range>-p\d+p\d+)?\.bz2")
+MULTISTREAM_NAME = re.compile(r"(?P<stem>.*multistream)(?P<number>\d*)\.xml(?P<range>-p\d+p\d+)?\.bz2")
 
-INDEX_FAULTS: tuple[type[Exception], ...] = (*READ_FAULTS, ValueError)
+INDEX_ERRORS: tuple[type[Exception], ...] = (*READ_FAULTS, ValueError)
 
 
 class IndexEntry(NamedTuple):
@@ -270,9 +270,9 @@ class IndexEntry(NamedTuple):
     title: str
 
 
-def index_beside(dump: Path) -> Path | None:
+def find_index(dump: Path) -> Path | None:
     """The index of a multistream dump, where it is next to it."""
-    match = WITH_INDEX.fullmatch(dump.name)
+    match = MULTISTREAM_NAME.fullmatch(dump.name)
     if match is None:
         return None
     index = dump.with_name(f"{match['stem']}-index{match['number']}.txt{match['range'] or ''}.bz2")
@@ -290,7 +290,7 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
                     yield IndexEntry(int(offset), page.decode(), title.decode().rstrip("\n"))
                 elif int(offset) >= stop:
                     return
-    except INDEX_FAULTS as error:
+    except INDEX_ERRORS as error:
         seen = f" (at {line[:60]!r})" if isinstance(error, ValueError) else ""
         raise InputError(
             f"{index} cannot be read as a stream index: {error}{seen}. Download it again, or remove it: the "
@@ -298,13 +298,13 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
         ) from error
 
 
-def stream_starts(file: RawFile, index: Path) -> list[int]:
+def read_stream_starts(file: RawFile, index: Path) -> list[int]:
     """The distinct streams of an index, checked against the dump."""
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
     with raw_path(file.path).open("rb") as stream:
         wrong = sum(not begins_stream(stream, start) for start in starts)
-    ordered = bool(starts) and starts == sorted(starts) and starts[-1] < file.size_bytes
-    if not ordered or 2 * wrong > len(starts):
+    is_ordered = bool(starts) and starts == sorted(starts) and starts[-1] < file.size_bytes
+    if not is_ordered or 2 * wrong > len(starts):
         raise InputError(
             f"{index} and {file.path} do not belong together, or one is cut off: of {len(starts)} offsets "
             f"{wrong} begin no stream, and the last is {starts[-1] if starts else 'missing'} where the dump "

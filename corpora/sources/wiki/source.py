@@ -43,24 +43,24 @@ from corpora.sources.contract import (
     Slice,
     Tally,
     cut_at,
-    damaged,
-    matching_files,
-    plain_settings,
-    whole_file,
+    drop_damaged,
+    find_files,
+    select_settings,
+    slice_whole_file,
 )
 from corpora.sources.wiki.pages import (
-    HEAD_BYTES,
+    MAX_HEAD_BYTES,
     CutPage,
     IndexEntry,
-    PageCount,
+    PageCounter,
     PageCutter,
     SiteInfo,
     WikiPage,
-    index_beside,
-    parse_head,
+    find_index,
     parse_page,
+    parse_site_info,
     read_index,
-    stream_starts,
+    read_stream_starts,
 )
 from corpora.sources.wiki.wikitext.hidden import MATH
 from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES
@@ -73,13 +73,13 @@ from corpora.sources.wiki.wikitext.prose import (
     is_stub,
     read_wikitext,
 )
-from corpora.sources.wiki.wikitext.wikis import known_codes
+from corpora.sources.wiki.wikitext.wikis import list_known_codes
 from corpora.store.settings import check_choice, check_range
 
 WIKI_NAME = re.compile(r"(?P<code>[a-z]{2,3}(?:_[a-z]+)*)wiki[-.]")
-DUMP = re.compile(r"(?P<wiki>[a-z_]+)?.*\.xml(-p\d+p\d+)?(\.bz2|\.zst)?")
+DUMP_NAME = re.compile(r"(?P<wiki>[a-z_]+)?.*\.xml(-p\d+p\d+)?(\.bz2|\.zst)?")
 SLICE_BYTES = 16_000_000  # of a plain file
-LEAST_SLICE = 1024  # a shorter end of a file is read with what is before it
+MIN_SLICE_BYTES = 1024  # a shorter end of a file is read with what is before it
 KINDS = ("disambiguation", "list", "redirect", "stub")  # all others are articles
 # The projects whose text is under CC BY-SA, and the days their terms of use changed it.
 BY_SA_HOSTS = (
@@ -90,16 +90,16 @@ BY_SA_HOSTS = (
     "wikiversity.org",
     "wikivoyage.org",
 )
-NO_ARTICLES = {
+PROJECTS_WITHOUT_ARTICLES = {
     "wiktionary": "entries of a dictionary",
     "wikidata": "records of data",
     "commons.wikimedia": "descriptions of files",
     "species.wikimedia": "records of species",
     "wikifunctions": "functions",
 }
-OTHER_PROJECTS = re.compile(rf"[\w.-]*?\b({'|'.join(map(re.escape, NO_ARTICLES))})\.org", re.IGNORECASE)
+OTHER_PROJECTS = re.compile(rf"[\w.-]*?\b({'|'.join(map(re.escape, PROJECTS_WITHOUT_ARTICLES))})\.org", re.IGNORECASE)
 LICENSES = (("2023-06-07", "CC BY-SA 4.0"), ("2009-06-15", "CC BY-SA 3.0"), ("", "GFDL"))
-ADDRESS = re.compile(r"(?:https?:)?//([\w.-]+)", re.IGNORECASE)
+WEB_ADDRESS = re.compile(r"(?:https?:)?//([\w.-]+)", re.IGNORECASE)
 URL_SAFE = ";@$!*(),/~:"  # what MediaWiki leaves as it is in the address of a page
 
 
@@ -130,24 +130,24 @@ class WikipediaSource:
     max_page_bytes: int = 20_000_000
 
     def __post_init__(self) -> None:
-        where = f"source {self.name!r}"
-        check_range(f"{where}: max_page_bytes", self.max_page_bytes, 1, 1 << 30)
-        check_choice(f"{where}: lists", self.lists, LISTS)
-        check_choice(f"{where}: math", self.math, tuple(MATH))
+        prefix = f"source {self.name!r}"
+        check_range(f"{prefix}: max_page_bytes", self.max_page_bytes, 1, 1 << 30)
+        check_choice(f"{prefix}: lists", self.lists, LISTS)
+        check_choice(f"{prefix}: math", self.math, tuple(MATH))
         for kind in self.drop:
-            check_choice(f"{where}: drop", kind, KINDS)
+            check_choice(f"{prefix}: drop", kind, KINDS)
         if not self.namespaces:
             raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
 
     def settings(self) -> dict[str, Json]:
         """Return what determines the bytes of its documents."""
-        return {**plain_settings(self), "drop": sorted(set(self.drop))}
+        return {**select_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
         """The dumps, sorted by name. Raises InputError if there are none, or those of several wikis."""
         wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
-        dumps = matching_files(self.name, self.path, lambda name: bool(DUMP.fullmatch(name)), wanted)
-        wikis = {match["wiki"] for _, path in dumps if (match := DUMP.fullmatch(path.name))}
+        dumps = find_files(self.name, self.path, lambda name: bool(DUMP_NAME.fullmatch(name)), wanted)
+        wikis = {match["wiki"] for _, path in dumps if (match := DUMP_NAME.fullmatch(path.name))}
         if len(dumps) > 1 and len(wikis) > 1:
             raise InputError(
                 f"Source {self.name!r}: {self.path} holds dumps of several wikis, whose ids would clash: "
@@ -157,26 +157,26 @@ class WikipediaSource:
 
     def companions(self) -> list[Path]:
         """The indexes that are read with the dumps."""
-        indexes = (index_beside(path) for _, path in self.files())
+        indexes = (find_index(path) for _, path in self.files())
         return [index for index in indexes if index is not None]
 
     def slices(self, file: RawFile) -> list[Slice]:
         """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
         site = read_site(file.path, file.sha256)
-        index = index_beside(raw_path(file.path))
+        index = find_index(raw_path(file.path))
         if index is not None:
-            starts = stream_starts(file, index)
-        elif site.utf16 or raw_path(file.path).name.endswith(".zst"):
-            return [whole_file(file)]
+            starts = read_stream_starts(file, index)
+        elif site.is_utf16 or raw_path(file.path).name.endswith(".zst"):
+            return [slice_whole_file(file)]
         else:
-            starts = _cuts(file)
+            starts = _find_cuts(file)
         return cut_at(file, starts)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each page, in the file's order. Raises InputError for a file that is cut off."""
-        index = index_beside(raw_path(piece.file.path))
-        reading = _Reading(self, piece, tally)
-        yield from reading.whole() if index is None else reading.stream_by_stream(index)
+        index = find_index(raw_path(piece.file.path))
+        reading = _SliceReader(self, piece, tally)
+        yield from reading.read_whole() if index is None else reading.read_by_stream(index)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a page, from `<page>` to `</page>`."""
@@ -185,11 +185,15 @@ class WikipediaSource:
         except DamagedBytes as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Download the file again.") from fault
 
-    def wikitext(self, site: SiteInfo, wiki: str) -> WikitextSettings:
+    def build_wikitext_settings(self, site: SiteInfo, wiki: str) -> WikitextSettings:
         """Return the settings by which the pages of a wiki are read."""
-        return WikitextSettings(math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden, wiki=wiki)
+        return WikitextSettings(
+            math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden_namespaces, wiki=wiki
+        )
 
-    def record(self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally) -> Record:
+    def build_record(
+        self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally
+    ) -> Record:
         """Turn a page's bytes into an article's prose, or a drop."""
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
@@ -201,14 +205,14 @@ class WikipediaSource:
                 else Drop("damaged", f"the page has {page.fault}", damaged=True)
             )
             return Record(locator=locator, text="", raw=page.data or str(locator).encode(), drop=drop)
-        if entered := tally.enter(locator):
-            return Record(locator=locator, text="", raw=page.data, drop=entered)
+        if quarantined := tally.enter(locator):
+            return Record(locator=locator, text="", raw=page.data, drop=quarantined)
         try:
             parsed = parse_page(page.data)
         except BadRecord as error:
-            return damaged(locator, page.data, error)
-        kind = page_kind(parsed, wikitext.wiki)
-        drop_reason = self._judge(parsed, kind, site)
+            return drop_damaged(locator, page.data, error)
+        kind = classify_page(parsed, wikitext.wiki)
+        drop_reason = self._judge_page(parsed, kind, site)
         text, meta = parsed.wikitext[: 2 * MAX_EXCERPT_CHARACTERS], None
         if drop_reason is None:
             text, sections, unknown, hidden = read_wikitext(parsed.wikitext, wikitext, parsed.title)
@@ -223,20 +227,20 @@ class WikipediaSource:
             raw=page.data,
             revision=parsed.revision,
             title=parsed.title,
-            url=page_url(site, parsed.title),
+            url=build_page_url(site, parsed.title),
             date=parsed.timestamp,
-            license=self.license or license_of(site, file.name, parsed.timestamp),
+            license=self.license or find_dump_license(site, file.name, parsed.timestamp),
             meta=meta,
             drop=drop_reason or (None if text.strip() else Drop("empty")),
         )
 
-    def _judge(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
+    def _judge_page(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
         """Return why a whole page is not a document."""
-        namespace = site.namespace_of(page.title) if page.namespace is None else page.namespace
+        namespace = site.find_namespace(page.title) if page.namespace is None else page.namespace
         if namespace not in self.namespaces:
             return Drop("namespace", str(namespace))
         if kind == "redirect" and kind in self.drop:
-            return Drop("redirect", page.redirect or _redirect_target(page.wikitext))
+            return Drop("redirect", page.redirect or _find_redirect_target(page.wikitext))
         if page.model != "wikitext":
             return Drop("model", page.model)
         if not page.wikitext.strip():
@@ -244,79 +248,79 @@ class WikipediaSource:
         return Drop(kind) if kind in self.drop else None
 
 
-class _Reading:
+class _SliceReader:
     """One slice being read. The tally counts `<page>` tags in the bytes, whatever is made of the pages."""
 
     def __init__(self, source: WikipediaSource, piece: Slice, tally: Tally) -> None:
         self.source, self.piece, self.tally = source, piece, tally
         self.file, self.path = piece.file, raw_path(piece.file.path)
         self.site = read_site(piece.file.path, piece.file.sha256)
-        self.wikitext = source.wikitext(self.site, wiki_of(self.file.name, self.site))
-        self.read: Counter[int] = Counter()  # pages read, by stream
-        self.before: dict[int, int] = {}  # the tally where the stream now read began
+        self.wikitext = source.build_wikitext_settings(self.site, find_wiki_code(self.file.name, self.site))
+        self.num_read: Counter[int] = Counter()  # pages read, by stream
+        self.tally_before: dict[int, int] = {}  # the tally where the stream now read began
 
-    def whole(self) -> Iterator[Record]:
+    def read_whole(self) -> Iterator[Record]:
         """Read the slice without an index: a fault of its streams is a fault of the file."""
         read, piece, size = pieces_of(self.path), self.piece, self.file.size_bytes
         inside = read(self.path, piece.start, piece.stop)
-        after = read(self.path, piece.stop, size) if piece.stop < size else ()
+        following = read(self.path, piece.stop, size) if piece.stop < size else ()
         try:
-            yield from self._pages(inside if piece.start else as_utf8(inside), after=after)
+            yield from self._read_pages(inside if piece.start else as_utf8(inside), following=following)
         except DamagedBytes as fault:
             raise InputError(
                 f"{self.path}: {fault}, found at byte {fault.position} of {self.file.size_bytes}. Download it "
                 "again, or take the multistream dump and its index: of that only damaged pages are lost."
             ) from fault
 
-    def stream_by_stream(self, index: Path) -> Iterator[Record]:
+    def read_by_stream(self, index: Path) -> Iterator[Record]:
         """Read the slice; of a damaged stream every page that its index promises becomes a damaged drop."""
         start, faults = self.piece.start, 0
         while start < self.piece.stop:
             try:
                 pieces = verified(stream_pieces(self.path, start, self.piece.stop))
-                yield from self._pages(pieces, whole=not faults, alone=True)
+                yield from self._read_pages(pieces, expects_end=not faults, is_separate=True)
                 start = self.piece.stop
             except DamagedBytes as fault:
                 self._refuse_end(fault)
                 faults += 1
                 entries = list(read_index(index, fault.stream, self.piece.stop))
-                yield from self._lost(fault, [entry for entry in entries if entry.stream == fault.stream])
+                yield from self._drop_lost_pages(fault, [entry for entry in entries if entry.stream == fault.stream])
                 start = next((entry.stream for entry in entries if entry.stream > fault.stream), self.piece.stop)
 
-    def _pages(
+    def _read_pages(
         self,
         pieces: Iterator[StreamPiece],
         *,
-        whole: bool = True,
-        alone: bool = False,
-        after: Iterable[StreamPiece] = (),
+        expects_end: bool = True,
+        is_separate: bool = False,
+        following: Iterable[StreamPiece] = (),
     ) -> Iterator[Record]:
         """The pages that begin in `pieces`. alone: none reaches over their ends. after: where the last one may end."""
-        cutter = PageCutter(self.source.max_page_bytes, mid=self.piece.start > 0 and not alone)
-        count = PageCount()
+        cutter = PageCutter(self.source.max_page_bytes, starts_inside=self.piece.start > 0 and not is_separate)
+        count = PageCounter()
         for piece in pieces:
-            if piece.stream not in self.before:
-                self.before = {piece.stream: self.tally.records}
-            self.tally.records += count.add(piece.data)
-            yield from map(self._record, cutter.feed(piece))
+            if piece.stream not in self.tally_before:
+                self.tally_before = {piece.stream: self.tally.records}
+            self.tally.records += count.count_tags(piece.data)
+            yield from map(self._build_record, cutter.feed(piece))
         cutter.stop_here()
         # A slice in which no page begins owns nothing of what is after it, so no byte is read more than twice.
-        for number, piece in enumerate(after):
-            self.tally.records += 0 if number else count.add_begun(piece.data)
-            yield from map(self._record, cutter.feed(piece))
-            if cutter.done or not cutter.owner:
+        for number, piece in enumerate(following):
+            self.tally.records += 0 if number else count.count_begun_tag(piece.data)
+            yield from map(self._build_record, cutter.feed(piece))
+            if cutter.is_done or not cutter.has_begun:
                 break
-        yield from map(self._record, cutter.finish())
-        if whole and self.piece.stop == self.file.size_bytes and self.site.has_root and not cutter.closed:
+        yield from map(self._build_record, cutter.finish())
+        if expects_end and self.piece.stop == self.file.size_bytes and self.site.has_root and not cutter.is_closed:
             raise InputError(
                 f"{self.path} ends before its </mediawiki>, after {self.file.size_bytes} bytes: cut off. "
                 "Download the file again."
             )
 
-    def _record(self, page: CutPage) -> Record:
-        self.read[page.stream] += 1
+    def _build_record(self, page: CutPage) -> Record:
+        self.num_read[page.stream] += 1
         self.tally.records += page.fault == "no start"  # it has no `<page>` to be counted by
-        return self.source.record(page, self.file, self.site, self.wikitext, self.tally)
+        return self.source.build_record(page, self.file, self.site, self.wikitext, self.tally)
 
     def _refuse_end(self, fault: DamagedBytes) -> None:
         if fault.truncated and self.piece.stop == self.file.size_bytes:
@@ -324,11 +328,11 @@ class _Reading:
                 f"{self.path}: {fault}, for the file ends at byte {fault.position}. Download the file again."
             ) from fault
 
-    def _lost(self, fault: DamagedBytes, promised: list[IndexEntry]) -> Iterator[Record]:
+    def _drop_lost_pages(self, fault: DamagedBytes, promised: list[IndexEntry]) -> Iterator[Record]:
         """The pages of a damaged stream that were not read before the damage, as the index names them."""
-        read = self.read[fault.stream]
-        self.tally.records = self.before.get(fault.stream, self.tally.records) + max(len(promised), read)
-        for entry in promised[read:]:
+        num_read = self.num_read[fault.stream]
+        self.tally.records = self.tally_before.get(fault.stream, self.tally.records) + max(len(promised), num_read)
+        for entry in promised[num_read:]:
             locator = Locator(file=self.file.name, sha256=self.file.sha256, stream=fault.stream, offset=0, length=0)
             drop = Drop("damaged", str(fault), damaged=True)
             yield Record(locator=locator, text="", key=entry.page, title=entry.title, drop=drop)
@@ -337,8 +341,8 @@ class _Reading:
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
     """Return what the head of a dump says of its wiki, read once for each content. Raises InputError."""
-    head, utf16 = _read_head(raw_path(path))
-    site = parse_head(head)
+    head, has_utf16 = _read_head(raw_path(path))
+    site = parse_site_info(head)
     if site is None:
         raise InputError(
             f"{path} is no MediaWiki dump: its first {len(head)} bytes hold neither <mediawiki nor <page>. "
@@ -346,45 +350,45 @@ def read_site(path: str, sha256: str) -> SiteInfo:
         )
     if project := OTHER_PROJECTS.search(site.base or ""):
         raise InputError(
-            f"{path} is a dump of {project[0]}, whose pages are {NO_ARTICLES[project[1].lower()]}, not articles: "
-            "read as such, they would leave scraps of templates. Set `path` to a dump of a Wikipedia, or write the "
-            'texts to files and read them with a source of kind "files".'
+            f"{path} is a dump of {project[0]}, whose pages are {PROJECTS_WITHOUT_ARTICLES[project[1].lower()]}, not "
+            "articles: read as such, they would leave scraps of templates. Set `path` to a dump of a Wikipedia, or "
+            'write the texts to files and read them with a source of kind "files".'
         )
-    return replace(site, utf16=utf16)
+    return replace(site, is_utf16=has_utf16)
 
 
 def _read_head(path: Path) -> tuple[bytes, bool]:
     """The first bytes of a dump, as UTF-8, and whether they were UTF-16."""
-    size, head, utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
+    size, head, is_encoded_utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
     try:
         pieces = pieces_of(path)(path, 0, size)
         first = list(itertools.islice(pieces, 1))
-        utf16 = bool(first) and is_utf16(first[0].data)
+        is_encoded_utf16 = bool(first) and is_utf16(first[0].data)
         for piece in as_utf8(itertools.chain(first, pieces)):
             head += piece.data
-            if len(head) >= HEAD_BYTES or b"</siteinfo>" in head or b"<page>" in head:
+            if len(head) >= MAX_HEAD_BYTES or b"</siteinfo>" in head or b"<page>" in head:
                 break
     except DamagedBytes as fault:
         raise InputError(
             f"{path} cannot be read: {fault}. Is it a bzip2 file? If it should be, download it again."
         ) from fault
-    return head[:HEAD_BYTES], utf16
+    return head[:MAX_HEAD_BYTES], is_encoded_utf16
 
 
-def _cuts(file: RawFile) -> list[int]:
+def _find_cuts(file: RawFile) -> list[int]:
     """Return where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
     is_bz2 = raw_path(file.path).name.endswith(".bz2")
-    starts = _streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
-    return [0, *(start for start in starts if 0 < start <= file.size_bytes - LEAST_SLICE)]
+    starts = _find_streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
+    return [0, *(start for start in starts if 0 < start <= file.size_bytes - MIN_SLICE_BYTES)]
 
 
 @lru_cache(maxsize=256)
-def _streams(path: str, sha256: str) -> tuple[int, ...]:
+def _find_streams(path: str, sha256: str) -> tuple[int, ...]:
     """The streams of a bz2 file, looked for once in each content."""
     return tuple(find_streams(raw_path(path)))
 
 
-def page_kind(page: WikiPage, wiki: str = "en") -> str:
+def classify_page(page: WikiPage, wiki: str = "en") -> str:
     """Return the kind of a page: one of `KINDS`, or "article". A list that calls itself a stub stays a list."""
     if page.redirect is not None or is_redirect(page.wikitext):
         return "redirect"
@@ -395,39 +399,39 @@ def page_kind(page: WikiPage, wiki: str = "en") -> str:
     return "stub" if is_stub(page.wikitext) else "article"
 
 
-def wiki_of(dump: str, site: SiteInfo) -> str:
+def find_wiki_code(dump: str, site: SiteInfo) -> str:
     """Return the code of the language of a dump's pages: by the file's name if it is one of Wikipedia's.
 
     Excerpts of dumps at times have the head of another wiki.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
-    >>> wiki_of("frwiki-20261001-pages-articles.xml", site), wiki_of("notes.xml", site), wiki_of("mywiki.xml", site)
-    ('fr', 'en', 'en')
+    >>> [find_wiki_code(dump, site) for dump in ("frwiki-20261001-pages-articles.xml", "notes.xml", "mywiki.xml")]
+    ['fr', 'en', 'en']
     """
     named = WIKI_NAME.match(dump.rpartition("/")[2])
     code = named["code"].replace("_", "-") if named else ""
     is_wikipedia = site.base is None or "wikipedia.org" in site.base
-    return code if code in known_codes() and is_wikipedia else site.wiki
+    return code if code in list_known_codes() and is_wikipedia else site.wiki_code
 
 
-def page_url(site: SiteInfo, title: str) -> str | None:
+def build_page_url(site: SiteInfo, title: str) -> str | None:
     """The address of a page.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
-    >>> page_url(site, "C++ (language)")
+    >>> build_page_url(site, "C++ (language)")
     'https://en.wikipedia.org/wiki/C%2B%2B_(language)'
     """
     return None if site.base is None else site.base + quote(title.replace(" ", "_"), safe=URL_SAFE)
 
 
-def license_of(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
+def find_dump_license(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
     """The license of a Wikimedia wiki's text on the day of the dump, or else of the revision; else None.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
-    >>> license_of(site, "enwiki-20120104-pages-articles.xml.bz2", None)
+    >>> find_dump_license(site, "enwiki-20120104-pages-articles.xml.bz2", None)
     'CC BY-SA 3.0'
     """
-    address = ADDRESS.match(site.base or "")
+    address = WEB_ADDRESS.match(site.base or "")
     host = address[1].lower() if address else ""
     if not any(host == name or host.endswith("." + name) for name in BY_SA_HOSTS):
         return None
@@ -436,6 +440,6 @@ def license_of(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
     return None if day is None else next(license for since, license in LICENSES if day >= since)
 
 
-def _redirect_target(wikitext: str) -> str:
+def _find_redirect_target(wikitext: str) -> str:
     match = re.search(r"\[\[([^\]|]+)", wikitext[:1000])
     return match[1].strip() if match else ""

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 PIECE_BYTES = 1 << 18
-MOST_TAG_BYTES = 1 << 20
-MOST_HEAD_BYTES = 1 << 20
+MAX_TAG_BYTES = 1 << 20
+MAX_HEAD_BYTES = 1 << 20
 NAME = rb"[A-Za-z_][\w.:-]*"
 ENCODING = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([\w.:-]+)")
 NAMESPACE = re.compile(rb"\sxmlns:([\w.-]+)\s*=\s*(\"[^\"<]*\"|'[^'<]*')")
 COLON = ord(":")
-OPENINGS = {b"<!--": b"-->", b"<![CDATA[": b"]]>"}
-OPENING = re.compile(b"|".join(map(re.escape, OPENINGS)))
+SECTION_ENDS = {b"<!--": b"-->", b"<![CDATA[": b"]]>"}
+SECTION_START = re.compile(b"|".join(map(re.escape, SECTION_ENDS)))
 
 
 class CutElement(NamedTuple):
@@ -37,138 +37,139 @@ class CutElement(NamedTuple):
 class RecordCutter:
     """Cuts the elements of these names out of pieces that follow each other.
 
-    After the last piece `open` tells where a record begins that has no end, `head` what is before the first one,
-    `root` the name of the file's first element, and `closed` whether its end tag came by after the last record.
+    After the last piece `open_start` tells where a record begins that has no end, `head` what is before the first one,
+    `root` the name of the file's first element, and `is_closed` whether its end tag came by after the last record.
     """
 
     def __init__(self, names: tuple[str, ...], max_bytes: int) -> None:
-        joined = b"|".join(re.escape(name.encode()) for name in names)
+        names_pattern = b"|".join(re.escape(name.encode()) for name in names)
         self._tag = re.compile(
-            rb"<!--|<!\[CDATA\[|<(?P<end>/?)(?:[\w.-]+:)?(?P<name>" + joined + rb")(?=[ \t\r\n/>])[^<>]*>", re.DOTALL
+            rb"<!--|<!\[CDATA\[|<(?P<end>/?)(?:[\w.-]+:)?(?P<name>" + names_pattern + rb")(?=[ \t\r\n/>])[^<>]*>",
+            re.DOTALL,
         )
-        self._needles = (*OPENINGS, *(sign + name.encode() for name in names for sign in (b"<", b"</", b":")))
+        self._needles = (*SECTION_ENDS, *(sign + name.encode() for name in names for sign in (b"<", b"</", b":")))
         self.max_bytes = max_bytes
         self.head = b""
         self.root = b""
-        self.open: int | None = None
-        self.closed = False
+        self.open_start: int | None = None
+        self.is_closed = False
         self.num_records = 0
         self._name = ""
-        self._until = b""  # what ends the comment or CDATA section that we are in
+        self._section_end = b""  # what ends the comment or CDATA section that we are in
         self._tail = b""  # bytes in which no tag can be recognized yet
-        self._at = 0  # position of the tail's first byte
-        self._held: list[bytes] = []  # the record begun, but for what is still in the tail; empty if it is too large
+        self._tail_start = 0  # position of the tail's first byte
+        self._kept: list[bytes] = []  # the record begun, but for what is still in the tail; empty if it is too large
         self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[CutElement]:
         """The records that end in this piece, but for what its end leaves open."""
         data = self._tail + piece
-        yield from self._take(data, _safe_length(data))
+        yield from self._cut_records(data, _find_safe_length(data))
 
     def finish(self) -> Iterator[CutElement]:
         """The records that end in the last bytes."""
-        yield from self._take(self._tail, len(self._tail))
+        yield from self._cut_records(self._tail, len(self._tail))
 
-    def _take(self, data: bytes, stop: int) -> Iterator[CutElement]:
-        done = at = 0
-        places = {needle: data.find(needle, 0, stop) for needle in self._needles}
+    def _cut_records(self, data: bytes, stop: int) -> Iterator[CutElement]:
+        start_of_rest = at = 0
+        positions = {needle: data.find(needle, 0, stop) for needle in self._needles}
         while at < stop:
-            if self._until:
-                end = data.find(self._until, at, stop)
-                at = stop if end < 0 else end + len(self._until)
-                self._until = self._until if end < 0 else b""
+            if self._section_end:
+                end = data.find(self._section_end, at, stop)
+                at = stop if end < 0 else end + len(self._section_end)
+                self._section_end = self._section_end if end < 0 else b""
                 continue
-            match = self._next_tag(data, at, stop, places)
+            match = self._find_tag(data, at, stop, positions)
             if match is None:
                 break
             at = match.end()
             if match["name"] is None:
-                self._until = OPENINGS[match[0]]
+                self._section_end = SECTION_ENDS[match[0]]
                 continue
-            yield from self._tag_found(data, done, match)
-            done = match.end() if match["end"] or match[0].endswith(b"/>") else match.start()
-        self._pass(data[done:stop])
-        self._tail, self._at = data[stop:], self._at + stop
+            yield from self._handle_tag(data, start_of_rest, match)
+            start_of_rest = match.end() if match["end"] or match[0].endswith(b"/>") else match.start()
+        self._add_bytes(data[start_of_rest:stop])
+        self._tail, self._tail_start = data[stop:], self._tail_start + stop
 
-    def _next_tag(self, data: bytes, at: int, stop: int, places: dict[bytes, int]) -> "re.Match[bytes] | None":
+    def _find_tag(self, data: bytes, at: int, stop: int, positions: dict[bytes, int]) -> "re.Match[bytes] | None":
         """The next match of `_tag`, which is only where one of the needles does.
 
         places: where each needle was found last, -1 for nowhere: plain search is ten times faster than the pattern's
         """
         while True:
-            for needle, place in places.items():
-                if 0 <= place < at:
-                    places[needle] = data.find(needle, at, stop)
-            place = min((place for place in places.values() if place >= at), default=-1)
-            if place < 0:
+            for needle, position in positions.items():
+                if 0 <= position < at:
+                    positions[needle] = data.find(needle, at, stop)
+            position = min((position for position in positions.values() if position >= at), default=-1)
+            if position < 0:
                 return None
-            start = place if data[place] != COLON else max(data.rfind(b"<", at, place), at)
+            start = position if data[position] != COLON else max(data.rfind(b"<", at, position), at)
             match = self._tag.match(data, start, stop)
             if match is not None:
                 return match
-            at = place + 1
+            at = position + 1
 
-    def _tag_found(self, data: bytes, done: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
+    def _handle_tag(self, data: bytes, start_of_rest: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
         """Yield what a record's start or end tag makes of the bytes from `done` on."""
-        start, stop = self._at + match.start(), self._at + match.end()
+        start, stop = self._tail_start + match.start(), self._tail_start + match.end()
         name = match["name"].decode()
         if match["end"]:
-            self._pass(data[done : match.end()])
-            if self.open is None:
+            self._add_bytes(data[start_of_rest : match.end()])
+            if self.open_start is None:
                 yield CutElement(name, start, stop - start, match[0], "no start")
             else:
-                yield self._cut(stop, "" if name == self._name else "no end")
+                yield self._end_record(stop, "" if name == self._name else "no end")
             return
-        self._pass(data[done : match.start()])
-        if self.open is not None:
-            yield self._cut(start, "no end")
-        self.open, self._name, self.closed = start, name, False
+        self._add_bytes(data[start_of_rest : match.start()])
+        if self.open_start is not None:
+            yield self._end_record(start, "no end")
+        self.open_start, self._name, self.is_closed = start, name, False
         if match[0].endswith(b"/>"):
-            self._pass(match[0])
-            yield self._cut(stop, "")
+            self._add_bytes(match[0])
+            yield self._end_record(stop, "")
 
-    def _pass(self, data: bytes) -> None:
+    def _add_bytes(self, data: bytes) -> None:
         """Bytes of the record begun, or of what is around records."""
-        if self.open is not None:
+        if self.open_start is not None:
             self._size += len(data)
-            self._held = [*self._held, data] if self._size <= self.max_bytes else []
+            self._kept = [*self._kept, data] if self._size <= self.max_bytes else []
             return
-        if not self.num_records and len(self.head) < MOST_HEAD_BYTES:
-            self.head += data[: MOST_HEAD_BYTES - len(self.head)]
-            if not self.root and (root := root_name(self.head)):
+        if not self.num_records and len(self.head) < MAX_HEAD_BYTES:
+            self.head += data[: MAX_HEAD_BYTES - len(self.head)]
+            if not self.root and (root := find_root_name(self.head)):
                 self.root, data = root, self.head[self.head.find(b"<" + root) :]
-        self.closed = self.closed or (bool(self.root) and b"</" + self.root in data)
+        self.is_closed = self.is_closed or (bool(self.root) and b"</" + self.root in data)
 
-    def _cut(self, stop: int, fault: str) -> CutElement:
-        assert self.open is not None, "a record ends that has not begun"
-        data, start = b"".join(self._held), self.open
-        self.open, self._held, self._size = None, [], 0
+    def _end_record(self, stop: int, fault: str) -> CutElement:
+        assert self.open_start is not None, "a record ends that has not begun"
+        data, start = b"".join(self._kept), self.open_start
+        self.open_start, self._kept, self._size = None, [], 0
         self.num_records += 1
         if stop - start > self.max_bytes:
             return CutElement(self._name, start, stop - start, b"", fault or "too large")
         return CutElement(self._name, start, stop - start, data, fault)
 
 
-def _safe_length(data: bytes) -> int:
+def _find_safe_length(data: bytes) -> int:
     """Return how many bytes can be searched for tags without cutting one, or the end of a comment, in two."""
     last = data.rfind(b"<")
-    if last > data.rfind(b">") and len(data) - last <= MOST_TAG_BYTES:
+    if last > data.rfind(b">") and len(data) - last <= MAX_TAG_BYTES:
         return last
     return max(data.rfind(b">") + 1, len(data) - 2)
 
 
-class RecordCount:
+class RecordCounter:
     """Start tags of records counted as the bytes pass, by plain search: not the cutter's way."""
 
     def __init__(self, name: str) -> None:
         self._starts = (b"<" + name.encode(), b":" + name.encode())
         self._tail = b""
-        self._until = b""  # what ends the comment or CDATA section that we are in
+        self._section_end = b""  # what ends the comment or CDATA section that we are in
 
     def feed(self, piece: bytes) -> int:
         """Count the start tags recognized in this piece; those in comments and CDATA sections are left out."""
         data = self._tail + piece
-        stop = _safe_length(data)
+        stop = _find_safe_length(data)
         self._tail = data[stop:]
         return self._count(data[:stop])
 
@@ -177,22 +178,22 @@ class RecordCount:
         return self._count(self._tail)
 
     def _count(self, data: bytes) -> int:
-        if self._until or any(opening in data for opening in OPENINGS):
-            data = b"<>".join(self._outside(data))  # so that no tag continues after a comment in it
+        if self._section_end or any(opening in data for opening in SECTION_ENDS):
+            data = b"<>".join(self._iter_outside(data))  # so that no tag continues after a comment in it
         return sum(self._count_one(data, start) for start in self._starts)
 
-    def _outside(self, data: bytes) -> Iterator[bytes]:
+    def _iter_outside(self, data: bytes) -> Iterator[bytes]:
         """Yield what is before, between and after comments and CDATA sections, of which none begins in another."""
         at = 0
         while at < len(data):
-            if self._until:
-                end = data.find(self._until, at)
-                at = len(data) if end < 0 else end + len(self._until)
-                self._until = self._until if end < 0 else b""
+            if self._section_end:
+                end = data.find(self._section_end, at)
+                at = len(data) if end < 0 else end + len(self._section_end)
+                self._section_end = self._section_end if end < 0 else b""
                 continue
-            match = OPENING.search(data, at)
+            match = SECTION_START.search(data, at)
             yield data[at : match.start() if match else len(data)]
-            at, self._until = (match.end(), OPENINGS[match[0]]) if match else (len(data), b"")
+            at, self._section_end = (match.end(), SECTION_ENDS[match[0]]) if match else (len(data), b"")
 
     def _count_one(self, data: bytes, start: bytes) -> int:
         count, at = 0, data.find(start)
@@ -206,10 +207,10 @@ class RecordCount:
         return count
 
 
-def root_name(head: bytes) -> bytes:
+def find_root_name(head: bytes) -> bytes:
     """The name of the first element, as it is written; b"" if there is none yet.
 
-    >>> root_name(b'<?xml version="1.0"?><!DOCTYPE a [<!ELEMENT b ANY>]><!-- <c> --><a:d x="1">')
+    >>> find_root_name(b'<?xml version="1.0"?><!DOCTYPE a [<!ELEMENT b ANY>]><!-- <c> --><a:d x="1">')
     b'a:d'
     """
     bare = re.sub(rb"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)", b"", head, flags=re.DOTALL)
@@ -217,17 +218,17 @@ def root_name(head: bytes) -> bytes:
     return match[1] if match else b""
 
 
-def declared_encoding(head: bytes) -> str:
+def find_encoding(head: bytes) -> str:
     """Return the encoding in the XML declaration; "utf-8" if it names none.
 
-    >>> declared_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>')
+    >>> find_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>')
     'ISO-8859-1'
     """
     match = ENCODING.match(head)
     return match[1].decode() if match else "utf-8"
 
 
-def namespaces(head: bytes) -> bytes:
+def find_namespaces(head: bytes) -> bytes:
     """The declarations of namespaces before the first record, as attributes; of two of one prefix the last."""
     declared = {match[1]: match[2] for match in NAMESPACE.finditer(head)}
     return b"".join(b" xmlns:" + prefix + b"=" + address for prefix, address in declared.items())

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.sources.bytes.faults import refusing_damage
-from corpora.sources.xml.cut import root_name
+from corpora.sources.xml.cut import find_root_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,36 +36,40 @@ class Preset:
 
 
 OTHER_ROOT = "XML of no preset"
-ROOT_BYTES = 1 << 16
+MAX_ROOT_BYTES = 1 << 16
 
 
-def _preset(record: str, fields: dict[str, list[str]], others: Sequence[dict[str, Any]] = (), **more: Any) -> Preset:
+def _build_preset(
+    record: str, fields: dict[str, list[str]], others: Sequence[dict[str, Any]] = (), **more: Any
+) -> Preset:
     """A preset from its table in `presets.toml`."""
-    listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in more.items()}
+    settings: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in more.items()
+    }
     paths = {name: tuple(each) for name, each in fields.items()}
-    return Preset(record=record, fields=paths, others=tuple(_preset(**other) for other in others), **listed)
+    return Preset(record=record, fields=paths, others=tuple(_build_preset(**other) for other in others), **settings)
 
 
 _TABLES = tomllib.loads(files("corpora").joinpath("sources", "xml", "presets.toml").read_text(encoding="utf-8"))
-PRESETS = {name: _preset(**table) for name, table in _TABLES.items()}
+PRESETS = {name: _build_preset(**table) for name, table in _TABLES.items()}
 
 # The preset that reads a file, by its root element.
-ROOTS = {
+PRESETS_BY_ROOT = {
     **dict.fromkeys(("PubmedArticleSet", "PubmedArticle", "PubmedBookArticleSet", "PubmedBookArticle"), "pubmed"),
     **dict.fromkeys(("article", "pmc-articleset"), "jats"),
     **{form.record: "patent" for form in (PRESETS["patent"], *PRESETS["patent"].others)},
 }
 
 
-def preset_of(path: Path) -> str:
+def find_preset(path: Path) -> str:
     """Return the preset that reads a file; "" for none. Raises InputError for a file that cannot be read."""
     from corpora.sources.bytes.raw_files import open_raw  # here: the command's help asks for endings, not for pyarrow
 
     with open_raw(path) as stream, refusing_damage(path):
-        name = root_name(stream.read(ROOT_BYTES)).rpartition(b":")[2]
-    return ROOTS.get(name.decode(errors="replace"), "")
+        name = find_root_name(stream.read(MAX_ROOT_BYTES)).rpartition(b":")[2]
+    return PRESETS_BY_ROOT.get(name.decode(errors="replace"), "")
 
 
-def of_preset(preset: str) -> str:
+def describe_preset(preset: str) -> str:
     """Return what files of a preset are called where another reads them."""
     return f"XML of preset {preset}"

@@ -51,40 +51,40 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import open_raw, read_again
 from corpora.sources.contract import (
     FIELDS,
-    MOST_REVISION,
+    MAX_REVISION,
     Drop,
     RawFile,
     Record,
     Slice,
     Tally,
+    build_locator,
     check_fields,
-    damaged,
-    files_ending,
-    too_large,
-    unpacked_place,
-    whole_file,
+    drop_damaged,
+    drop_too_large,
+    find_files_with_endings,
+    slice_whole_file,
 )
 from corpora.sources.formulas import FORMULA, show_formula, show_mathml
 from corpora.sources.xml.cut import (
     PIECE_BYTES,
     CutElement,
-    RecordCount,
+    RecordCounter,
     RecordCutter,
-    declared_encoding,
-    namespaces,
+    find_encoding,
+    find_namespaces,
 )
-from corpora.sources.xml.presets import PRESETS, Preset, of_preset, preset_of
+from corpora.sources.xml.presets import PRESETS, Preset, describe_preset, find_preset
 from corpora.store.settings import check_choice, check_range, to_settings_json
 
 STEP = re.compile(r"(?P<name>[\w.-]+|\*)(?:\[@(?P<attribute>[\w.:-]+)=(?P<q>['\"])(?P<value>[^'\"]*)(?P=q)\])?")
 XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 ENTITY = re.compile(rb"&([A-Za-z_][\w.-]*);")
 CDATA = re.compile(rb"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
-DELETED = re.compile(rb"<\?delete-start\b[^>]*>((?:(?!<\?delete-start\b).)*?)<\?delete-end\b[^>]*>", re.DOTALL)
+DELETED_TEXT = re.compile(rb"<\?delete-start\b[^>]*>((?:(?!<\?delete-start\b).)*?)<\?delete-end\b[^>]*>", re.DOTALL)
 TAG = re.compile(rb"</?[\w:.-]+(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
 BOLD = frozenset(("b", "bold"))
 LABEL = re.compile(r"\s*[^\W\d_][^:.]{2,60}:\s*[^:]?")  # of a part, and the character after it
-BREAK = "\0"  # no character of XML
+PARAGRAPH_BREAK = "\0"  # no character of XML
 SPACES = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 MARK = "\1"  # nor is this
 # Elements that hold a formula: MathML's and TeX's, those around them, and those of patents.
@@ -94,7 +94,9 @@ FORMULAS = frozenset(
 )
 LINE_ENDS = frozenset(("br", "break"))
 READINGS = frozenset(("rt", "rp", "rtc"))
-IN_LINE = frozenset("italic bold i b roman monospace styled-content".split())  # what a formula in a line may be made of
+INLINE_ELEMENTS = frozenset(
+    "italic bold i b roman monospace styled-content".split()
+)  # what a formula in a line may be made of
 MARKS = re.compile("\1(?:[\\s,;\u2013-]*\1)*")
 BRACKETED_MARK = re.compile("[\\[(]\\s*\1\\s*[\\])]")
 TWO_STOPS = re.compile("(?<=\\.)\\s*\1\\s*\\.(?![.\\d])")  # an abbreviation's, and its sentence's
@@ -103,7 +105,7 @@ _GREEK_NAMES = "a b g d e z ee th i k l m n x o p r s t u ph kh ps oh".split()
 GREEK = {f"{name}gr": letter for name, letter in zip(_GREEK_NAMES, "αβγδεζηθικλμνξοπρστυφχψω", strict=True)}
 GREEK |= {f"{name[:-2].upper()}gr": letter.upper() for name, letter in GREEK.items()} | {"sfgr": "ς"}
 MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
-UNSAID_LABELS = frozenset(("UNLABELLED", "UNASSIGNED"))
+IGNORED_LABELS = frozenset(("UNLABELLED", "UNASSIGNED"))
 
 
 class PathStep(NamedTuple):
@@ -112,7 +114,7 @@ class PathStep(NamedTuple):
     name: str
     attribute: str
     value: str
-    deep: bool
+    is_deep: bool
 
 
 class FieldPath(NamedTuple):
@@ -140,59 +142,61 @@ class RecordForm:
     layout: TextLayout
     key: str
 
-    def hits(self, element: Any, name: str) -> Iterator[Any]:
+    def iter_hits(self, element: Any, name: str) -> Iterator[Any]:
         """The elements or values of a field."""
         return (hit for path in self.paths.get(name, ()) for hit in find_all(element, path))
 
-    def first(self, element: Any, name: str) -> str | None:
+    def find_first(self, element: Any, name: str) -> str | None:
         """The first of them that holds a text, on one line."""
-        return next((text for hit in self.hits(element, name) if (text := plain_text(hit))), None)
+        return next((text for hit in self.iter_hits(element, name) if (text := to_plain_text(hit))), None)
 
 
-def parse_path(text: str, where: str) -> FieldPath:
+def parse_path(text: str, prefix: str) -> FieldPath:
     """A path such as `a/b`, `a//b`, `a/b[@c='d']`, `a/@b` or `.`. where: for the message. Raises InputError.
 
     >>> parse_path("MedlineCitation/PMID/@Version", "key").attribute
     'Version'
     """
     steps: list[PathStep] = []
-    deep, attribute = False, ""
-    parts = _split(text)
+    is_deep, attribute = False, ""
+    parts = _split_steps(text)
     for number, part in enumerate(parts):
         match = STEP.fullmatch(part)
         if part == "" and number < len(parts) - 1:
-            deep = True
+            is_deep = True
         elif part.startswith("@") and number == len(parts) - 1 and STEP.fullmatch(part[1:]):
             attribute = part[1:]
         elif match:
-            steps.append(PathStep(match["name"], _local(match["attribute"] or ""), match["value"] or "", deep))
-            deep = False
+            steps.append(
+                PathStep(match["name"], _strip_namespace(match["attribute"] or ""), match["value"] or "", is_deep)
+            )
+            is_deep = False
         elif part != "." or len(parts) > 1:
             raise InputError(
-                f"{where}: {text!r} is no path. Write names of elements from the record down, as in 'Abstract/"
+                f"{prefix}: {text!r} is no path. Write names of elements from the record down, as in 'Abstract/"
                 "AbstractText', with '//' for any depth, [@name='value'] after one, and '@name' at the end."
             )
-    return FieldPath(tuple(steps), _local(attribute))
+    return FieldPath(tuple(steps), _strip_namespace(attribute))
 
 
-def _split(text: str) -> list[str]:
+def _split_steps(text: str) -> list[str]:
     """The steps of a path, "" for any depth; a slash in brackets does not end one."""
     if text.startswith("//"):
-        return ["", *_split(text[2:])]
-    parts, start, inside = [], 0, False
+        return ["", *_split_steps(text[2:])]
+    parts, start, is_inside = [], 0, False
     for at, sign in enumerate(text):
-        inside = sign == "[" or (inside and sign != "]")
-        if sign == "/" and not inside:
+        is_inside = sign == "[" or (is_inside and sign != "]")
+        if sign == "/" and not is_inside:
             parts.append(text[start:at])
             start = at + 1
     return [*(parts if text[:1] != "/" else ["/"]), text[start:]]
 
 
-def parse_step(text: str, where: str) -> PathStep:
+def parse_step(text: str, prefix: str) -> PathStep:
     """One element such as `xref` or `xref[@ref-type='bibr']`. Raises InputError."""
-    steps = parse_path(text, where).steps
+    steps = parse_path(text, prefix).steps
     if len(steps) != 1:
-        raise InputError(f"{where}: {text!r} is not one element. Write its name alone.")
+        raise InputError(f"{prefix}: {text!r} is not one element. Write its name alone.")
     return steps[0]
 
 
@@ -203,34 +207,36 @@ def find_all(record: Any, path: FieldPath) -> list[Any]:
     """
     elements = [record]
     for step in path.steps:
-        elements = [child for element in elements for child in _below(element, step.deep) if matches(child, step)]
+        elements = [
+            child for element in elements for child in _list_descendants(element, step.is_deep) if is_match(child, step)
+        ]
     if not path.attribute:
         return elements
-    values = (_attribute(element, path.attribute) for element in elements)
+    values = (_get_attribute(element, path.attribute) for element in elements)
     return [value for value in values if value is not None]
 
 
-def _below(element: Any, deep: bool) -> list[Any]:
-    return list(element.iterdescendants(etree.Element)) if deep else list(element.iterchildren(etree.Element))
+def _list_descendants(element: Any, is_deep: bool) -> list[Any]:
+    return list(element.iterdescendants(etree.Element)) if is_deep else list(element.iterchildren(etree.Element))
 
 
-def matches(element: Any, step: PathStep) -> bool:
+def is_match(element: Any, step: PathStep) -> bool:
     """Return True if an element matches a step."""
-    if step.name not in ("*", _local(element.tag)):
+    if step.name not in ("*", _strip_namespace(element.tag)):
         return False
-    return not step.attribute or _attribute(element, step.attribute) == step.value
+    return not step.attribute or _get_attribute(element, step.attribute) == step.value
 
 
-def _attribute(element: Any, name: str) -> str | None:
-    return next((str(value) for key, value in element.attrib.items() if _local(key) == name), None)
+def _get_attribute(element: Any, name: str) -> str | None:
+    return next((str(value) for key, value in element.attrib.items() if _strip_namespace(key) == name), None)
 
 
 @lru_cache(maxsize=1 << 12)
-def _local(name: str) -> str:
+def _strip_namespace(name: str) -> str:
     return name.rpartition("}")[2].rpartition(":")[2]
 
 
-def parse_record(data: bytes, encoding: str, declared: bytes) -> Any:
+def parse_record(data: bytes, encoding: str, namespaces: bytes) -> Any:
     """The element of a record's bytes. declared: namespaces that hold around it. Raises BadRecord."""
     try:
         text = data.decode(encoding).encode()
@@ -242,8 +248,8 @@ def parse_record(data: bytes, encoding: str, declared: bytes) -> Any:
         resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
     )
     try:
-        text = DELETED.sub(_tags, with_characters(text))
-        root = etree.fromstring(b"<r" + declared + b">" + text + b"</r>", parser)
+        text = DELETED_TEXT.sub(_keep_tags, with_characters(text))
+        root = etree.fromstring(b"<r" + namespaces + b">" + text + b"</r>", parser)
     except etree.XMLSyntaxError as error:
         raise BadRecord(f"not well-formed XML: {error.msg}") from error
     if len(root) != 1:
@@ -262,15 +268,15 @@ def with_characters(data: bytes) -> bytes:
     last = data.rfind(b"]]>") + 3 if b"<![CDATA[" in data else 0  # a section that does not end is none
     parts = CDATA.split(data[:last])
     parts[-1] += data[last:]
-    return b"".join(part if part.startswith(b"<![CDATA[") else ENTITY.sub(_character, part) for part in parts)
+    return b"".join(part if part.startswith(b"<![CDATA[") else ENTITY.sub(_replace_entity, part) for part in parts)
 
 
-def _tags(match: "re.Match[bytes]") -> bytes:
+def _keep_tags(match: "re.Match[bytes]") -> bytes:
     """Only the tags of what was deleted, which may begin in one element and end in another."""
     return b"".join(TAG.findall(match[1]))
 
 
-def _character(match: "re.Match[bytes]") -> bytes:
+def _replace_entity(match: "re.Match[bytes]") -> bytes:
     name = match[1]
     if name in XML_ENTITIES:
         return match[0]
@@ -281,16 +287,16 @@ def _character(match: "re.Match[bytes]") -> bytes:
     return character.replace("&", "&amp;").replace("<", "&lt;").encode()
 
 
-def paragraphs(element: Any, layout: TextLayout) -> list[str]:
+def extract_paragraphs(element: Any, layout: TextLayout) -> list[str]:
     """An element's text, in paragraphs where it has blocks; after its label, where it has one."""
     pieces: list[str] = []
-    _collect(element, layout, pieces)
+    _collect_text(element, layout, pieces)
     text = "".join(pieces)
     if layout.marks:
         text = without_marks(text)
-    parts = [part for part in (SPACES.sub(" ", part).strip(" ") for part in text.split(BREAK)) if part]
-    label = (_attribute(element, layout.label) or "").strip() if layout.label else ""
-    if label and label.upper() not in UNSAID_LABELS and parts:
+    parts = [part for part in (SPACES.sub(" ", part).strip(" ") for part in text.split(PARAGRAPH_BREAK)) if part]
+    label = (_get_attribute(element, layout.label) or "").strip() if layout.label else ""
+    if label and label.upper() not in IGNORED_LABELS and parts:
         parts[0] = f"{label}: {parts[0]}"
     return parts
 
@@ -305,44 +311,57 @@ def without_marks(text: str) -> str:
     return "".join(part.rstrip().removesuffix(",").removesuffix(";").rstrip() for part in parts) + last
 
 
-def _collect(element: Any, layout: TextLayout, pieces: list[str]) -> None:
+def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
     pieces.append(element.text or "")
-    parted = len(element) == 0 or _local(element.tag) in layout.blocks or not _is_in_sentence(element)
+    is_split = len(element) == 0 or _strip_namespace(element.tag) in layout.blocks or not _is_in_sentence(element)
     for child in element.iterchildren(etree.Element):
-        name = _local(child.tag)
+        name = _strip_namespace(child.tag)
         if layout.marks and _is_mark(child, layout):
             pieces.append(MARK)
         elif name in FORMULAS and name not in layout.skip and (len(child) or "formula" in name):
             pieces.append(_show_formula(child))
-        elif name in READINGS and _local(element.tag) in ("ruby", "rtc"):
+        elif name in READINGS and _strip_namespace(element.tag) in ("ruby", "rtc"):
             pass
-        elif name not in layout.skip and not (name == "sec" and _has_title_alone(child, layout)):
+        elif name not in layout.skip and not (name == "sec" and _has_only_title(child, layout)):
             label = name in BOLD and LABEL.fullmatch((child.text or "") + (child.tail or "")[:1])
-            gap = BREAK if parted and name in layout.blocks else " " if label or name in LINE_ENDS else ""
+            gap = PARAGRAPH_BREAK if is_split and name in layout.blocks else " " if label or name in LINE_ENDS else ""
             pieces.append(gap)
-            _collect(child, layout, pieces)
+            _collect_text(child, layout, pieces)
             pieces.append(gap if not label or ":" in child.text else "")
         pieces.append(child.tail or "")
 
 
 def _show_formula(element: Any) -> str:
     """A formula in one of its forms, which are TeX, MathML, or words and pictures; "" for one that is empty."""
-    within = [each for each in element.iter(etree.Element) if _local(each.tag) in ("tex-math", "math")]
-    tex = next((text for each in within if _local(each.tag) == "tex-math" and (text := show_formula(_text(each)))), "")
+    within = [each for each in element.iter(etree.Element) if _strip_namespace(each.tag) in ("tex-math", "math")]
+    tex = next(
+        (
+            text
+            for each in within
+            if _strip_namespace(each.tag) == "tex-math" and (text := show_formula(_get_text(each)))
+        ),
+        "",
+    )
     if tex:
         return tex
     shown = (show_mathml(etree.tostring(each, encoding="unicode", with_tail=False)) for each in within)
     if mathml := next(filter(None, shown), ""):
         return mathml
-    if lines := [_text(each) for each in element.iter(etree.Element) if _local(each.tag) == "textual-form"]:
+    if lines := [
+        _get_text(each) for each in element.iter(etree.Element) if _strip_namespace(each.tag) == "textual-form"
+    ]:
         return show_formula(lines[0])
-    names = {_local(each.tag) for each in element.iterdescendants(etree.Element)} - {"label"}
-    if not names <= IN_LINE or within:
+    names = {_strip_namespace(each.tag) for each in element.iterdescendants(etree.Element)} - {"label"}
+    if not names <= INLINE_ELEMENTS or within:
         return FORMULA
-    return show_formula(_text(element)) if "formula" in _local(element.tag) or not _text(element).strip() else FORMULA
+    return (
+        show_formula(_get_text(element))
+        if "formula" in _strip_namespace(element.tag) or not _get_text(element).strip()
+        else FORMULA
+    )
 
 
-def _text(element: Any) -> str:
+def _get_text(element: Any) -> str:
     return "".join(element.itertext())
 
 
@@ -353,52 +372,54 @@ def _is_in_sentence(element: Any) -> bool:
     return bool((text or "").strip() or (element.tail or "").strip())
 
 
-def _has_title_alone(section: Any, layout: TextLayout) -> bool:
+def _has_only_title(section: Any, layout: TextLayout) -> bool:
     """Return True for a section of which all but its title is left out, such as one of tables or supplements."""
-    names = [_local(child.tag) for child in section.iterchildren(etree.Element)]
+    names = [_strip_namespace(child.tag) for child in section.iterchildren(etree.Element)]
     read = [name for name in names if name not in layout.skip]
     return read == ["title"] and not {"label", "title"}.issuperset(names)
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
     """Return True if an element is one of `marks` that holds no letter, or one that is raised: the sign of a note."""
-    if not any(matches(element, step) for step in layout.marks):
+    if not any(is_match(element, step) for step in layout.marks):
         return False
-    text = _text(element).strip(" []()")
-    is_raised = any(_local(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
+    text = _get_text(element).strip(" []()")
+    is_raised = any(_strip_namespace(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
     return not any(letter.isalpha() for letter in text) or (len(text) == 1 and is_raised)
 
 
-def plain_text(hit: Any) -> str:
+def to_plain_text(hit: Any) -> str:
     """Return what an element or attribute holds, on one line."""
     pieces = [hit] if isinstance(hit, str) else []
     if not isinstance(hit, str):
-        _collect(hit, TextLayout(), pieces)
+        _collect_text(hit, TextLayout(), pieces)
     text = "".join(pieces)
     return SPACES.sub(" ", text).strip()
 
 
-def date_of(hit: Any) -> str | None:
+def parse_date(hit: Any) -> str | None:
     """A date as YYYY, YYYY-MM or YYYY-MM-DD: of an element with a year, month and day, or of a text.
 
-    >>> date_of("20150106"), date_of(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
+    >>> parse_date("20150106"), parse_date(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
     ('2015-01-06', '2017-06')
     """
-    children = {} if isinstance(hit, str) else {_local(child.tag).lower(): plain_text(child) for child in hit}
+    children = (
+        {} if isinstance(hit, str) else {_strip_namespace(child.tag).lower(): to_plain_text(child) for child in hit}
+    )
     if "year" in children:
         month = MONTHS.get(children.get("month", "")[:3].lower()) or children.get("month", "")
         parts = [children["year"], str(month), children.get("day", "") if month else ""]
         return "-".join(part.zfill(2) for part in parts if part.isascii() and part.isdigit()) or None
-    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", plain_text(hit), re.ASCII)
+    match = re.match(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?(?!\d)", to_plain_text(hit), re.ASCII)
     return "-".join(part for part in match.groups() if part) if match else None
 
 
 ENDINGS = packed(".xml", ".nxml")
 XML_FIELDS = (*FIELDS, "version")
 FILE_UNIT, VERSION_UNIT = 10**8, 10**14
-MOST_VERSION = MOST_REVISION // VERSION_UNIT - 1
+MAX_VERSION = MAX_REVISION // VERSION_UNIT - 1
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<")
-ELEMENT = r"[A-Za-z_][\w.-]*"
+ELEMENT_NAME = r"[A-Za-z_][\w.-]*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,14 +463,14 @@ class XmlSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
         check_fields(self.name, self.fields, XML_FIELDS)
         form = self._form
-        if not re.fullmatch(ELEMENT, form.record):
+        if not re.fullmatch(ELEMENT_NAME, form.record):
             raise InputError(
                 f"Source {self.name!r}: `record` = {form.record!r} is no name of an element. Set it to the element "
                 f"that is a record, without its prefix, or set `preset` to one of {', '.join(PRESETS)}."
             )
         if "text" not in form.fields:
             raise InputError(f"Source {self.name!r}: `fields` has no text. Set it to paths below <{form.record}>.")
-        if form.deleted and not re.fullmatch(f"{ELEMENT}/{ELEMENT}", form.deleted):
+        if form.deleted and not re.fullmatch(f"{ELEMENT_NAME}/{ELEMENT_NAME}", form.deleted):
             raise InputError(
                 f"Source {self.name!r}: `deleted` = {form.deleted!r} is not of the form container/element."
             )
@@ -475,33 +496,33 @@ class XmlSource:
     @cached_property
     def _form(self) -> Preset:
         """The settings with what the preset fills in."""
-        return self._filled(PRESETS.get(self.preset, Preset(record="", fields={})))
+        return self._fill_in(PRESETS.get(self.preset, Preset(record="", fields={})))
 
-    def _filled(self, base: Preset) -> Preset:
+    def _fill_in(self, base: Preset) -> Preset:
         """The settings with what a form of a preset fills in."""
-        given = {key: _paths_of(self.name, key, value) for key, value in self.fields.items()}
+        paths = {key: _to_paths(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
             record=self.record or base.record,
-            fields={**base.fields, **given},
+            fields={**base.fields, **paths},
             deleted=self.deleted or base.deleted,
             file_order=self.file_order or base.file_order,
             blocks=self.blocks or base.blocks,
             skip=self.skip or base.skip,
             marks=self.marks or base.marks,
             label=self.label or base.label,
-            others=() if self.record else tuple(map(self._filled, base.others)),
+            others=() if self.record else tuple(map(self._fill_in, base.others)),
         )
 
     @cached_property
     def _forms(self) -> dict[str, RecordForm]:
         """The forms of records by the names of their elements."""
-        return {form.record: self._parsed(form) for form in (self._form, *self._form.others)}
+        return {form.record: self._parse_form(form) for form in (self._form, *self._form.others)}
 
-    def _parsed(self, form: Preset) -> RecordForm:
-        where = f"Source {self.name!r}: fields"
+    def _parse_form(self, form: Preset) -> RecordForm:
+        prefix = f"Source {self.name!r}: fields"
         marks: list[PathStep] = [parse_step(mark, f"Source {self.name!r}: marks") for mark in form.marks]
         return RecordForm(
-            paths={key: [parse_path(path, f"{where}.{key}") for path in paths] for key, paths in form.fields.items()},
+            paths={key: [parse_path(path, f"{prefix}.{key}") for path in paths] for key, paths in form.fields.items()},
             layout=TextLayout(
                 blocks=frozenset(form.blocks), skip=frozenset(form.skip), marks=tuple(marks), label=form.label
             ),
@@ -517,43 +538,43 @@ class XmlSource:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
-        files = files_ending(self.name, self.path, ENDINGS, wanted, refused)
-        looked = [each for name, path in files for each in self.inside(name, path)]
-        if all(why for _, _, why in looked):
-            kinds = " and ".join(sorted({why for _, _, why in looked}))
+        files = find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        found = [each for name, path in files for each in self.inside(name, path)]
+        if all(reason for _, _, reason in found):
+            kinds = " and ".join(sorted({reason for _, _, reason in found}))
             raise InputError(f"Source {self.name!r}: {self.path} holds {kinds}. Set its `preset` to what it holds.")
-        return [(name, path) for name, path, why in looked if not why]
+        return [(name, path) for name, path, reason in found if not reason]
 
     def inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
         """A file with its name, and why it is not read: its root is that of another preset."""
         other = ""
         if self.preset and name.lower().endswith(ENDINGS):
             with suppress(InputError):  # reading it says why
-                other = preset_of(path)
-        yield name, path, of_preset(other) if other not in ("", self.preset) else ""
+                other = find_preset(path)
+        yield name, path, describe_preset(other) if other not in ("", self.preset) else ""
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The records and deletions of a file in order. Raises InputError for a file that is damaged or cut off."""
         container = self._form.deleted.partition("/")[0]
         cutter = RecordCutter(tuple(filter(None, (*self._forms, container))), self.max_record_bytes)
-        for cut in self._cuts(piece.file, cutter, tally):
+        for cut in self._cut_file(piece.file, cutter, tally):
             tally.records += cut.fault == "no start"
             if cut.name == container and container:
-                yield from self._deletions(cut, piece.file, tally)
+                yield from self._read_deletions(cut, piece.file, tally)
             else:
-                yield self._record(cut, piece.file, cutter.head, tally)
+                yield self._build_record(cut, piece.file, cutter.head, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a record or deleted element; a packed file is unpacked from its beginning."""
         return read_again(file, locator.offset, locator.length)
 
-    def _cuts(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
+    def _cut_file(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
         """Yield what is cut out of a file, its records counted as its bytes pass."""
-        counts = [RecordCount(name) for name in self._forms]
+        counts = [RecordCounter(name) for name in self._forms]
         at = 0
         with open_raw(raw_path(file.path)) as stream:
             try:
@@ -564,20 +585,20 @@ class XmlSource:
                     tally.records += sum(count.feed(data) for count in counts)
                     yield from cutter.feed(data)
             except READ_FAULTS as error:
-                where = f"damaged behind byte {at} of what it holds"
-                raise InputError(f"{file.path} is {where}: {error}. Get it again.") from error
+                damage = f"damaged behind byte {at} of what it holds"
+                raise InputError(f"{file.path} is {damage}: {error}. Get it again.") from error
         tally.records += sum(count.finish() for count in counts)
         yield from cutter.finish()
         self._check_end(file, cutter, at)
 
     def _check_end(self, file: RawFile, cutter: RecordCutter, size: int) -> None:
         """Raise InputError for a file that is cut off, or that holds no such record."""
-        if cutter.open is not None:
+        if cutter.open_start is not None:
             raise InputError(
-                f"{file.path} ends at byte {size} inside the record that begins at byte {cutter.open}: it is cut off. "
-                "Get it again."
+                f"{file.path} ends at byte {size} inside the record that begins at byte {cutter.open_start}: it is cut "
+                "off. Get it again."
             )
-        if cutter.root and not cutter.closed:
+        if cutter.root and not cutter.is_closed:
             raise InputError(
                 f"{file.path} ends at byte {size} before </{cutter.root.decode(errors='replace')}>: it is cut off. "
                 "Get it again."
@@ -589,52 +610,54 @@ class XmlSource:
                 "`record` or `preset` to what it holds, or take it out of `path`."
             )
 
-    def _record(self, cut: CutElement, file: RawFile, head: bytes, tally: Tally) -> Record:
-        locator = unpacked_place(file, cut.offset, cut.length)
+    def _build_record(self, cut: CutElement, file: RawFile, head: bytes, tally: Tally) -> Record:
+        locator = build_locator(file, cut.offset, cut.length)
         if cut.fault == "too large":
-            return too_large(locator, self.max_record_bytes)
+            return drop_too_large(locator, self.max_record_bytes)
         raw = cut.data or str(locator).encode()
-        drop_entered = tally.enter(locator)
-        if drop_entered:
-            return Record(locator=locator, text="", raw=raw, drop=drop_entered)
+        quarantined = tally.enter(locator)
+        if quarantined:
+            return Record(locator=locator, text="", raw=raw, drop=quarantined)
         try:
             if cut.fault:
                 raise BadRecord(f"a record with {cut.fault} tag")
-            element = parse_record(cut.data, declared_encoding(head), namespaces(head))
-            fields = self._fields(element, file, self._forms[cut.name])
+            element = parse_record(cut.data, find_encoding(head), find_namespaces(head))
+            fields = self._read_fields(element, file, self._forms[cut.name])
         except BadRecord as error:
-            return damaged(locator, raw, error)
+            return drop_damaged(locator, raw, error)
         return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
-    def _fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
+    def _read_fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
         """The record's fields by the names of `Record`. Raises BadRecord."""
         texts = [
             part
             for path in form.paths["text"]
             for hit in find_all(element, path)
-            for part in ([plain_text(hit)] if isinstance(hit, str) else paragraphs(hit, form.layout))
+            for part in ([to_plain_text(hit)] if isinstance(hit, str) else extract_paragraphs(hit, form.layout))
         ]
         fields: dict[str, Any] = {"text": "\n\n".join(part for part in texts if part)}
         for name in form.paths.keys() - {"text", "version", "revision", "date"}:
-            fields[name] = form.first(element, name)
+            fields[name] = form.find_first(element, name)
         if "key" in fields and not fields["key"]:
             raise BadRecord(f"no {form.key} (key)")
         if "date" in form.paths:
-            fields["date"] = next((date for hit in form.hits(element, "date") if (date := date_of(hit))), None)
-        fields["revision"] = self._revision(element, file, form)
+            fields["date"] = next((date for hit in form.iter_hits(element, "date") if (date := parse_date(hit))), None)
+        fields["revision"] = self._compute_revision(element, file, form)
         return fields
 
     # Revisions and deletions
 
-    def _revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
+    def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
         """The record's place among those of its key. Raises BadRecord."""
-        own = next((number for hit in form.hits(element, "revision") if (number := _number(hit)) is not None), None)
+        record_number = next(
+            (number for hit in form.iter_hits(element, "revision") if (number := _parse_number(hit)) is not None), None
+        )
         if not self._form.file_order and "version" not in form.paths:
-            return own
-        version = form.first(element, "version") if "version" in form.paths else None
-        return _joined(version, self._file_number(file) or 0, own or 0)
+            return record_number
+        version = form.find_first(element, "version") if "version" in form.paths else None
+        return _combine_revision(version, self._find_file_number(file) or 0, record_number or 0)
 
-    def _file_number(self, file: RawFile) -> int | None:
+    def _find_file_number(self, file: RawFile) -> int | None:
         """The number in a file's name; None if it has none."""
         if not self._form.file_order:
             return None
@@ -647,16 +670,16 @@ class XmlSource:
             )
         return int(digits) if match else None
 
-    def _deletions(self, cut: CutElement, file: RawFile, tally: Tally) -> Iterator[Record]:
+    def _read_deletions(self, cut: CutElement, file: RawFile, tally: Tally) -> Iterator[Record]:
         """One dropped record for each element of a container of deletions. Raises InputError for a damaged one."""
-        where = f"{file.path}: the <{cut.name}> at byte {cut.offset}"
-        number = self._file_number(file)
+        place = f"{file.path}: the <{cut.name}> at byte {cut.offset}"
+        number = self._find_file_number(file)
         if cut.fault:
             remedy = "Raise max_record_bytes." if cut.fault == "too large" else "Get the file again."
-            raise InputError(f"{where} cannot be read ({cut.fault}), so what it deletes would stay. {remedy}")
+            raise InputError(f"{place} cannot be read ({cut.fault}), so what it deletes would stay. {remedy}")
         if number is None:
             raise InputError(
-                f"{where} deletes records, but the file's name has no number for {self._form.file_order!r}, so they "
+                f"{place} deletes records, but the file's name has no number for {self._form.file_order!r}, so they "
                 "cannot be put in order with other files'. Give it back the name that it was published under."
             )
         tag = self._form.deleted.partition("/")[2].encode()
@@ -669,30 +692,30 @@ class XmlSource:
         num_starts = len(re.findall(start, cut.data))
         if num_starts != len(matches):
             raise InputError(
-                f"{where} begins {num_starts} deletions and {len(matches)} of them can be read. Get the file again."
+                f"{place} begins {num_starts} deletions and {len(matches)} of them can be read. Get the file again."
             )
         tally.records += num_starts
         for match in matches:
-            yield self._deletion(
-                match[0], unpacked_place(file, cut.offset + match.start(), len(match[0])), number, where
+            yield self._build_deletion(
+                match[0], build_locator(file, cut.offset + match.start(), len(match[0])), number, place
             )
 
-    def _deletion(self, data: bytes, locator: Locator, number: int, where: str) -> Record:
+    def _build_deletion(self, data: bytes, locator: Locator, number: int, place: str) -> Record:
         try:
             element = parse_record(data, "utf-8", b"")
             paths = self._forms[self._form.record].paths.get("version", ())
             version = [path.attribute for path in paths if path.attribute]
             version_text = next((value for name in version for value in find_all(element, FieldPath((), name))), None)
-            revision = _joined(version_text, number, FILE_UNIT - 1)
-            key = plain_text(element)
+            revision = _combine_revision(version_text, number, FILE_UNIT - 1)
+            key = to_plain_text(element)
             if not key:
                 raise BadRecord("it is empty")
         except BadRecord as error:
-            raise InputError(f"{where} holds a deletion that cannot be read: {error}. Get the file again.") from error
+            raise InputError(f"{place} holds a deletion that cannot be read: {error}. Get the file again.") from error
         return Record(locator=locator, text="", key=key, raw=data, revision=revision, drop=Drop("deleted"))
 
 
-def _paths_of(name: str, key: str, value: Any) -> tuple[str, ...]:
+def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
     """A field's paths: one, or a list of them. Raises InputError."""
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else ()
     if not paths or not all(isinstance(path, str) and path for path in paths):
@@ -700,20 +723,20 @@ def _paths_of(name: str, key: str, value: Any) -> tuple[str, ...]:
     return paths
 
 
-def _joined(version: str | None, file_number: int, own: int) -> int:
+def _combine_revision(version: str | None, file_number: int, number: int) -> int:
     """One number that orders by version (1 where none is said), then file, then what the record says."""
-    if version is not None and not (version.isdecimal() and len(version) < 20 and int(version) <= MOST_VERSION):
-        raise BadRecord(f"its version is no number up to {MOST_VERSION}: {version[:40]!r}")
-    if not 0 <= own < FILE_UNIT:
-        raise BadRecord(f"its revision is no number of at most 8 digits: {own}")
-    return (1 if version is None else int(version)) * VERSION_UNIT + file_number * FILE_UNIT + own
+    if version is not None and not (version.isdecimal() and len(version) < 20 and int(version) <= MAX_VERSION):
+        raise BadRecord(f"its version is no number up to {MAX_VERSION}: {version[:40]!r}")
+    if not 0 <= number < FILE_UNIT:
+        raise BadRecord(f"its revision is no number of at most 8 digits: {number}")
+    return (1 if version is None else int(version)) * VERSION_UNIT + file_number * FILE_UNIT + number
 
 
-def _number(hit: Any) -> int | None:
+def _parse_number(hit: Any) -> int | None:
     """A date as YYYYMMDD, or a whole number; None for anything else."""
-    text = plain_text(hit)
+    text = to_plain_text(hit)
     if isinstance(hit, str) or not len(hit):
-        if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MOST_REVISION:
+        if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MAX_REVISION:
             return int(text)
-    date = date_of(hit)
+    date = parse_date(hit)
     return int((date.replace("-", "") + "0000")[:8]) if date else None

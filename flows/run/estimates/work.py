@@ -12,7 +12,7 @@ from flows.recipes.recipe import Recipe
 from flows.run.answers_build import TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
 from trainer.settings.phases import PhaseSettings, num_tokens
-from trainer.tasks.data import roles_of, with_format
+from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.registry import read_task
@@ -74,7 +74,7 @@ def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> di
 
     The labelled files are read, but not encoded. Raises InputError if one is missing, or cannot be read.
     """
-    suite, model = entry.suite(), _Model(begins, vocabulary_size)
+    suite, model = entry.load_suite(), _Model(begins, vocabulary_size)
     models = len(suite.seeds) * (2 if entry.settings.control else 1)
     flops = steps = tokens = rows = answered = held = 0.0
     for task in suite.tasks:
@@ -95,7 +95,7 @@ def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> di
 
 def answers_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes) -> dict[str, float]:
     """Return the work of answering documents with the model of a task. texts: of these documents"""
-    [task] = entry.suite().tasks
+    [task] = entry.load_suite().tasks
     model, length = _Model(begins, vocabulary_size), _length(task, begins)
     tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS)
     row = 4 * begins.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1
@@ -114,7 +114,7 @@ def _length(task: SuiteTask, begins: ModelEntry) -> int:
 
 def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
     """Return about how many tokens each row of a labelled file has. Raises InputError."""
-    needed, optional = roles_of(task, labelled)
+    needed, optional = split_roles(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS) for _, values in rows]
 

@@ -4,7 +4,7 @@ Reading a damaged file raises `Damaged`, which names it. The run distrusts that 
 stages again: the survey of the file's stage finds its part missing, and everything else exists already. The part's
 inputs are checked as they are read, so damage there is treated the same way: first the input is built again, then the
 part. Raw files are not read unless they are what the lock says. What `cloze verify` has listed in the store
-(`damage_list.py`) is distrusted from the start, and taken off the list when it is built again.
+(`read_damage_list`) is distrusted from the start, and taken off the list when it is built again.
 
 A record of a part whose files are whole is written again from them, and builds nothing.
 
@@ -29,6 +29,7 @@ A damaged, locked or too large file or row is one record that its source drops a
 it. Cost: nothing without such a record; else the dropped rows of the parts that have the first of them.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,8 +43,8 @@ from corpora.generic_types import Result
 from corpora.judging.documents import DocumentsJob
 from corpora.judging.statistics_build import StatisticsJob
 from corpora.schema import DROPPED, DroppedDocument, iter_dropped
-from corpora.sources.passed_over import UNOPENED, Looked
-from corpora.store.damage import Damaged, find_digest
+from corpora.sources.passed_over import UNOPENED_KINDS, FileCounts
+from corpora.store.damage import Damaged, explain_parse_errors, find_digest, seal, unseal
 from corpora.store.file_check import rebuild_part_record
 from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_record
 from corpora.store.places.place import Place
@@ -51,14 +52,38 @@ from corpora.store.stage import MANIFEST, Stage, Survey, list_contents, read_man
 from corpora.store.tables import read_part_table
 from corpora.store.worker_pool import WorkerDied
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import Privacy, visible
+from flows.recipes.privacy import Privacy, to_one_line
 from flows.recipes.recipe import Recipe
-from flows.run.faults.damage_list import read_damage_list, write_damage_list
 from flows.run.faults.locks import change_lock
 from flows.run.faults.skipped_files import left_out_files, sha256_of_raw
 from flows.run.inputs.unread_files import LOST
 from flows.run.record.counts_text import counted
 from flows.run.record.run_record import QUARANTINED, SetAside
+
+LIST = "damaged.json"
+
+
+def read_damage_list(place: Place) -> dict[str, str]:
+    """Return what is wrong with each listed file; nothing if there is no list. Raises InputError if it is damaged."""
+    try:
+        fields = unseal(place.read(LIST), LIST)
+        with explain_parse_errors(LIST, "a list of damaged files"):
+            return {str(path): str(what) for path, what in fields["damaged"].items()}
+    except FileNotFoundError:
+        return {}
+    except Damaged as fault:
+        raise InputError(
+            f"{place.to_address(LIST)}, the list of damaged files, is damaged itself: {fault.what}. Check the whole "
+            "store with `cloze verify`, which writes it again."
+        ) from fault
+
+
+def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
+    """Write the list; remove it if nothing is damaged. Raises InputError if the store cannot be written."""
+    if damaged:
+        place.write(LIST, seal(json.dumps({"damaged": damaged}, indent=1, ensure_ascii=False).encode()))
+    elif place.find_size(LIST) is not None:
+        place.delete(LIST)
 
 
 @dataclass(kw_only=True)
@@ -291,14 +316,14 @@ NOWHERE = (0, "")  # the place of a file that is in no generation
 
 
 def find_set_aside(
-    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, Looked], before: Collection[SetAside]
+    lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
     """Return what a run goes on without because it cannot be read.
 
     documents: of all sources and generations; looked: by source, files that are not read
     before: what the complete run before it went on without
     """
-    places = lock.places
+    places = lock.file_locations
     found = [
         (kind, number, manifest.folder)
         for manifest in documents
@@ -312,7 +337,7 @@ def find_set_aside(
         (group.kind, group.number, f"{source} {compute_fingerprint(names=group.names)}")
         for source, files in looked.items()
         for group in files.passed_over
-        if group.kind in (*UNOPENED, LOST)
+        if group.kind in (*UNOPENED_KINDS, LOST)
     ]
     known = {(each.kind, each.place): each.number for each in before}
     return tuple(
@@ -353,5 +378,5 @@ def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDoc
 
 
 def _named(row: DroppedDocument, samples: str) -> str:
-    detail = f" ({visible(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
-    return f"{Privacy(samples).where(row.locator)}{detail}"
+    detail = f" ({to_one_line(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
+    return f"{Privacy(samples).format_locator(row.locator)}{detail}"

@@ -5,6 +5,12 @@
     describe_inputs(recipe, resolved)    both in lines for a person
 
 Cost: files that were hashed before are hashed again only if their size or time changed (`stat_cache`).
+
+The labelled files of a recipe's tasks, judged before a run begins: hours of training come before they are needed.
+
+What would make a score meaningless stops the run, unless the task accepts it by its name (`accept`); what is doubtful
+is a line. Files from which the store has a model already, and which have not changed since, were judged then. Cost: the
+files are read whole, as by `cloze check`; of those judged earlier the digests are taken.
 """
 
 import json
@@ -17,21 +23,27 @@ from typing import TYPE_CHECKING
 from corpora.errors import InputError
 from corpora.generic_types import Json, Tell
 from corpora.sources.contract import StatCache
-from corpora.sources.passed_over import Looked
+from corpora.sources.passed_over import FileCounts
+from corpora.store.damage import Damaged
 from corpora.store.places.files import explain_disk_error, replace_file
-from flows.recipes.guessed_fields import chosen_line, fitted_line
-from flows.recipes.lock import ResolvedLock, read_lock, resolve, write_lock
+from corpora.store.places.place import Place
+from corpora.store.stage import list_manifests
+from flows.recipes.guessed_fields import describe_chosen, describe_fitted
+from flows.recipes.lock import ResolvedLock, read_lock, resolve_raw_files, write_lock
+from flows.recipes.model_and_tasks import TaskEntry
 from flows.recipes.recipe import Recipe
 from flows.run.faults.locks import recipe_held
 from flows.run.faults.skipped_files import left_out_lines
-from flows.run.inputs.start_model import find_start, find_teacher
+from flows.run.inputs.start_model import find_baseline, find_start, find_teacher
 from flows.run.inputs.unread_files import guess_lines, looked_lines
 from flows.run.record.counts_text import counted
 from flows.signals import last_word
+from trainer.tasks.build import asked_of
 
 if TYPE_CHECKING:
     from corpora.acquire.download import ProgressCallback
     from flows.run.inputs.fetch import FetchOptions
+
 
 HASHED_FIELDS = 5  # of a file in `stat_cache`
 
@@ -108,7 +120,7 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     """Return the lock with every raw file, and the other files in their folders."""
     with stat_cache(home) as cache:
-        resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
+        resolved = resolve_raw_files(recipe, read_lock(recipe.lock_path), cache)
         start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
         return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
 
@@ -116,7 +128,7 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
 def describe_inputs(
     recipe: Recipe,
     resolved: ResolvedLock,
-    looked_lines: Callable[[Mapping[str, Looked], str], list[str]] = looked_lines,
+    looked_lines: Callable[[Mapping[str, FileCounts], str], list[str]] = looked_lines,
 ) -> list[str]:
     """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
 
@@ -127,13 +139,47 @@ def describe_inputs(
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
     what = f"new in generation {len(generations)}: {new}" if new else "none is new"
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
-    looked = looked_lines(resolved.looked, recipe.privacy.samples)
-    number = counted(len(resolved.gone), "raw file is gone that", "raw files are gone that")
-    gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone else ""
-    fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
-    chosen = chosen_line(recipe.name, recipe.chosen or {})
+    looked = looked_lines(resolved.unread, recipe.privacy.samples)
+    number = counted(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
+    gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone_names else ""
+    fitted = describe_fitted(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
+    chosen = describe_chosen(recipe.name, recipe.chosen or {})
     lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), gone, fitted, chosen]
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
     learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
     return [first, *filter(None, [*lines, begins, learns])]
+
+
+def labelled_lines(place: Place, recipe: Recipe) -> Iterator[str]:
+    """Yield what is doubtful in the files of a recipe's tasks.
+
+    Raises InputError if one is missing, is not of the form that its task reads, or spoils the scores, or where a
+    baseline is missing.
+    """
+    for entry in recipe.tasks:
+        find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
+        if not was_learnt(place, recipe.name_artifact(entry.name), entry):
+            yield from judged_lines(entry)
+
+
+def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
+    """Return True if an artifact of that name has learnt the same tasks from the same files. Raises InputError."""
+    tasks = {task.name: asked_of(task) for task in entry.load_suite().tasks}
+    try:
+        return any(manifest.settings["tasks"] == tasks for manifest in list_manifests(place, "tasks", name))
+    except Damaged:
+        return False  # the run meets the damage itself, and says so
+
+
+def judged_lines(entry: TaskEntry) -> Iterator[str]:
+    """Yield what is doubtful in the files of a task. Raises InputError as `labelled_lines`."""
+    from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
+
+    for task in entry.load_suite().tasks:
+        unlabelled = [split.file.path for split in task.splits if not split.labelled]
+        files = [task.training, *(split.file for split in task.splits)]
+        report = check_task(task.task, files, unlabelled=unlabelled, max_length=task.settings.max_length)
+        accepted = report.accept(entry.settings.accept)
+        accepted.check(entry.table_key)
+        yield from (f"{entry.table_key}: {finding.line}" for finding in accepted.findings)

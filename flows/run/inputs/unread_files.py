@@ -10,10 +10,10 @@ from typing import Any
 
 from corpora.sources.files.endings import PDF_ENDINGS, REMEDIES
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, can_read_pdf
-from corpora.sources.passed_over import EMPTY, MOST_NAMES, UNOPENED, FileGroup, Looked
-from flows.recipes.guessed_fields import guess_line, to_guess
+from corpora.sources.passed_over import EMPTY_FILE, MAX_NAMES_PER_KIND, UNOPENED_KINDS, FileCounts, FileGroup
+from flows.recipes.guessed_fields import describe_guess, get_guessable_source
 from flows.recipes.lock import Lock, ResolvedLock
-from flows.recipes.privacy import TITLE_CHARACTERS, visible
+from flows.recipes.privacy import MAX_TITLE_CHARACTERS, to_one_line
 from flows.recipes.recipe import Recipe
 from flows.run.record.counts_text import counted
 from flows.run.record.run_record import SetAside
@@ -24,13 +24,13 @@ LOST = "file lost during the run"
 AND_MORE = ("file ", "record ")  # begin words of which the first has the plural
 
 
-def looked_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
+def looked_lines(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
     """Return a line for each source that passes files over, and one for each that has empty files."""
     named = privacy == "text"
     return [line for source, files in looked.items() for line in _lines(source, files, named)]
 
 
-def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
+def totals_lines(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
     """Return the same in one line without kinds and names, which are in the plan and the report; and what would help.
 
     What could not be opened is named all the same: it may hold text.
@@ -44,7 +44,9 @@ def totals_lines(looked: Mapping[str, Looked], privacy: str) -> list[str]:
     counts = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
     line = "; ".join([*counts, "the report lists them."])
     listed = [f"{line[0].upper()}{line[1:]}"] if counts else []
-    groups = {source: [group for group in of.passed_over if group.kind in UNOPENED] for source, of in looked.items()}
+    groups = {
+        source: [group for group in of.passed_over if group.kind in UNOPENED_KINDS] for source, of in looked.items()
+    }
     words = {source: groups_in_words(of, privacy == "text") for source, of in groups.items() if of}
     unopened = [f"{source}: could not be opened: {of}. A run reads them once it can." for source, of in words.items()]
     return [*listed, *unopened, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
@@ -54,7 +56,7 @@ def _numbers(of: Mapping[str, int]) -> str:
     return ", ".join(f"{counted(number, 'file')} of {source}" for source, number in of.items() if number)
 
 
-def with_lost(looked: Mapping[str, Looked], before: Lock, after: Lock) -> Mapping[str, Looked]:
+def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Mapping[str, FileCounts]:
     """Return what is reported of the files after some that were to be read were lost during the run.
 
     before, after: the lock, which does not name the lost ones any more
@@ -65,11 +67,11 @@ def with_lost(looked: Mapping[str, Looked], before: Lock, after: Lock) -> Mappin
     }
 
 
-def _with_lost(of: Looked, gone: Counter[str]) -> Looked:
+def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
     """Add files to those that were lost in this run."""
     earlier = [group for group in of.passed_over if group.kind == LOST]
     number = gone.total() + sum(group.number for group in earlier)
-    names = sorted([*gone, *(name for group in earlier for name in group.names)])[:MOST_NAMES]
+    names = sorted([*gone, *(name for group in earlier for name in group.names)])[:MAX_NAMES_PER_KIND]
     lost = FileGroup(kind=LOST, number=number, names=tuple(names))
     others = [group for group in of.passed_over if group.kind != LOST]
     return replace(of, num_read=of.num_read - gone.total(), passed_over=(lost, *others))
@@ -95,13 +97,13 @@ def set_aside_in_words(set_aside: Iterable[SetAside]) -> str:
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     """Return a line for each source whose text was searched for: where it is, and how to change that."""
     return [
-        guess_line(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
+        describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
-        if to_guess(entry.source) and (names := resolved.lock.guessed.get(entry.source.name))
+        if get_guessable_source(entry.source) and (names := resolved.lock.guessed.get(entry.source.name))
     ]
 
 
-def _lines(source: str, files: Looked, named: bool) -> Iterator[str]:
+def _lines(source: str, files: FileCounts, named: bool) -> Iterator[str]:
     if files.passed_over:
         yield f"{source}: not read: {groups_in_words(files.passed_over, named)}."
         if any(group.kind in PDF_ENDINGS for group in files.passed_over) and not can_read_pdf():
@@ -127,7 +129,7 @@ def _in_words(group: FileGroup, named: bool) -> str:
     what = f"{group.number:,} {group.kind}" if group.kind.startswith(".") else counted(group.number, *_words(group))
     if not named:
         return what
-    names = ", ".join(visible(name, TITLE_CHARACTERS) for name in group.names[:NAMES])
+    names = ", ".join(to_one_line(name, MAX_TITLE_CHARACTERS) for name in group.names[:NAMES])
     more = group.number - NAMES
     return f"{what} ({names}{f' and {more:,} more' if more > 0 else ''})"
 
@@ -137,17 +139,17 @@ def _words(group: FileGroup) -> tuple[str, str]:
     plural = f"{first}s {rest}" if rest else f"{group.kind}s"
     return {
         "pipe, socket or device": ("pipe, socket or device", "pipes, sockets or devices"),
-        EMPTY: ("is empty", "are empty"),
+        EMPTY_FILE: ("is empty", "are empty"),
     }.get(group.kind, (group.kind, plural))
 
 
-def looked_json(looked: Mapping[str, Looked], privacy: str) -> dict[str, Any]:
+def looked_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[str, Any]:
     """Return a form for a run's record, and for `cloze plan --json`."""
     named = privacy == "text"
     return {source: _json(files, named) for source, files in looked.items()}
 
 
-def _json(files: Looked, named: bool) -> dict[str, Any]:
+def _json(files: FileCounts, named: bool) -> dict[str, Any]:
     groups = {"empty": files.empty, "passed_over": files.passed_over}
     listed = {
         key: [{**asdict(group), "names": list(group.names) if named else []} for group in kinds[:MOST_KINDS]]
@@ -156,10 +158,10 @@ def _json(files: Looked, named: bool) -> dict[str, Any]:
     return {"raw_files": files.num_read, "num_passed_over": files.num_passed_over, **listed}
 
 
-def looked_from_json(reported: Mapping[str, Any]) -> dict[str, Looked]:
+def looked_from_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
     """Read what `looked_json` wrote, as far as it kept it."""
     return {
-        source: Looked(
+        source: FileCounts(
             num_read=entry["raw_files"], empty=_groups(entry["empty"]), passed_over=_groups(entry["passed_over"])
         )
         for source, entry in reported.items()

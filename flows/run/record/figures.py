@@ -36,7 +36,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_part_table
 from flows.recipes.run_settings import Bound
-from flows.run.faults.damage_list import read_damage_list, write_damage_list
+from flows.run.faults.damage import read_damage_list, write_damage_list
 from flows.run.record.ledger_balance import (
     SURELY,
     label_deviation,
@@ -485,7 +485,7 @@ def crossings_of_run(
 
 
 def _of_bound(bound: Bound, changes: Sequence[Change], chances: Mapping[str, float]) -> Iterator[str]:
-    concerned = [change for change in changes if bound.is_of(change.name)]
+    concerned = [change for change in changes if bound.is_for(change.name)]
     if not concerned and not (absent := _absent(bound, changes)):
         yield f"{bound.figure} is no figure of this run: the bound is of another name"
         return

@@ -77,7 +77,7 @@ def plan_electra(
     single: float,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one copy and return the number of their pieces (runs of one document's tokens).
+    """Plan the examples of one pass over the documents. Return the number of pieces (runs of one document's tokens).
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -127,7 +127,7 @@ def _draw_target(key: np.uint64, length: int, short: float) -> int:
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
-    """Return the index of the sentence with which the second segment begins, or `end` if there is no second segment."""
+    """Find the index of the sentence with which the second segment begins, or `end` if there is only one segment."""
     if draw_uniform_one(key, 0) < single:
         return end
     wanted, middle = (target - 3) // 2, first + 1
@@ -140,7 +140,7 @@ def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, si
 
 @kernel
 def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length: int) -> tuple[int, int]:
-    """Return the end of the first and of the second segment after trimming, so that both fit into `length` tokens.
+    """Trim two segments until both together fit into `length` tokens. Return the new end of each segment.
 
     Segments are cut at word starts, unless a single word is longer than an example. Both ends are equal if there is no
     second segment or if its first word does not fit.
@@ -180,20 +180,22 @@ class ElectraInput:
         check_range("shards.one_segment_probability", self.one_segment_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Accept all settings, because none of them conflict."""
+        """Do nothing, because no setting of this input type can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build ELECTRA's examples of one shard, `common.copies` times. See `ExampleInput.build`."""
+        """Build ELECTRA's examples of one shard, in `common.copies` passes over its documents. See
+        `ExampleInput.build`.
+        """
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
 
 def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build ELECTRA's examples of one shard with the kernel, `common.copies` times with different random choices.
+    """Build ELECTRA's examples of one shard with the compiled kernel, in `common.copies` passes over its documents.
 
     Args:
         columns: The documents of the shard.
         own: Settings of this input.
-        common: Settings shared by all inputs.
+        common: Settings shared by all input types (the ways to turn documents into examples).
         layout: Special tokens and number of segments.
     """
     check_columns(columns)
@@ -211,9 +213,9 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 
 
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
-    """Build the ledger (an account of every token) of one copy.
+    """Account for every token of one pass: it is in an example or left out.
 
-    It also counts the examples with one segment and the examples that end inside a sentence.
+    The ledger also counts the examples with one segment and the examples that end inside a sentence.
     """
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]

@@ -63,7 +63,7 @@ def plan_packs(
     crosses: bool,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one copy and return the number of their pieces (runs of one document's tokens).
+    """Plan the examples of one pass over the documents. Return the number of pieces (runs of one document's tokens).
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -133,10 +133,10 @@ class FullSentencesInput:
     crosses: ClassVar[bool] = True
 
     def check(self, common: Common) -> None:
-        """Accept all settings, because none of them conflict."""
+        """Do nothing, because no setting of this input type can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Pack the sentences of one shard into examples, `common.copies` times. See `ExampleInput.build`."""
+        """Pack the sentences of one shard into examples, in `common.copies` passes. See `ExampleInput.build`."""
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
         return BuiltExamples(*pack_sentences(columns, own, cls_id=ids["cls"], sep_id=ids["sep"]))
@@ -153,7 +153,7 @@ class DocSentencesInput(FullSentencesInput):
 def pack_sentences(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Pack whole sentences into examples, `settings.copies` times. A sentence is only cut if it is longer than an
+    """Pack whole sentences into examples, in `settings.copies` passes. A sentence is cut only if it is longer than an
     example.
 
     Args:
@@ -163,7 +163,7 @@ def pack_sentences(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The examples of all copies, and one checked ledger (an account of every token) per copy.
+        The examples of all passes, and for each pass a ledger that accounts for every token and has been checked.
     """
     check_columns(columns)
     plans = [_plan_copy(columns, settings, copy) for copy in range(settings.copies)]
@@ -173,9 +173,9 @@ def pack_sentences(
 
 
 def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s:
-    """Return the order in which a copy packs the documents: int64 [documents].
+    """Draw the order in which the documents are packed for one copy of the data: int64 [documents].
 
-    Copy 0 keeps the order of the columns; the other copies shuffle it.
+    Copy 0 uses the stored order. The documents of every other copy are shuffled with `seed`.
     """
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
@@ -183,8 +183,9 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
 
 
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
-    """Return the plan of one copy: int64 [pieces, PIECE_WIDTH], one row for each run of one document's tokens in one
-    example.
+    """Plan the examples of one pass over the documents: int64 [pieces, PIECE_WIDTH].
+
+    One row describes one piece, which is a run of consecutive tokens of one document inside one example.
     """
     room = settings.length - PACK_SPECIALS
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
@@ -195,9 +196,9 @@ def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> In
 
 
 def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
-    """Build and check the ledger (an account of every token) of one copy.
+    """Account for every token of one pass over the documents, and check that the counts add up.
 
-    Its figure `cut_sentences` counts the pieces that begin inside a sentence.
+    The count `cut_sentences` of the ledger is the number of pieces that begin inside a sentence.
     """
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}
@@ -242,7 +243,7 @@ def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> It
 
 
 def _merge_sentences(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
-    """Merge consecutive sentences of the same document into one piece."""
+    """Merge neighboring sentences of the list into one piece if they are from the same document."""
     runs = [list(run) for _, run in groupby(sentences, key=lambda piece: piece.document)]
     return [run[0]._replace(end=run[-1].end) for run in runs]
 

@@ -28,7 +28,7 @@ from shards.masks.masking import ShardVocabulary
 
 
 class ExampleLayout(NamedTuple):
-    """The form of examples, independent of their text.
+    """The format of examples: their special tokens, their number of segments, and whether they have labels.
 
     Attributes:
         cls_id: Id of the [CLS] token.
@@ -51,7 +51,7 @@ class ExampleLayout(NamedTuple):
 
 
 def compute_copy_key(copy: int) -> np.uint64:
-    """Return the random key of a copy (zero-based pass over the documents).
+    """Compute the random key of a copy, which is one zero-based pass over the documents.
 
     The id of an example is `fold(fold(compute_copy_key(copy), document key), ordinal)`.
     """
@@ -59,12 +59,12 @@ def compute_copy_key(copy: int) -> np.uint64:
 
 
 def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
-    """Return the random key of each kind of random choice in one copy: uint64 [purposes]."""
+    """Compute one random key for each kind of random choice in one pass over the documents: uint64 [purposes]."""
     return np.array([compute_address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
 
 def compute_ordinals(pieces: Int64s) -> UInt32s:
-    """Return the zero-based index of each example among those that begin in the same document: uint32 [examples].
+    """Number the examples that begin in the same document, from 0, in the order of the plan: uint32 [examples].
 
     Args:
         pieces: int64 [pieces, PIECE_WIDTH], the plan. Examples that begin in the same document must be consecutive.
@@ -77,7 +77,7 @@ def compute_ordinals(pieces: Int64s) -> UInt32s:
 def build_examples(
     columns: DocumentTokens, pieces: Int64s, ordinals: UInt32s, copy: int, layout: ExampleLayout
 ) -> Examples:
-    """Build the token arrays of the planned examples of one copy.
+    """Write the tokens of the planned examples of one pass over the documents.
 
     Args:
         columns: The documents of the shard.
@@ -112,12 +112,12 @@ def build_examples(
 
 
 def count_placed(pieces: Int64s) -> int:
-    """Count the document tokens in the examples of a plan. Special tokens are not counted."""
+    """Count the tokens that a plan puts into examples, without special tokens."""
     return int((pieces[:, END] - pieces[:, START]).sum())
 
 
 def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
-    """Build and check the ledger (an account of every token) of one copy.
+    """Account for every token of one pass over the documents, and check that the counts add up.
 
     Args:
         total: Number of tokens in the documents.
@@ -162,7 +162,9 @@ class PlainPiece(NamedTuple):
 
 
 class PlannedExample(NamedTuple):
-    """The pieces of an example, and its zero-based index among the examples that begin in the same document."""
+    """One example as a list of pieces (runs of tokens), numbered from 0 among the examples that begin in the same
+    document.
+    """
 
     ordinal: int
     pieces: Sequence[PlainPiece]

@@ -14,13 +14,16 @@ START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 
 @kernel
 def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
-    """Write one row of a plan: the tokens [start, end) of a document belong to an example."""
+    """Fill one row of a plan, which says that the tokens [start, end) of a document belong to an example.
+
+    Token positions count through all documents of the shard. `document` and `example` are zero-based indices.
+    """
     piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE] = start, end, document, example
 
 
 @kernel
 def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
-    """Return the position at which to cut a text of more than `room` tokens that begins at `start`.
+    """Find the position at which to cut a text of more than `room` tokens that begins at token `start`.
 
     This is the last word start that leaves at most `room` tokens before the cut. If there is none, the cut is after
     exactly `room` tokens.
@@ -33,7 +36,7 @@ def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
 
 @kernel
 def fill_ordinals(pieces: Int64s, ordinals: UInt32s) -> None:
-    """Write the zero-based index of each example among those that begin in the same document.
+    """Number the examples that begin in the same document, from 0, in the order of the plan.
 
     Args:
         pieces: int64 [pieces, PIECE_WIDTH], the plan. Examples that begin in the same document must be consecutive.

@@ -167,19 +167,23 @@ class SentencePairInput:
     labels: ClassVar[str | None] = "next-sentence"
 
     def check(self, common: Common) -> None:
-        """Accept all settings, because none of them conflict."""
+        """Do nothing, because no setting of this input type can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build the sentence pairs of one shard, `common.copies` times. See `ExampleInput.build`."""
+        """Build the sentence pairs of one shard, in `common.copies` passes over its documents. See
+        `ExampleInput.build`.
+        """
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
 
 def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build sentence pairs with the kernels, `common.copies` times. Label 1 means that B is from another document.
+    """Build sentence pairs with the compiled kernels. Label 1 means that the second sentence is from another document.
+
+    The documents are paired `common.copies` times with different random choices.
 
     Args:
         columns: The documents of the shard.
-        common: Settings shared by all inputs.
+        common: Settings shared by all input types (the ways to turn documents into examples).
         layout: Special tokens, with two segments and labels.
     """
     check_columns(columns)
@@ -197,7 +201,7 @@ def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: Exampl
 
 
 def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: int) -> tuple[Int64s, UInt64s, Int64s]:
-    """Return the sentence pairs of all documents, the ids of their examples, and the counts of `pair_sentences`."""
+    """Pair the sentences of all documents. Return the pairs, the id of each pair's example, and the counts."""
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # two neighbours of a cut are longer than room
     bounds = np.empty((cap + 1, 2), np.int64)
     pairs, example_ids = np.empty((cap // 2, PAIR_WIDTH), np.int64), np.empty(cap // 2, np.uint64)
@@ -209,8 +213,8 @@ def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: in
 
 
 def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> Int64s:
-    """Return which sentence pairs may exchange their second sentences: int64 [couples, 2], indices of two matched
-    pairs.
+    """List the sentence pairs that may exchange their second sentences: int64 [couples, 2], two indices of pairs per
+    row.
     """
     order = np.lexsort((fold(order_key, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
     couples = np.empty((len(pairs) // 2, 2), np.int64)
@@ -218,9 +222,10 @@ def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> 
 
 
 def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
-    """Draw for each two matched sentence pairs whether they exchange their second sentences: bool [couples].
+    """Decide at random, for each match of two sentence pairs, whether they exchange their second sentences: bool
+    [couples].
 
-    Of each two consecutive matches exactly one does, so that labels are balanced.
+    Exactly one of every two consecutive matches exchanges them, so that both labels are equally frequent.
 
     Args:
         first_ids: uint64 [couples], the example id of the first pair of each match
@@ -232,9 +237,10 @@ def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
 
 
 def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64s:
-    """Return for each pair the index of the pair that provides its second sentence: int64 [pairs].
+    """Find the pair that provides the second sentence of each pair: int64 [pairs], an index of a pair.
 
-    This is the pair itself, or the one with which it exchanges. It is -1 for a pair without a match, which is left out.
+    A pair provides its own second sentence unless it exchanges with its match. Pairs without a match get -1 and are
+    left out.
     """
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
@@ -252,7 +258,7 @@ def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
 
 
 def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
-    """Build the ledger (an account of every token) of one copy, with these figures:
+    """Account for every token of one pass over the documents, and count the following:
 
     borrowed:        number of tokens of second sentences that are from another document
     next, random:    number of examples with the label 0 and 1
@@ -317,7 +323,7 @@ def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: 
 def _iter_pairs_plain(
     columns: DocumentTokens, document: int, room: int, copy: int, odd_key: np.uint64, counts: Counter[str]
 ) -> Iterator[_PlainPair]:
-    """Yield the pairs of two consecutive sentences of a document. Of an odd number of sentences, one is left out."""
+    """Yield the pairs of two consecutive sentences of a document. One sentence of an odd number is left out."""
     first, last = columns.documents[document : document + 2].tolist()
     units = list[range]()
     for start, stop in pairwise(columns.sentences[first : last + 1].tolist()):
@@ -338,7 +344,7 @@ def _iter_pairs_plain(
 
 
 def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
-    """Return for each pair the pair that provides its second sentence (possibly itself), or None if it is left out."""
+    """List, for each pair, the pair that provides its second sentence, or None if the pair is left out."""
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()
     for pair in sorted(pairs, key=lambda pair: (pair.surface, len(pair.b), int(fold(order, pair.example_id)))):

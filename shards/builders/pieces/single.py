@@ -44,7 +44,7 @@ LEFT_OVER, TOO_SHORT, CUTS, NUM_COUNTS = range(4)  # tokens in no example; seque
 def plan_single(
     word_starts: Bytes, sentences: Int64s, documents: Int64s, room: int, least: int, pieces: Int64s, counts: Int64s
 ) -> int:
-    """Plan the sequences of all documents: write them to `pieces`, in order. Return the number of sequences.
+    """Cut all documents into sequences and write them to `pieces`, in order. Return the number of sequences.
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -97,18 +97,22 @@ class SingleInput:
         check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build one or more examples from each document of a shard, `common.copies` times. See `ExampleInput.build`."""
+        """Build one or more examples from each document of a shard, in `common.copies` passes. See
+        `ExampleInput.build`.
+        """
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
 
 def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Build single-document examples with the kernel, `common.copies` times. Copies have the same text but different
-    ids.
+    """Build single-document examples with the compiled kernel.
+
+    The examples are repeated `common.copies` times. The repetitions have the same tokens but different example ids, and
+    therefore different masks.
 
     Args:
         columns: The documents of the shard.
         own: Settings of this input.
-        common: Settings shared by all inputs.
+        common: Settings shared by all input types (the ways to turn documents into examples).
         layout: Special tokens, with one segment.
     """
     check_columns(columns)

@@ -64,10 +64,10 @@ class SegmentPairInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Accept all settings, because none of them conflict."""
+        """Do nothing, because no setting of this input type can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build next sentence prediction examples of one shard, `common.copies` times. See `ExampleInput.build`."""
+        """Build next sentence prediction examples of one shard, in `common.copies` passes. See `ExampleInput.build`."""
         own = PairSettings(
             length=common.length,
             short_sequence_probability=self.short_sequence_probability,
@@ -102,7 +102,7 @@ class PairSettings:
 def build_pairs(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Build segment pairs for next sentence prediction, `settings.copies` times with different random choices.
+    """Build segment pairs for next sentence prediction, in `settings.copies` passes with different random choices.
 
     Args:
         columns: The documents of the shard.
@@ -111,15 +111,16 @@ def build_pairs(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The pairs of all copies, and one checked ledger (an account of every token) per copy. A ledger also has the
-        figures in `FIGURES` and a histogram of the lengths of the documents that random segments are from.
+        The pairs of all passes, and for each pass a ledger that accounts for every token and has been checked. A ledger
+        also contains the counts named in `FIGURES`, and a histogram of the lengths of the documents that random second
+        segments come from.
     """
     planned = plan_pairs(columns, settings)
     return write_pairs(columns, planned.plans, cls_id=cls_id, sep_id=sep_id), tuple(planned.ledgers)
 
 
 def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
-    """Plan the segment pairs of all copies without writing tokens."""
+    """Plan the segment pairs of all passes over the documents, without writing their tokens."""
     check_columns(columns)
     limit = settings.length - PAIR_SPECIALS
     partners, planned = build_partner_index(columns, limit - 1), PlannedSegments([], [])
@@ -136,7 +137,7 @@ def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegmen
 
 
 def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
-    """Build and check the ledger (an account of every token) of one copy.
+    """Account for every token of one pass over the documents, and check that the counts add up.
 
     Args:
         columns: The documents of the shard.

@@ -52,7 +52,7 @@ def plan_copy(
     short: float,
     counts: Int64s,
 ) -> Int64s:
-    """Plan the segment pairs of one copy: int64 [examples, PLAN_WIDTH].
+    """Plan the segment pairs of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -123,9 +123,9 @@ def _find_chunk(
     cut_key: np.uint64,
     partner_key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Find the text of the next example, and a text of another document that can replace its segment B.
+    """Find the text of the next example, and a text of another document that can replace its second segment B.
 
-    A begins at `start` and ends at the start of B. The other text has the same length as B.
+    The first segment A begins at `start` and ends where B begins. The text of the other document is as long as B.
 
     Returns:
         The start and end of B, the start of the other text, and whether a sentence is cut. If no example can be made,
@@ -235,10 +235,10 @@ def _halve(
     cut_key: np.uint64,
     key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Return what `_find_chunk` returns for text inside a single sentence, so that B begins at a word in it.
+    """Do the work of `_find_chunk` for text inside a single sentence, which is divided into A and B at a word start.
 
-    The word start nearest to a random position is tried first. As long as no other document has a text like B, B is
-    halved.
+    The word start nearest to a random position is tried first. While no other document has a text like B, the length of
+    B is halved. The result is that of `_find_chunk`.
     """
     middle = draw_word_start(word_starts, start, stop, cut_key)
     if middle < 0:

@@ -159,7 +159,9 @@ class PlainText:
         return next(holding)
 
     def _find_chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
-        """Return the next chunk (the text of the next example) of a document. `rest` has its remaining sentences."""
+        """Find the text of a document's next example. `rest` contains the sentences of the document that are not used
+        yet.
+        """
         whole = range(rest[0].start, rest[-1].stop)
         if len(self.documents) == 1:
             return Chunk(whole, range(0), reason="without_partner")
@@ -178,9 +180,10 @@ class PlainText:
         return self._halve(anchor, rest[0], "last tail" if len(rest) == 1 else "tail", cut_key, key)
 
     def _split(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
-        """Return a chunk of several sentences, cut between two of them.
+        """Divide several sentences into the segments A and B, at the end of a sentence.
 
-        If no such B matches a text of another document, B is a part of the sentence after the first cut that was tried.
+        If no other document has a text like such a B, then B becomes a part of the sentence after the first cut that
+        was tried.
         """
         drawn = int(draw_below(cut_key, 0, size - 1))
         for num_kept in range(size, 1, -1):
@@ -196,7 +199,7 @@ class PlainText:
         return cut or Chunk(range(a.start, rest[size - 1].stop), range(0), reason="without_partner")
 
     def _cut_head(self, anchor: int, a: range, most: range, key: int) -> Chunk | None:
-        """Return a chunk of `a` and the beginning of `most`, or None if no other document has a similar text.
+        """Build an example text from `a` and the longest usable beginning of `most`, or return None if there is none.
 
         The longest beginning is tried first, then half of it, and so on.
         """
@@ -210,9 +213,9 @@ class PlainText:
         return None
 
     def _halve(self, anchor: int, text: range, kind: str, cut_key: int, key: int) -> Chunk:
-        """Return a chunk inside a single sentence, cut at the word start nearest to a random position.
+        """Divide a single sentence into the segments A and B, at the word start nearest to a random position.
 
-        As long as no other document has a text like B, B is halved.
+        While no other document has a text like B, the length of B is halved.
         """
         words = self._list_word_starts(text)
         if not words:

@@ -34,7 +34,10 @@ MAX_ATTEMPTS = 256  # sentences that are drawn for a piece, before it has no par
 
 
 class PartnerIndex(NamedTuple):
-    """Index of the texts of a shard by length. Sentences are numbered through all documents."""
+    """Index of the texts of a shard by length, for finding a replacement of the same length in another document.
+
+    Sentences are numbered consecutively through all documents.
+    """
 
     runs: Int32s  # first sentences of runs, by (length, whether the run ends its document), then by place
     run_offsets: Int64s  # into runs, at 2 * length + ends
@@ -241,7 +244,12 @@ def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerInde
 
 
 def _sort_by_length(lengths: UInt16s, sentences: Int64s, max_length: int) -> tuple[Int32s, Int64s]:
-    """Return the sentences by ascending length, and for each length the number of sentences that are not longer."""
+    """Sort sentences by length, shortest first.
+
+    Returns:
+        The sorted sentences (int32 [n]), and for each length from 0 to `max_length` the number of sentences that are
+        not longer (int64).
+    """
     order = np.argsort(lengths, kind="stable")
     longer = np.searchsorted(lengths[order], np.arange(max_length + 2, dtype=np.uint16), side="right")
     return sentences[order].astype(np.int32), longer.astype(np.int64)

@@ -53,7 +53,7 @@ class SegmentPairs(NamedTuple):
 
 
 def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
-    """Build the token arrays of the planned examples.
+    """Write the tokens of the planned examples.
 
     Args:
         columns: The documents of the shard.
@@ -65,7 +65,9 @@ def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, se
 
 
 def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
-    """Build the token arrays of a plan that contains all copies. `numbers` has the number of examples in each copy."""
+    """Write the tokens of a plan of all passes over the documents. `numbers` contains the number of examples of each
+    pass.
+    """
     offsets = np.zeros(len(plan) + 1, np.int64)
     np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])
     ids = np.empty(offsets[-1], columns.ids.dtype)
@@ -110,7 +112,8 @@ def to_examples(pairs: SegmentPairs) -> Examples:
 def to_built_examples(
     columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int
 ) -> BuiltExamples:
-    """Build the token arrays of the planned examples, and count the surface features that could give labels away.
+    """Write the tokens of the planned examples, and count superficial features, such as lengths, from which a model
+    could guess the labels without reading the text.
 
     Args:
         columns: The documents of the shard.

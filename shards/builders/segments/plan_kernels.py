@@ -24,7 +24,9 @@ def draw_target(key: np.uint64, limit: int, short: float) -> int:
 
 @kernel
 def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: int, target: int) -> int:
-    """Return the index of the sentence after a chunk, which is the part of a document that becomes one example.
+    """Find the end of a chunk, which is the part of a document that becomes one example.
+
+    The result is the index of the first sentence after the chunk.
 
     The chunk contains at least the rest of sentence `first`. A second sentence is added if both fit into `limit`
     tokens, and more as long as all fit into `target` tokens. A chunk of three or more sentences leaves its last one to

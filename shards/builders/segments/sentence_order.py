@@ -85,9 +85,9 @@ MAX_ROUNDS, MIN_RATIO, MIN_COUNT, RARE_ONE_IN, COMMON_ONE_IN = 8, 4, 10, 50, 100
 
 
 def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
-    """Find the sentences to use from each document, leaving out those with which many documents begin or end.
+    """Find the sentences of each document to use, without the sentences with which many documents begin or end.
 
-    Such sentences, for example greetings, would give the order of two segments away. Every document keeps at least one
+    Such sentences, for example greetings, would reveal the order of two segments. Every document keeps at least one
     sentence.
 
     Args:
@@ -119,7 +119,7 @@ def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
 
 
 def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
-    """Return which of these sentences have a feature that is frequent at this end of documents and rare elsewhere.
+    """Flag the sentences with a feature that is frequent at the beginning (or end) of documents and rare elsewhere.
 
     Args:
         looks: The values of each feature, such as the first token: int64 [sentences] each.
@@ -187,7 +187,7 @@ def plan_orders(
     short: float,
     counts: Int64s,
 ) -> Int64s:
-    """Plan the examples of one copy: int64 [examples, PLAN_WIDTH].
+    """Plan the examples of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
 
     Args:
         inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
@@ -302,20 +302,20 @@ class SentenceOrderInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Accept all settings, because none of them conflict."""
+        """Do nothing, because no setting of this input type can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build sentence order prediction examples of one shard, `common.copies` times. See `ExampleInput.build`."""
+        """Build sentence order prediction examples of a shard, in `common.copies` passes. See `ExampleInput.build`."""
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
 def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
-    """Plan the examples of all copies without writing tokens.
+    """Plan the examples of all passes over the documents, without writing their tokens.
 
     Args:
         columns: The documents of the shard.
-        common: Settings shared by all inputs.
+        common: Settings shared by all input types (the ways to turn documents into examples).
         short: Probability that an example is shorter, with a random target length.
     """
     check_columns(columns)
@@ -338,7 +338,7 @@ def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) 
 
 
 def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Ledger:
-    """Build and check the ledger (an account of every token) of one copy.
+    """Account for every token of one pass over the documents, and check that the counts add up.
 
     Args:
         total: Number of tokens in the documents.

@@ -49,7 +49,7 @@ def locate_lists(
     firsts: Int64s,
     offsets: Int64s,
 ) -> int:
-    """Locate the lists of some examples in a list column, and check that they lie within the column's values.
+    """Find where the lists of the given examples start and end in a list column, and check that they are within bounds.
 
     Args:
         memory: int32, a view of all mapped memory
@@ -131,7 +131,8 @@ def gather_fixed_width(
     boundary: Int64s,
     labels: Int64s,
 ) -> int:
-    """Copy each example's id, first-segment length and label, and check that no first segment exceeds its example.
+    """Copy the id, first-segment length and label of each example, and check that no first segment is longer than its
+    example.
 
     Args:
         memory_64, memory_16, memory_8: Views of all mapped memory as integers of 64, 16 and 8 bits.
@@ -163,7 +164,9 @@ def gather_fixed_width(
 
 @kernel
 def gather_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, offsets: Int64s, flags: Bytes) -> None:
-    """Concatenate lists of bits, one byte (0 or 1) per bit. As in Arrow, the lowest bit of a byte comes first.
+    """Unpack lists of packed bits into `flags`, which has one byte (0 or 1) per bit.
+
+    The bits of a byte are stored least significant bit first, as in Arrow.
 
     Args:
         memory: uint8, a view of all mapped memory

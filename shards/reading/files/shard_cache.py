@@ -101,7 +101,7 @@ class ShardCache:
         return None
 
     def _is_sound(self, opened: BufferedReader, path: str, file: StoredFile) -> bool:
-        """Return whether an open file matches its digest. Each process hashes a file only once."""
+        """Check whether an open file matches its digest. Each process hashes a file only once."""
         identity = path, os.fstat(opened.fileno()).st_ino
         if identity not in self._verified:
             if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
@@ -149,7 +149,7 @@ class ShardCache:
 
 
 def _remove_if_unread(path: Path) -> bool:
-    """Remove a file unless a process has locked it. Return whether it was removed."""
+    """Remove a file unless a process has locked it. Return True if it was removed."""
     with path.open("rb") as file:
         if not try_lock(file):
             return False
@@ -188,10 +188,11 @@ class WindowCache:
         return self.open_columns(range(int(windows.min()), int(windows.max()) + 1))
 
     def open_columns(self, windows: Sequence[int]) -> ExampleColumns:
-        """Return the columns of consecutive windows (groups of shards), and start to fetch the window after them.
+        """Return the columns of consecutive windows (groups of shards), and start prefetching the next window in the
+        background.
 
-        If the windows are not open yet, the data read from the previous ones is verified first, and their files are
-        released unless they are needed again.
+        If other windows are open, all data read from them is verified first. Then the files that the new windows do not
+        contain are released, and may be removed from the folder.
 
         Args:
             windows: Indices of windows, ascending and consecutive.
@@ -224,7 +225,7 @@ class WindowCache:
             self._open[1].check_read()
 
     def _start_fetch(self, window: int) -> None:
-        """Start to fetch the shards of a window in the background, unless that was done before."""
+        """Start fetching the shards of a window in the background, unless this has been done before."""
         if window not in self._fetches:
             parts = [self._parts[shard] for shard in self._order.list_shards(window)]
             self._fetches[window] = self._thread.submit(self._files.hold, self._cached_set.manifest.stage_folder, parts)
@@ -242,7 +243,8 @@ def list_example_files(part: Part) -> list[StoredFile]:
 
 
 def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) -> int:
-    """Return the maximum size of the shards that must be cached at the same time, for a step and the next window.
+    """Compute the cache size in bytes that a training step needs in the worst case, with the next window being
+    prefetched.
 
     Args:
         shard_set: The split to read.
@@ -257,7 +259,7 @@ def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) ->
 
 
 def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: int) -> None:
-    """Raise InputError if `bytes_needed` exceeds `max_bytes`.
+    """Check that the shards fit into the cache. Raises InputError if `bytes_needed` exceeds `max_bytes`.
 
     Args:
         subject: What is being read; the error message begins with it.

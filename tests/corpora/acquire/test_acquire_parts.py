@@ -46,9 +46,9 @@ def test_what_came_is_known_and_not_hashed_again(server: Site) -> None:
     landed = download(remote, server.folder, server.new_hosts(), cache)
     assert list(cache.entries) == [landed.path, f"fetched: {target}"] and landed.path == str(target)
     cache.entries[landed.path][-1] = "what the cache says"
-    assert cache.sha256(target) == (len(BODY), "what the cache says")
+    assert cache.hash_file(target) == (len(BODY), "what the cache says")
     target.write_bytes(OTHER)
-    assert cache.sha256(target) == (len(BODY), hashlib.sha256(OTHER).hexdigest())
+    assert cache.hash_file(target) == (len(BODY), hashlib.sha256(OTHER).hexdigest())
 
 
 @pytest.mark.parametrize("there", [OTHER, BODY[:1000], b""])

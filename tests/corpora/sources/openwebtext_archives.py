@@ -10,7 +10,7 @@ from pathlib import Path
 
 from source_reading import raw_files
 
-from corpora.sources.contract import Record, Tally, whole_file
+from corpora.sources.contract import Record, Tally, slice_whole_file
 from corpora.sources.openwebtext import OpenWebTextSource
 
 PAGES = [f"Page {number}.\n\nIts second paragraph{'!' * (number * 97 % 900)}\n" for number in range(12)]
@@ -57,7 +57,7 @@ def read(source: OpenWebTextSource, whole: bool = False) -> list[Record]:
     """All records, the tally and every locator checked."""
     tally, records = Tally(), []
     for file in raw_files(source):
-        for piece in [whole_file(file)] if whole else source.slices(file):
+        for piece in [slice_whole_file(file)] if whole else source.slices(file):
             found = list(source.records(piece, tally))
             records += found
             for record in found[:: max(1, len(found) // 10)]:

@@ -13,9 +13,9 @@ from corpora.sources.contract import (
     Slice,
     StatCache,
     cut_every,
+    find_files,
     group_slices,
     hash_files,
-    matching_files,
 )
 
 ABC_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
@@ -26,7 +26,7 @@ def _file(name: str = "a", size: int = 100) -> RawFile:
 
 
 def _find(path: Path | str) -> list[str]:
-    return [name for name, _ in matching_files("s", str(path), lambda name: name.endswith(".txt"), "text")]
+    return [name for name, _ in find_files("s", str(path), lambda name: name.endswith(".txt"), "text")]
 
 
 def test_matching_files_names_are_relative_to_the_folder_or_fixed_part(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_files_are_hashed_side_by_side_and_given_in_their_order(tmp_path: Path) 
     together = threading.Barrier(len(names), timeout=120)
 
     class Waiting(StatCache):
-        def sha256(self, path: Path) -> tuple[int, str]:
+        def hash_file(self, path: Path) -> tuple[int, str]:
             together.wait()
             return 1, path.name
 
@@ -69,14 +69,14 @@ def test_stat_cache_remembers_an_old_file_and_sees_a_change(tmp_path: Path) -> N
     path = tmp_path / "f"
     path.write_bytes(b"abc")
     fresh = StatCache()
-    fresh.sha256(path)
+    fresh.hash_file(path)
     assert fresh.entries == {}, "a file that was just written may change within its time stamp"
     stat = path.stat()
     stamp = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
     cache = StatCache({str(path): [*stamp, "remembered"]})
-    assert cache.sha256(path) == (3, "remembered")
+    assert cache.hash_file(path) == (3, "remembered")
     os.utime(path, (1, 1))
-    assert cache.sha256(path) == (3, ABC_SHA256)
+    assert cache.hash_file(path) == (3, ABC_SHA256)
 
 
 def test_parts_of_a_megabyte_are_cut_from_one_file() -> None:

@@ -19,8 +19,8 @@ from tiers import a_few
 from corpora.errors import InputError
 from corpora.judging.documents import plan_documents
 from corpora.judging.settings import DocumentsSettings
-from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files, quarantine_place
-from corpora.sources.registry import SOURCES, make_source, source_class
+from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files, to_quarantine_key
+from corpora.sources.registry import SOURCES, load_source_class, make_source
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 
@@ -88,7 +88,7 @@ def test_a_record_in_quarantine_is_not_parsed(place: Path, form: str) -> None:
     for piece in [piece for file in files for piece in source.slices(file)]:
         for number, record in enumerate(whole := list(source.records(piece, Tally()))):
             if record.drop is None:
-                again = list(source.records(piece, Tally([quarantine_place(record.locator)])))
+                again = list(source.records(piece, Tally([to_quarantine_key(record.locator)])))
                 assert again[number][:2] == (record.locator, "") and again[number].drop == QUARANTINED
                 assert [*again[:number], *again[number + 1 :]] == [*whole[:number], *whole[number + 1 :]]
 
@@ -157,7 +157,7 @@ def as_nobody(folder: Path) -> Iterator[None]:
         yield
         return
     for kind in SOURCES:
-        source_class(kind)  # imported while its libraries can be read
+        load_source_class(kind)  # imported while its libraries can be read
     try:
         os.chown(folder, NOBODY, -1)
     except OSError:

@@ -14,11 +14,11 @@ from faulty_proxy import FaultyProxy, faulty_proxy
 from source_reading import raw_files
 
 from corpora.errors import InputError, UnreadableFile
-from corpora.judging.documents import naming_file
+from corpora.judging.documents import name_file_in_errors
 from corpora.sources.bytes import bz2_streams, objects
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, Tally, hash_files
-from corpora.sources.passed_over import look
+from corpora.sources.passed_over import count_files
 from corpora.sources.registry import OBJECT_KINDS, make_source
 from corpora.store.places import object_store
 from corpora.store.places.place import Place
@@ -110,7 +110,7 @@ def test_objects_are_read_as_files_are(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "no-folder"))  # there is nowhere to copy to
     found = all_records(here, files)
     assert all_records(there, away) == found
-    assert look(there, away).passed_over == look(here, files).passed_over
+    assert count_files(there, away).passed_over == count_files(here, files).passed_over
     first = next(record for record in found if hasattr(record, "locator") and record.drop is None)
     one, other = (next(f.path for f in some if f.sha256 == first.locator.sha256) for some in (files, away))
     assert there.raw_record(raw_path(other), first.locator) == here.raw_record(raw_path(one), first.locator) != b""
@@ -171,7 +171,10 @@ def test_a_store_that_goes_is_no_damage_of_a_file(
         [file] = raw_files(source)
         [piece, *_] = source.slices(file)
         proxy.drop()
-        with pytest.raises(InputError, match="the object store does not answer") as caught, naming_file(source, file):
+        with (
+            pytest.raises(InputError, match="the object store does not answer") as caught,
+            name_file_in_errors(source, file),
+        ):
             list(source.records(piece, Tally()))
         assert not isinstance(caught.value, UnreadableFile)
         proxy.always = ""

@@ -25,7 +25,7 @@ from source_reading import raw_files, reasons
 from corpora.errors import InputError
 from corpora.sources.bytes import packed_stream
 from corpora.sources.bytes.archives import ByteReader, MemberCount, TarReader, _pax_records
-from corpora.sources.contract import RawFile, Tally, whole_file
+from corpora.sources.contract import RawFile, Tally, slice_whole_file
 from corpora.sources.openwebtext import OpenWebTextSource
 
 
@@ -55,7 +55,7 @@ def refused(path: Path, data: bytes, says: str) -> None:
     """The file is refused, with its name, the place and the remedy in one paragraph."""
     file = RawFile(name=path.name, sha256="0" * 64, size_bytes=len(data), path=str(write(path, data)))
     with pytest.raises(InputError) as caught:
-        list(OpenWebTextSource(path=str(path)).records(whole_file(file), Tally()))
+        list(OpenWebTextSource(path=str(path)).records(slice_whole_file(file), Tally()))
     message = str(caught.value)
     assert str(path) in message and re.search(says, message) and "\n" not in message
     assert "at its byte" in message and message.endswith("Get the file again.")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corpora.sources.contract import RawFile, Source, StatCache, hash_files
-from corpora.sources.passed_over import MOST_NAMES, TOO_LONG, UNREADABLE, Looked, look
+from corpora.sources.passed_over import MAX_NAMES_PER_KIND, PATH_TOO_LONG, UNREADABLE_FOLDER, FileCounts, count_files
 from corpora.sources.registry import make_source
 
 KINDS = {
@@ -22,18 +22,18 @@ KINDS = {
 }
 
 
-def _look(source: Source, **others: Any) -> Looked:
+def _look(source: Source, **others: Any) -> FileCounts:
     raw = [
         RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path)) for name, path in source.files()
     ]
-    return look(source, raw, **others)
+    return count_files(source, raw, **others)
 
 
 def _files(path: Path | str) -> Source:
     return make_source({"kind": "files", "name": "mine", "path": str(path)})
 
 
-def _numbers(found: Looked) -> dict[str, int]:
+def _numbers(found: FileCounts) -> dict[str, int]:
     return {group.kind: group.number for group in found.passed_over}
 
 
@@ -96,7 +96,9 @@ def test_of_a_glob_what_it_matches_is_given(tmp_path: Path) -> None:
 
 def test_what_another_source_reads_and_the_store_are_not_passed_over(tmp_path: Path) -> None:
     _put(tmp_path, "a.txt", "b.mbox", "store/documents/x/manifest.json")
-    found = _look(_files(tmp_path), read_by_others=[str(tmp_path / "b.mbox")], apart=(tmp_path / "store").samefile)
+    found = _look(
+        _files(tmp_path), read_by_others=[str(tmp_path / "b.mbox")], is_excluded=(tmp_path / "store").samefile
+    )
     assert found.passed_over == ()
 
 
@@ -120,10 +122,10 @@ def test_empty_files_are_told(tmp_path: Path) -> None:
 
 def test_names_are_bounded_and_can_be_written(tmp_path: Path) -> None:
     """Fails where a name that is not UTF-8 cannot be put on record, or a million names are."""
-    _put(tmp_path, "a.txt", *(f"{number}.ppt" for number in range(MOST_NAMES + 5)))
+    _put(tmp_path, "a.txt", *(f"{number}.ppt" for number in range(MAX_NAMES_PER_KIND + 5)))
     (tmp_path / os.fsdecode(b"caf\xe9.doc")).touch()
     found = {group.kind: group for group in _look(_files(tmp_path)).passed_over}
-    assert found[".ppt"].number == MOST_NAMES + 5 and len(found[".ppt"].names) == MOST_NAMES
+    assert found[".ppt"].number == MAX_NAMES_PER_KIND + 5 and len(found[".ppt"].names) == MAX_NAMES_PER_KIND
     assert found[".doc"].names == ("caf\\xe9.doc",)
 
 
@@ -140,9 +142,9 @@ def test_what_is_deeper_than_a_path_may_be_is_counted(tmp_path: Path) -> None:
     os.close(here)
     source = make_source({"kind": "files", "name": "docs", "path": str(tmp_path)})
     files = hash_files(source.files(), StatCache())
-    looked = look(source, files)
+    looked = count_files(source, files)
     folders = [size for size in (len(str(tmp_path)) + 201 * depth for depth in range(26)) if size < 4_096]
     read = sum(folder + 1 + size < 4_096 for folder in folders for size in (5, 224))
     assert len(folders) < 26 and len(files) == read
     found = {group.kind: group.number for group in looked.passed_over}
-    assert found == {kind: n for kind, n in ((TOO_LONG, 2 * len(folders) - read), (UNREADABLE, 1)) if n}
+    assert found == {kind: n for kind, n in ((PATH_TOO_LONG, 2 * len(folders) - read), (UNREADABLE_FOLDER, 1)) if n}

@@ -11,13 +11,13 @@ from corpora.errors import InputError
 from corpora.sources.files.source import FilesSource
 from corpora.sources.registry import (
     SOURCES,
-    defaults_of,
+    find_distribution,
+    get_step_defaults,
+    has_setting,
     is_kind,
-    kinds,
+    list_kinds,
+    load_source_class,
     make_source,
-    origin,
-    source_class,
-    takes_license,
 )
 
 
@@ -30,8 +30,11 @@ def test_a_source_of_another_package(site: Site) -> None:
     site.install("good-source", "good_one", GOOD, "good = good_one:Good")
     source = make_source({"kind": "good", "name": "a", "path": "b", "depth": 2})
     assert (source.kind, source.version, source.settings()) == ("good", 3, {"depth": 2})
-    assert origin("good") == {"distribution": "good-source", "version": "1.2"} and origin("files") is None
-    assert set(kinds()) >= {"good", *SOURCES}
+    assert (
+        find_distribution("good") == {"distribution": "good-source", "version": "1.2"}
+        and find_distribution("files") is None
+    )
+    assert set(list_kinds()) >= {"good", *SOURCES}
     with pytest.raises(InputError, match="no key 'dept': did you mean 'depth'"):
         make_source({"kind": "good", "name": "a", "path": "b", "dept": 2})
 
@@ -40,13 +43,13 @@ def test_a_kind_may_have_defaults(site: Site) -> None:
     """Fails where a kind's own defaults are not asked for, or a kind must have some."""
     with_defaults = GOOD.replace("    depth: int", "    defaults: ClassVar[dict] = {'lines': {'a': 1}}\n    depth: int")
     site.install("good-source", "good_defaults", with_defaults, "good = good_defaults:Good")
-    assert defaults_of(make_source({"kind": "good", "name": "a", "path": "b"})) == {"lines": {"a": 1}}
-    assert defaults_of(make_source({"kind": "files", "name": "a", "path": "b"})) == {}
+    assert get_step_defaults(make_source({"kind": "good", "name": "a", "path": "b"})) == {"lines": {"a": 1}}
+    assert get_step_defaults(make_source({"kind": "files", "name": "a", "path": "b"})) == {}
 
 
 def test_listing_imports_no_package(site: Site) -> None:
     site.install("bad-source", "bad_listed", "raise SystemError", "listed = bad_listed:Bad")
-    assert "listed" in kinds() and "bad_listed" not in sys.modules
+    assert "listed" in list_kinds() and "bad_listed" not in sys.modules
     assert make_source({"kind": "files", "name": "a", "path": "b"}).kind == "files"
     with pytest.raises(InputError, match=r"one of .*'listed'"):
         make_source({"kind": "lsted"})
@@ -72,7 +75,7 @@ def test_a_broken_package_is_named(site: Site, old: str, new: str, says: str) ->
     module = re.sub(r"\W", "_", f"broken_{site.folder.name}")
     site.install("broken-source", module, GOOD.replace(old, new), f"good = {module}:Good")
     with pytest.raises(InputError, match=f"broken-source 1.2.*{says}.*remove"):
-        source_class("good")
+        load_source_class("good")
 
 
 def test_two_packages_with_one_kind_are_refused(site: Site) -> None:
@@ -84,11 +87,11 @@ def test_two_packages_with_one_kind_are_refused(site: Site) -> None:
 
 def test_a_kind_of_ours_is_never_taken_over(site: Site) -> None:
     site.install("taker", "taker_one", GOOD.replace('"good"', '"files"'), "files = taker_one:Good")
-    assert source_class("files") is FilesSource and kinds().count("files") == 1
+    assert load_source_class("files") is FilesSource and list_kinds().count("files") == 1
 
 
 def test_nothing_is_looked_for_among_packages_for_a_kind_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails if each source of a recipe asks all installed packages: a plan of 1,000 sources took a minute so."""
     monkeypatch.setattr("corpora.entry_points.entry_points", lambda **_: pytest.fail("packages are asked"))
     for kind in SOURCES:
-        assert is_kind(kind) and origin(kind) is None and takes_license(kind) in (True, False)
+        assert is_kind(kind) and find_distribution(kind) is None and has_setting(kind, "license") in (True, False)

@@ -14,7 +14,7 @@ from corpora.errors import InputError
 from corpora.sources import stories as stories_module
 from corpora.sources.bytes.raw_files import Line
 from corpora.sources.contract import Tally
-from corpora.sources.stories import StoriesSource, join_lines, line_start, lines_around, story_lines
+from corpora.sources.stories import StoriesSource, find_line_start, iter_story_lines, join_lines, read_lines_around
 
 STORIES = [
     f"Story {number} began.\nThen it went on{' and on' * (number * 37 % 30)}.\nIt ended." for number in range(60)
@@ -91,8 +91,8 @@ def test_stories_are_the_runs_between_blank_lines(lines: list[bytes], step: int,
     found: list[Line] = []
     for start in range(0, len(data), step):
         tally = Tally()
-        lines_here = lines_around(io.BytesIO(data), start, start + step, most)
-        here = list(join_lines(story_lines(lines_here, start, start + step, tally), most))
+        lines_here = read_lines_around(io.BytesIO(data), start, start + step, most)
+        here = list(join_lines(iter_story_lines(lines_here, start, start + step, tally), most))
         assert tally.records == len(here)
         found += here
     assert [(line.offset, line.data) for line in found] == list(plain_stories(data, most))
@@ -120,8 +120,8 @@ def plain_stories(data: bytes, most: int) -> list[tuple[int, bytes | None]]:
 def test_line_start_looks_back_to_the_line_before(position: int) -> None:
     data = b"a\n\nb\n" + b"c" * 9000 + b"\n" + b"d" * 9000
     expected = data.rfind(b"\n", 0, position - 1) + 1
-    assert line_start(io.BytesIO(data), position, 100_000) == expected
-    assert line_start(io.BytesIO(data), position, 8_000) == (expected if position - 1 - expected < 8_000 else None)
+    assert find_line_start(io.BytesIO(data), position, 100_000) == expected
+    assert find_line_start(io.BytesIO(data), position, 8_000) == (expected if position - 1 - expected < 8_000 else None)
 
 
 @pytest.mark.parametrize("form", ["line", "blank-line"])

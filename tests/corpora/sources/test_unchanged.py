@@ -96,7 +96,7 @@ def _as_domain(path: Path, change: Callable[[], object]) -> None:
 
 
 def _as_rows(path: Path, change: Callable[[], object], output: str = "out") -> None:
-    judge = deduplicating.judge
+    judge = deduplicating.judge_rows
 
     def changed(*args: Any) -> Any:
         judged = judge(*args)
@@ -104,7 +104,7 @@ def _as_rows(path: Path, change: Callable[[], object], output: str = "out") -> N
         return judged
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deduplicating, "judge", changed)
+        patch.setattr(deduplicating, "judge_rows", changed)
         dedup([str(path)], path.parent.parent / output, DedupSettings(exact_only=True), 1)
 
 

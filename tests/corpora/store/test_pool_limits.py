@@ -181,6 +181,15 @@ def test_of_a_batch_that_ends_its_worker_the_record_is_named(fault: str, why: st
     assert "of 3 records, the c to the d" in line and line.endswith("Its records are taken one by one.")
 
 
+@pytest.mark.parametrize("letters", [300, 1_000])
+def test_a_batch_with_a_name_that_is_cut_is_known_again(letters: int) -> None:
+    """Fails where the cut name that the watching process reads is compared with the whole one."""
+    batch = ["é" * letters, "crash", "é" * letters]
+    with WorkerPool(1, TIGHT, lambda line: None) as pool, pytest.raises(WorkerDied) as caught:
+        pool.run(judge_watched, [batch])
+    assert caught.value.record == "the crash"
+
+
 def test_a_batch_that_takes_long_ends_as_its_records_do_one_by_one() -> None:
     """Fails where the limit for a record is held against a batch of records that are each within it."""
     told: list[str] = []

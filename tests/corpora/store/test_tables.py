@@ -22,7 +22,14 @@ from corpora.store.manifest import Manifest, Part, PartRecord, read_checks, read
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from corpora.store.tables import compute_slice_contents, find_key_rows, read_file, read_part_table
+from corpora.store.tables import (
+    compute_slice_contents,
+    find_key_rows,
+    map_part_table,
+    read_file,
+    read_part_rows,
+    read_part_table,
+)
 
 SCHEMA = pa.schema(
     [
@@ -133,6 +140,30 @@ def test_the_record_says_which_rows_may_hold_a_range_of_keys(stored: tuple[Place
     assert between(0, 390) == range(40) and between(391, 399) == range(0)
     assert between(390, 400) == range(41) and between(400, 410) == range(40, 66)
     assert between(5_000, 6_000) == range(0)
+
+
+READERS: dict[str, Callable[[Place, Manifest, Part], object]] = {
+    "all rows": lambda place, manifest, part: [*read_part_table(place, "toys/rows", part, "rows")],
+    "some rows": lambda place, manifest, part: [
+        *read_part_rows(place, "toys/rows", part, "rows", ["key"], np.arange(2))
+    ],
+    "unverified rows": lambda place, manifest, part: [*map_part_table(place, "toys/rows", part, "rows")],
+    "rows of a range of keys": lambda place, manifest, part: find_key_rows(place, "toys/rows", part, "rows", 0, 9),
+    "contents of slices": lambda place, manifest, part: compute_slice_contents(
+        place, replace(manifest, parts=(part,)), "rows", [0, 9]
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_record_that_does_not_describe_a_file_is_damage_for_every_reader(tmp_path: Path, reader: str) -> None:
+    """The law: whoever looks up a file in the record of its part raises Damaged if the record lacks it."""
+    place = Place(str(tmp_path))
+    manifest = put_parts(place, 1)
+    [part] = manifest.parts
+    stranger = replace(part, files=(replace(part.files[0], path="part/stranger.arrow"),))
+    with pytest.raises(Damaged, match=r"part/stranger.arrow.*does not describe it"):
+        READERS[reader](place, manifest, stranger)
 
 
 def test_only_what_is_asked_for_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from corpora.errors import InputError
 from corpora.store.settings import COUNT, DAYS, EPOCH, PORT, POSITION, PROCESSES, SECONDS, SHARE, NumberRange
 from flows.command.cli import app, run_command_line
 from flows.command.help import command_names, command_of
-from flows.orchestration.schedule import check_deployable, timetable
+from flows.orchestration.scheduled_run import check_deployable, timetable
 from flows.orchestration.steps import prepare_run
 
 NEVER = (str(10**12), str(10**20), "-1000000000000", "nan", "inf", "-inf", "x", "1.5.2")  # of no option

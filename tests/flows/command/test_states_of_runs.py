@@ -12,7 +12,7 @@ from small_recipe import World, new_world, text_of
 
 from flows.command.cli import run_command_line
 from flows.command.terminal import console
-from flows.orchestration.run_state import RunState
+from flows.orchestration.run_state import Judgement, RunState
 from flows.recipes.lock import Lock
 from flows.report.page import build_page
 from flows.run.record.run_record import RunRecord, SetAside, begin_run, write_run
@@ -77,11 +77,11 @@ def test_every_door_says_the_same(
         return
     pulse = Pulse(bare.place, bare.recipe(), record.run_id, record.started)
     run = RunState(recipe=bare.recipe(), run_id=record.run_id, started=record.started, pulse=pulse, terminal=print)
-    run.crossed, run.set_aside = record.crossed, record.set_aside
-    run.promotion = SimpleNamespace(crossed=record.withheld) if record.withheld else None  # type: ignore[assignment]
-    outcome: Any = SimpleNamespace(shard_sets={}, model=None, tasks={})
+    withheld: Any = SimpleNamespace(crossed=record.withheld) if record.withheld else None
+    run.judgement = Judgement(crossed=record.crossed, set_aside=record.set_aside, promotion=withheld)
+    run.outcome = SimpleNamespace(shard_sets={}, model=None, tasks={})  # type: ignore[assignment]
     pulse.end()
     assert run.end_name == name
     assert (name == "Drifted") == record.is_drifted  # exit code 1
     more = "; ".join(filter(None, [words.removeprefix("completed").removeprefix(", "), *record.all_crossed]))
-    assert run.conclude(outcome) == "; ".join(filter(None, ["0 examples", more]))
+    assert run.conclude() == "; ".join(filter(None, ["0 examples", more]))

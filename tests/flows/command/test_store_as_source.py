@@ -11,9 +11,9 @@ from corpora.errors import InputError
 from flows.command.arguments import load_recipe
 from flows.command.preview import look_at
 from flows.command.vocabulary_adapt import _of_files
-from flows.dedup.inputs import inputs_of
+from flows.dedup.inputs import find_inputs
 from flows.export.export import ExportSettings, choose, export
-from flows.recipes.lock import files_of
+from flows.recipes.lock import list_raw_files
 
 RECIPE = '[[source]]\nkind = "files"\nname = "a"\npath = "{}"\n'
 
@@ -30,7 +30,7 @@ def of_run(path: Path, folder: Path) -> object:
     recipe = folder / "mine.toml"
     recipe.write_text(RECIPE.format(path))
     loaded = load_recipe(str(recipe))
-    return files_of(loaded.sources[0], loaded)
+    return list_raw_files(loaded.sources[0], loaded)
 
 
 def of_preview(path: Path, folder: Path) -> object:
@@ -43,7 +43,7 @@ DOORS = {
     "--source": lambda path, folder: load_recipe(None, path),
     "preview": of_preview,
     "words of a vocabulary": lambda path, folder: [*_of_files(str(path), "text", Counter())],
-    "dedup": lambda path, folder: inputs_of([str(path)], "", "", ""),
+    "dedup": lambda path, folder: find_inputs([str(path)], "", "", ""),
 }
 PLACES = ("", "corpora", "documents/texts", "corpora/texts/*", "documents/texts/*/*.arrow", "*/*/*/manifest.json")
 
@@ -85,4 +85,4 @@ def test_a_folder_of_a_store_that_no_run_writes_is_read(store: Path, tmp_path: P
     raw = store / "raw" / "old"
     raw.mkdir(parents=True)
     (raw / "a.txt").write_text(prose(1))
-    assert len(inputs_of([str(raw)], "", "", "").pieces) == 1 and of_run(raw, tmp_path)
+    assert len(find_inputs([str(raw)], "", "", "").pieces) == 1 and of_run(raw, tmp_path)

@@ -24,11 +24,10 @@ from corpora.duplicates.signatures import compute_band_keys, compute_signatures,
 from corpora.duplicates.survivors import judge_duplicates_plain
 from corpora.duplicates.verify import build_shingle_sets
 from corpora.errors import InputError
-from corpora.judging.steps.lines import line_hash
+from corpora.judging.steps.lines import compute_line_hash
 from corpora.sources.bytes import raw_files
-from corpora.text.shingles import shingle_hashes
-from flows.dedup import columns, held_shingles, parts, run, sketches
-from flows.dedup import run as output
+from corpora.text.shingles import hash_text_shingles
+from flows.dedup import columns, output, parts, run, sketches
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
 LONG = prose(1, 12)
@@ -68,10 +67,10 @@ def test_a_row_says_whose_copy_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text().splitlines() == lines[:2] and len(kept) == 2
     given = str(tmp_path / "in.jsonl")
     exact, near = removed
-    told = {key: exact[key] for key in columns.ADDED}
+    told = {key: exact[key] for key in columns.ADDED_COLUMNS}
     expected = ["exact duplicate", f"{given}:2", 1.0, 0.0]
-    assert told == dict(zip(columns.ADDED, [given, 3, *expected], strict=True))
-    one, other = shingle_hashes(LONGER), shingle_hashes(LONG)
+    assert told == dict(zip(columns.ADDED_COLUMNS, [given, 3, *expected], strict=True))
+    one, other = hash_text_shingles(LONGER), hash_text_shingles(LONG)
     assert (near["row"], near["reason"], near["survivor"]) == (4, "near duplicate", f"{given}:2")
     assert near["similarity"] == pytest.approx(len(one & other) / len(one | other))
     assert near["missing"] == pytest.approx(len(one - other) / len(one))
@@ -152,7 +151,7 @@ def test_rows_go_by_the_rule_of_the_engine(some: list[str], exact_only: bool) ->
     Fails where one door knows another exact copy than the other does, or asks for other bytes than it says.
     """
     chosen = DedupSettings(exact_only=exact_only)
-    column, rule = pa.array(some, pa.large_string()), chosen.duplicates()
+    column, rule = pa.array(some, pa.large_string()), chosen.to_duplicate_settings()
     sketch = compute_signatures(column, rule.signature)
     hashes = np.array([2 + some.index(text) for text in some], np.uint64)
     by_bytes = np.flatnonzero((sketch.num_shingles == 0) | exact_only)
@@ -197,7 +196,7 @@ def test_columns_of_all_files_are_kept(tmp_path: Path) -> None:
 
 
 def test_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "ALONE_BYTES", 0)
+    monkeypatch.setattr(run, "MIN_PARALLEL_BYTES", 0)
     rows = texts(*(text for number in range(40) for text in (prose(number), f"{prose(number)} More of it.")))
     for part in (0, 1):
         put(tmp_path / f"{part}.jsonl", rows[part::2])
@@ -276,8 +275,8 @@ def test_a_removed_line_is_the_very_line_with_the_reason(tmp_path: Path) -> None
 @pytest.mark.parametrize("held_bytes", [0, 4_000, 1 << 30])
 def test_shingles_are_held_or_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_bytes: int) -> None:
     """Of no row, of the first ones, of all: fails where a block of sets has those of other rows."""
-    monkeypatch.setattr(run, "HELD_BYTES", held_bytes)
-    monkeypatch.setattr(held_shingles, "BLOCK_SHINGLES", 300)
+    monkeypatch.setattr(run, "MAX_CACHE_BYTES", held_bytes)
+    monkeypatch.setattr(sketches, "BLOCK_SHINGLES", 300)
     monkeypatch.setattr(raw_files, "BLOCK_BYTES", 300)
     rows = texts(LONG, "?!", prose(11), LONGER, "?!", f"{prose(11)} It rained.", prose(13), LONG.upper())
     kept, removed, _ = run_on(tmp_path, rows, id="id")
@@ -344,7 +343,7 @@ def test_what_another_corpus_has_is_cut_in_one_that_nests_its_texts(tmp_path: Pa
     assert kept["data"] == {"text": "Hello.", "n": 1}
 
 
-@given(st.lists(st.text(st.sampled_from("aB \n\r\té"), max_size=20), max_size=6), st.sampled_from(parts.PARTS[1:]))
+@given(st.lists(st.text(st.sampled_from("aB \n\r\té"), max_size=20), max_size=6), st.sampled_from(parts.PART_KINDS[1:]))
 @settings(max_examples=200, deadline=None)
 def test_parts_are_those_of_a_regular_expression(some: list[str], kind: str) -> None:
     """The kernel and its plain twin: where parts are, which are equal, and what is left of a text."""
@@ -357,9 +356,9 @@ def test_parts_are_those_of_a_regular_expression(some: list[str], kind: str) -> 
     for text, own in zip(some, expected, strict=True):
         places = spans[at : at + len(own)].tolist()
         assert [text.encode()[begin:end].decode() for begin, end in places] == own
-        assert hashes[at : at + len(own)].tolist() == [line_hash(part) for part in own]
+        assert hashes[at : at + len(own)].tolist() == [compute_line_hash(part) for part in own]
         if own:
-            left, taken = parts.cut(text, places, [True, *[False] * (len(own) - 1)])
+            left, taken = parts.remove_parts(text, places, [True, *[False] * (len(own) - 1)])
             assert (left.strip(space), taken) == (text.strip(space)[len(own[0]) :].strip(space), own[0])
         at += len(own)
 
@@ -418,7 +417,7 @@ def test_a_full_disk_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(self: object, *_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(output._Writer, "write", full)
+    monkeypatch.setattr(output.RowWriter, "write", full)
     given = put(tmp_path / "in.jsonl", texts(LONG))
     with pytest.raises(InputError, match="the disk is full: free some space, or give another folder"):
         dedup([str(given)], tmp_path / "out", DedupSettings(), 1)

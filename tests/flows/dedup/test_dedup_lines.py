@@ -8,7 +8,7 @@ from hostile_lines import on_hostile_lines
 from corpora.sources.bytes.raw_files import Lines
 from corpora.sources.files.fields import look_up
 from corpora.sources.files.formats import JsonLines
-from flows.dedup.inputs import Fields, parsed, read_texts, text_of
+from flows.dedup.inputs import Fields, find_text, parse_line, read_texts
 
 
 @on_hostile_lines
@@ -21,8 +21,8 @@ def test_texts_are_those_of_json(given_lines: list[bytes]) -> None:
     for wanted in (np.ones(len(lines), np.bool_), np.arange(len(lines)) % 2 == 1):
         texts, fields = read_texts(lines, wanted, form, ("text", "data.text", "body"), ("id", "a.b"))
         texts.validate(full=True)
-        own = [parsed(form, line) if is_wanted else {} for line, is_wanted in zip(lines, wanted, strict=True)]
-        assert texts.to_pylist() == [text_of(each, ("text", "data.text", "body")) for each in own]
+        own = [parse_line(form, line) if is_wanted else {} for line, is_wanted in zip(lines, wanted, strict=True)]
+        assert texts.to_pylist() == [find_text(each, ("text", "data.text", "body")) for each in own]
         for name in ("id", "a.b"):
             assert [*values_of(fields, name)] == [*values_of(own, name)]
 

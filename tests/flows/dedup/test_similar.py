@@ -8,23 +8,23 @@ from small_recipe import Run, nearly, prose
 
 from corpora.errors import InputError
 from corpora.schema import compute_keyed_id
-from corpora.text.shingles import shingle_hashes
+from corpora.text.shingles import hash_text_shingles
 from flows.command.cli import run_command_line
-from flows.dedup.inputs import chunks, inputs_of_corpus
-from flows.dedup.similar import Similar, find_similar
+from flows.dedup.inputs import find_corpus_inputs, read_chunks
+from flows.dedup.similar import SimilarDocument, find_similar
 
 
 def test_documents_are_found_with_their_exact_similarity(finished: Run) -> None:
     """Fails if a removed document is named, one is missed, or a similarity is estimated."""
 
-    def similar(text: str) -> list[Similar]:
+    def similar(text: str) -> list[SimilarDocument]:
         return find_similar(finished.place.address, text, 0.5)
 
     [exact] = similar(prose(7))
     assert (exact.is_exact, exact.similarity, exact.missing, exact.document.text) == (True, 1.0, 0.0, prose(7))
     edited = f"{prose(7)} And the rest of it is another story, which nobody has written."
     [near] = similar(edited)
-    one, other = shingle_hashes(edited), shingle_hashes(prose(7))
+    one, other = hash_text_shingles(edited), hash_text_shingles(prose(7))
     assert near.document.id == exact.document.id and not near.is_exact
     assert near.similarity == pytest.approx(len(one & other) / len(one | other))
     assert near.missing == pytest.approx(len(one - other) / len(one))
@@ -48,6 +48,6 @@ def test_the_command_shows_them(finished: Run, tmp_path: Path, capsys: pytest.Ca
 
 def test_a_corpus_is_read_as_another_corpus(finished: Run) -> None:
     """What `cloze dedup --against STORE` reads: the live documents, and no other."""
-    pieces = inputs_of_corpus(finished.place.address, "").pieces
-    texts = [text for piece in pieces for chunk in chunks(piece) for text in chunk.texts.to_pylist()]
+    pieces = find_corpus_inputs(finished.place.address, "").pieces
+    texts = [text for piece in pieces for chunk in read_chunks(piece) for text in chunk.texts.to_pylist()]
     assert texts == [document.text for document in finished.corpus.iter_documents()]

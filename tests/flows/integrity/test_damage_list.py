@@ -20,7 +20,7 @@ from corpora.store.damage import unseal
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from flows.command.verify import verify_store
-from flows.run.faults.damage_list import LIST, read_damage_list, write_damage_list
+from flows.run.faults.damage import LIST, read_damage_list, write_damage_list
 from flows.run.plan_run import plan_run
 from flows.run.record.figures import recount_figures
 

@@ -14,7 +14,7 @@ from tiers import LONG
 from corpora.store.places.place import Place
 from flows.command.verify import verify_store
 from flows.integrity.inventory import Fault, find_faults, read_holdings
-from flows.run.faults.damage_list import read_damage_list
+from flows.run.faults.damage import read_damage_list
 from flows.run.faults.locks import clearing
 from flows.run.record.releases import current_release
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from corpora.store.places.place import Place
 from flows.command.verify import verify_store
-from flows.run.faults.damage_list import LIST, read_damage_list
+from flows.run.faults.damage import LIST, read_damage_list
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 

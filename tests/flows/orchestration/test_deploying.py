@@ -22,8 +22,7 @@ from flows.command.cli import run_command_line
 from flows.command.schedules import next_steps
 from flows.orchestration import deploy as prefect_yaml_module
 from flows.orchestration.deploy import prefect_yaml, refuse_served, write_prefect_yaml
-from flows.orchestration.schedule import timetable
-from flows.orchestration.scheduled_run import entrypoint_of, overrides_given, recipe_flow
+from flows.orchestration.scheduled_run import entrypoint_of, overrides_given, recipe_flow, timetable
 from flows.orchestration.serve import served_alone
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.record.run_record import read_run

@@ -14,7 +14,7 @@ from corpora.store.places.place import Place
 from flows.command.runs import status_lines
 from flows.orchestration.approval import says_who_waits
 from flows.orchestration.embedded_server import OF_THE_USER, keep_history
-from flows.orchestration.schedule import due_runs, shown_in_status
+from flows.orchestration.scheduled_run import due_runs, shown_in_status
 from flows.run.record.run_status import schedule_path, store_status, waiting_path
 
 

@@ -15,7 +15,7 @@ from small_recipe import Run, World, fill, new_world
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.orchestration.release import promotion_of, run_at, run_of_recipe
+from flows.maintenance.release import promotion_of, run_at, run_of_recipe
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.record.figures import figures_of, keep_figures
 from flows.run.record.releases import current_release, history

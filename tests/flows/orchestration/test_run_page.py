@@ -13,7 +13,7 @@ from small_recipe import new_world
 
 from corpora.store.stage import Stage
 from flows.orchestration.flow import STAGE_FAILED
-from flows.orchestration.progress import Progress
+from flows.orchestration.pages import Progress
 from flows.orchestration.recording import KeptPages, keep_pages
 from flows.run.record.run_status import StageProgress
 

@@ -37,7 +37,7 @@ from typing import ClassVar
 
 from corpora.judging.steps.added import Applied
 from corpora.schema import Locator
-from corpora.sources.contract import Record, whole_file
+from corpora.sources.contract import Record, slice_whole_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class FragileSource:
         return [(Path(self.path).name, Path(self.path))]
 
     def slices(self, file):
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece, tally):
         at = 0

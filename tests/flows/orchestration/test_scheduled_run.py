@@ -1,7 +1,9 @@
 """One run of a schedule follows for all that are due, whatever the orchestrator answers."""
 
+import json
 import re
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, Self
 from uuid import UUID, uuid4
@@ -10,7 +12,9 @@ import httpx
 import pytest
 
 from flows.orchestration import scheduled_run
-from flows.orchestration.scheduled_run import RunLog, follow_for_all_that_are_due
+from flows.orchestration.pages import JOINER, Living
+from flows.orchestration.recording import KeptPages, keep_pages
+from flows.orchestration.scheduled_run import RunLog, follow_for_all_that_are_due, show_next_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +25,7 @@ class Due:
     parameters: str = "as the schedule says"
     name: str = "small 2026-01-02"
     id: UUID = field(default_factory=uuid4)
+    next_scheduled_start_time: datetime | None = None
 
 
 @dataclass
@@ -44,6 +49,8 @@ class Api:
         return self.me
 
     def read_flow_runs(self, *, flow_run_filter: Any, **_: Any) -> list[Due]:
+        if self.error is not None:
+            raise self.error
         assert [kind.value for kind in flow_run_filter.state.type.any_] == ["SCHEDULED"]
         return [self.me, *self.others]
 
@@ -76,6 +83,30 @@ def test_a_server_that_fails_fails_no_run(monkeypatch: pytest.MonkeyPatch) -> No
     """Fails where a busy server at the wrong moment costs the run, and not only the merging."""
     [line] = followed(Api(Due(), [Due()], error=httpx.ReadTimeout("slow")), monkeypatch)
     assert line.startswith("Other runs that are due follow each by itself")
+
+
+@pytest.mark.parametrize(("later", "waiting"), [([60], 0), ([-60, -30, 60, 120], 2), ([-30], 1), ([], 0)])
+def test_the_page_of_a_run_says_what_is_next_and_when(
+    later: list[int], waiting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if a person has to leave the page of a run to know when the next one is due, or if others wait."""
+    now = datetime.now(UTC)
+    times = [now + timedelta(minutes=minutes) for minutes in later]
+    [me, *others] = [Due(), *(Due(next_scheduled_start_time=moment) for moment in times)]
+    here, pages = SimpleNamespace(deployment=SimpleNamespace(id=str(uuid4()))), KeptPages()
+    monkeypatch.setattr(scheduled_run, "runtime", here)
+    monkeypatch.setattr(scheduled_run, "get_client", lambda sync_client: Api(me, others))
+    with keep_pages(print, pages, str):
+        text = show_next_run(Living(key="next-run-small"), "small")
+    shown = pages.artifacts["next-run-small"]
+    [row] = json.loads(shown["data"])
+    due = [f"{moment.astimezone():%Y-%m-%d %H:%M:%S %Z}" for moment in times if moment > now]
+    assert row["waiting"] == str(waiting)
+    assert row["next run"].replace(JOINER, "") == (due[0] if due else "none")
+    assert text == (f"the next run is due at {due[0]}" if due else "")
+    assert shown["description"].replace(JOINER, "") == f"small: {text or 'no other run is due'}"
+    monkeypatch.setattr(scheduled_run, "get_client", lambda sync_client: Api(me, [], httpx.ReadTimeout("slow")))
+    assert show_next_run(Living(key="other"), "small") == ""
 
 
 def test_every_line_of_a_service_has_its_time_and_its_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from corpora.errors import InputError
-from flows.orchestration.schedule import local_zone, timetable, when
+from flows.orchestration.scheduled_run import local_zone, timetable, when
 
 
 def test_a_timetable_is_one_of_two() -> None:

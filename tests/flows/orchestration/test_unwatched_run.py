@@ -17,7 +17,7 @@ from small_recipe import RECIPE, World, fill, new_world
 
 from flows.engines.open_engine import is_safe_to_fork
 from flows.orchestration.late_runs import FOLDER, MAX_KEPT, EndedRun, keep_run, send_kept_runs, send_late_run
-from flows.orchestration.unwatched_run import BYTES_PER_SECOND, MAX_SECONDS, is_watched
+from flows.orchestration.run_recipe import BYTES_PER_SECOND, MAX_SECONDS, is_watched
 from flows.run.record.run_record import list_runs, read_run
 
 LARGE = int(BYTES_PER_SECOND * MAX_SECONDS * 2 + 1)  # bytes, for two workers

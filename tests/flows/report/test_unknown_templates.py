@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from small_recipe import Run, new_world, prose, text_of
 
-from corpora.sources.remarks import MOST_KEPT, TABLE, read_remarks
+from corpora.sources.remarks import MAX_REMARKS, REMARK_TABLE, read_remarks
 from corpora.store.tables import read_part_table
 from flows.command.inspect import show_manifest
 from flows.command.preview import look_at, preview_source
@@ -51,7 +51,7 @@ def write_dump(folder: Path, rare: int = 0, first: int = 1) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     world = new_world(tmp_path_factory.mktemp("templates"), RECIPE)
-    write_dump(world.folder / "raw" / "wiki", rare=MOST_KEPT)
+    write_dump(world.folder / "raw" / "wiki", rare=MAX_REMARKS)
     return world.run()
 
 
@@ -59,7 +59,7 @@ def test_a_table_has_the_unknown_templates_used_most_and_no_more(run: Run) -> No
     """Fails if one is not counted, a mark after a word is, or the list of a large wiki has no end."""
     manifest = next(stage.manifest for stage in run.stages if stage.stage.kind == "documents")
     used = read_remarks(run.place, [manifest])
-    assert len(used) == MOST_KEPT and used[0].name == "umrahmt" and used[0].number == 2
+    assert len(used) == MAX_REMARKS and used[0].name == "umrahmt" and used[0].number == 2
     assert used[0].example == "{{umrahmt|gold words}} is read as “gold words”"
     assert used[1].name == "rare1" and "anmerkung" not in {template.name for template in used}
 
@@ -69,13 +69,13 @@ def test_each_part_has_a_bounded_table_and_nothing_else_of_them(tmp_path: Path) 
     parts = 4
     world = new_world(tmp_path, f"{RECIPE}\n[documents]\npart_bytes = 1\n")
     for number in range(parts):
-        write_dump(world.folder / "raw" / "wiki", rare=2 * MOST_KEPT, first=1 + 1000 * number)
+        write_dump(world.folder / "raw" / "wiki", rare=2 * MAX_REMARKS, first=1 + 1000 * number)
     run = world.run()
     manifest = next(stage.manifest for stage in run.stages if stage.stage.kind == "documents")
-    tables = [list(read_part_table(run.place, manifest.stage_folder, part, TABLE)) for part in manifest.parts]
-    assert [sum(rows.num_rows for rows in table) for table in tables] == [MOST_KEPT] * parts
+    tables = [list(read_part_table(run.place, manifest.stage_folder, part, REMARK_TABLE)) for part in manifest.parts]
+    assert [sum(rows.num_rows for rows in table) for table in tables] == [MAX_REMARKS] * parts
     [first, *others] = read_remarks(run.place, [manifest])
-    assert (first.name, first.number, len(others)) == ("umrahmt", 2 * parts, MOST_KEPT - 1)
+    assert (first.name, first.number, len(others)) == ("umrahmt", 2 * parts, MAX_REMARKS - 1)
     written = [
         manifest.to_bytes(),
         *(run.place.read(f"{manifest.stage_folder}/{part.paths[-1]}") for part in manifest.parts),

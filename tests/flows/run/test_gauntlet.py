@@ -25,8 +25,8 @@ from flows.command.run import show_summary
 from flows.orchestration import steps
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.recording import keep_pages
+from flows.orchestration.run_recipe import run_on_threads
 from flows.orchestration.run_state import RunState
-from flows.orchestration.unwatched_run import run_alone
 from flows.run.inputs.folder_defaults import recipe_of_folder
 
 SMALL = {"vocabulary.size": "1500"}
@@ -67,7 +67,7 @@ def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]
     finished = steps.prepare_run(recipe, home, screen.append, 1)
     finished.notifier = Notifier(recipe, screen.append)
     with keep_pages(screen.append, finished.pages, str), steps.open_workers(finished, None):
-        run_alone(finished)
+        run_on_threads(finished)
     console = Console(file=io.StringIO(), width=200)
     show_summary(console, finished)
     assert isinstance(console.file, io.StringIO)

@@ -34,7 +34,7 @@ from flows.orchestration.pages import describe_stage
 from flows.report.page import build_page
 from flows.run import pipeline
 from flows.run.addresses import Artifact, find_artifacts
-from flows.run.estimates.whole import estimate_run
+from flows.run.estimates.run_estimates import estimate_run
 from flows.run.plan_run import plan_run
 from flows.run.record.counts_text import rows_in_words
 from flows.run.record.releases import Release, add_release, artifacts_of_run
@@ -99,7 +99,7 @@ def everything(learnt: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
     def answer_and_explain(place: Place, recipe: Any, corpus: Manifest, tasks: Any, perform: Any) -> None:
         answer_documents(place, recipe, corpus, tasks, perform)
-        perform([plan_glossary(Corpus(place, corpus), recipe.artifact_name("hard-words"), version)])
+        perform([plan_glossary(Corpus(place, corpus), recipe.name_artifact("hard-words"), version)])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(STAGES, "glossaries", MADE_UP)

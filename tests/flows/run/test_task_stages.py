@@ -18,7 +18,7 @@ from corpora.store.stage import build_part
 from corpora.store.tables import read_table
 from flows.command.trainer_process import model_folder
 from flows.export.release_folder import export_release
-from flows.orchestration.release import promotion_of, release_by_itself
+from flows.maintenance.release import promotion_of, release_by_itself
 from flows.recipes.run_settings import read_bounds
 from flows.report.page import build_page
 from flows.run.plan_run import plan_run

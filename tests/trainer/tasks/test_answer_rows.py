@@ -14,8 +14,8 @@ from small_tasks import kept_of, new_job, run, said_of, sentences, write_json_ro
 
 from corpora.errors import InputError
 from trainer.tasks.data import read_file
-from trainer.tasks.finetuning.held_out import folds_of
-from trainer.tasks.formats.records import KEPT, FileSettings
+from trainer.tasks.finetuning.held_out import assign_folds
+from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, class_scores, multilabel_scores
@@ -43,7 +43,7 @@ def test_each_row_has_a_line_with_what_was_kept(learnt: Learnt) -> None:
     folder, _, _ = learnt
     rows = [("a good film", "7", "good"), (" ", "8", "bad"), ("bad", "", "ugly"), ("a film", "9", "bad")]
     file = write_rows(folder / "new.tsv", rows, ("body", "customer", "label"))
-    file = replace(file, columns={f"{KEPT}customer": "customer"}, max_unusable=0.5)
+    file = replace(file, columns={f"{KEEP_PREFIX}customer": "customer"}, max_unusable=0.5)
     told, lines = said_of(folder / "out", file, folder / "said.jsonl", labelled=True)
     assert [(line["line"], line["kept"]["customer"]) for line in lines] == [(2, "7"), (3, "8"), (4, ""), (5, "9")]
     assert lines[1] == {"line": 3, "kept": {"customer": "8"}, "unusable": "empty text"}
@@ -81,7 +81,7 @@ def test_without_a_file_to_judge_by_a_part_is_held_out(learnt: Learnt) -> None:
     folder, job, _ = learnt
     rows = [(text, label, f"author {number % 7}") for number, (text, label) in enumerate(sentences(30, 1))] * 2
     file = write_rows(folder / "whole.tsv", rows, ("body", "label", "author"))
-    file = replace(file, columns={"text": "body", f"{KEPT}author": "author"})
+    file = replace(file, columns={"text": "body", f"{KEEP_PREFIX}author": "author"})
     alone = replace(job, output=str(folder / "alone"), training=file, evaluation=file, folds=5, fold=1, group="author")
     accounts = {name: each["ledger"]["accounts"]["rows"] for name, each in run(alone)["files"].items()}
     judged = accounts["evaluation"]["total"]
@@ -96,10 +96,10 @@ def test_without_a_file_to_judge_by_a_part_is_held_out(learnt: Learnt) -> None:
 def test_folds_are_even_and_keep_groups_together() -> None:
     """Fails where a group is in two folds, folds differ by more than a group, or the order of the rows decides."""
     groups = [f"text {number % 50}" for number in range(200)]
-    folds = folds_of(groups, 4, 42)
+    folds = assign_folds(groups, 4, 42)
     assert len({*zip(groups, folds, strict=True)}) == 50
     assert {folds.count(fold) for fold in range(4)} <= {48, 52}
-    assert folds_of(groups[::-1], 4, 42) == folds[::-1] != folds_of(groups, 4, 43)[::-1]
+    assert assign_folds(groups[::-1], 4, 42) == folds[::-1] != assign_folds(groups, 4, 43)[::-1]
     assert SpanTask().source(SpanTask().example({"question": "q", "context": "c"}, False)) == "c"
 
 

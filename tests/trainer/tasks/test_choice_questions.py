@@ -16,7 +16,7 @@ from small_tasks import both_models, encoded_for, kept_of, new_job, run, said_of
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
-from trainer.tasks.data import named_file, read_file
+from trainer.tasks.data import describe_file, read_file
 from trainer.tasks.formats.records import FileSettings, Unusable
 from trainer.tasks.heads.task_model import EXAMPLES, batch_of_items, build_task_model
 from trainer.tasks.kinds.choices import ChoiceTask
@@ -132,9 +132,9 @@ def test_the_levels_of_race_are_scored_each(tmp_path: Path) -> None:
     assert task.scores(race.examples, scores) == {
         "accuracy": pytest.approx(2 / 3), "accuracy_high": 0.5, "accuracy_middle": 1.0
     }  # fmt: skip
-    named = named_file(FileSettings(path=str(tmp_path / "race")))
+    named = describe_file(FileSettings(path=str(tmp_path / "race")))
     (tmp_path / "race" / "high" / "1.txt").rename(tmp_path / "race" / "high" / "3.txt")
-    other = named_file(FileSettings(path=str(tmp_path / "race")))
+    other = describe_file(FileSettings(path=str(tmp_path / "race")))
     assert len(named["sha256"]) == 64 and named["sha256"] != other["sha256"] and named["path"] == "race"
 
 

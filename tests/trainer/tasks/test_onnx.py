@@ -114,7 +114,7 @@ def test_the_guides_lines_answer_as_the_model_does(tmp_path: Path, monkeypatch: 
     assert run_command_line(["export", "FOLDER", "small", "--onnx", "--int8"], tmp_path) == 0
     names = {path.name for path in Path("small").iterdir()}
     assert names >= {"model.onnx", "model.int8.onnx", "tokenizer.json", "config.json", "finetune.json"}
-    [shown] = [block.text for block in blocks("guide-finetuning.md", "python") if "onnxruntime" in block.text]
+    [shown] = [block.text for block in blocks("guide-onnx.md", "python") if "onnxruntime" in block.text]
     assert len(shown.strip().splitlines()) <= 11, "ten lines, and one without text"
     ran = dict[str, Any]()
     exec(shown, ran)

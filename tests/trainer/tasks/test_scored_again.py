@@ -13,8 +13,8 @@ import pytest
 from small_models import write_model
 from small_tasks import exported_model, said_of
 
-from trainer.tasks.data import fitted_to, read_file
-from trainer.tasks.formats.published import published
+from trainer.tasks.data import fit_task, read_file
+from trainer.tasks.formats.published import find_published_set
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.tags import in_scheme
 from trainer.tasks.registry import read_task
@@ -82,7 +82,7 @@ SCORERS = {"classes": of_classes, "choice": of_classes, "number": of_numbers, "t
 def scored_again(file: FileSettings, kind: str, folder: Path) -> None:
     """Answer a file by a model of drawn weights; compare the scores told with those of the lines."""
     task = read_task({"kind": kind})
-    task = fitted_to(task, read_file(task, file))
+    task = fit_task(task, read_file(task, file))
     exported_model(task, write_model(folder / "model"), folder / "out", {"max_length": 40})
     told, rows = said_of(folder / "out", file, folder / "said.jsonl", labelled=True)
     assert len(rows) == told["ledger"]["accounts"][next(iter(told["ledger"]["accounts"]))]["total"]
@@ -99,7 +99,7 @@ def scored_again(file: FileSettings, kind: str, folder: Path) -> None:
 def test_a_published_set_is_scored_again(shared: Path, tmp_path: Path, name: str) -> None:
     """Fails where a digit, a row or a label of a line is not that of the score."""
     folder, split = SETS[name]
-    found = published(name, str(shared / "data" / "tasks" / folder), (split,))
+    found = find_published_set(name, str(shared / "data" / "tasks" / folder), (split,))
     scored_again(found.files[split], found.published.kind, tmp_path)
 
 

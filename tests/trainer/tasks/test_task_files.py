@@ -106,7 +106,7 @@ def test_parts_of_a_file_have_the_items_of_the_whole(tmp_path: Path, monkeypatch
     write_model(tmp_path)
     whole = encoded_for(DOCUMENTS, tmp_path, SENTENCES)
     for together in (1, 4):
-        monkeypatch.setattr(data, "TOGETHER", together)
+        monkeypatch.setattr(data, "EXAMPLES_PER_CALL", together)
         parts = encoded_for(DOCUMENTS, tmp_path, SENTENCES)
         assert parts.ledger == whole.ledger
         for found, wanted in zip(parts.items, whole.items, strict=True):

@@ -15,8 +15,8 @@ from small_tasks import exported_model, kept_of, new_job, run, said_of, sentence
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.ranks import join_process_group
-from trainer.tasks.data import encode, read_file, sha256_of
-from trainer.tasks.finetuning.teacher import taught_by_teacher
+from trainer.tasks.data import compute_sha256, encode, read_file
+from trainer.tasks.finetuning.teacher import with_teacher_answers
 from trainer.tasks.folders import load_task
 from trainer.tasks.heads.texts import TAUGHT
 from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
@@ -48,7 +48,7 @@ def test_a_student_learns_from_its_teacher_where_labels_tell_nothing(tmp_path: P
     alone = run(replace(without_a_clue(new_job(tmp_path, "alone", **asked)), model=str(smaller)))
     assert kept_of(taught)["accuracy"] > 0.85 > 0.7 > kept_of(alone)["accuracy"]
     assert taught["task"]["teacher"] == "teacher"
-    assert taught["task"]["taught_by"] == sha256_of(str(tmp_path / "teacher" / WEIGHTS))
+    assert taught["task"]["taught_by"] == compute_sha256(str(tmp_path / "teacher" / WEIGHTS))
     assert str(tmp_path) not in json.dumps(taught["task"])
     assert load_task(tmp_path / "taught").task.metrics[0] == "accuracy"
 
@@ -62,7 +62,7 @@ def taught_items(task: TaughtTask, folder: Path, rows: list[dict[str, Any]]) -> 
     model = load_task(folder / "student").inputs
     encoded = encode(task, found, TextEncoder.of(folder / "model", model, 40))
     with join_process_group("cpu") as ranks:
-        _, [both] = taught_by_teacher(task, [encoded], ranks)
+        _, [both] = with_teacher_answers(task, [encoded], ranks)
     return [item.targets[TEACHER] for item in both.items]
 
 

@@ -18,21 +18,21 @@ from trainer.tasks.checking.findings import (
     CheckedFile,
     DataFinding,
     DataReport,
-    finding,
-    percent,
+    build_finding,
+    format_percent,
+    list_some,
     read_checked,
-    shortened,
 )
-from trainer.tasks.checking.labels import label_findings, rows_of_names
-from trainer.tasks.checking.per_task import kind_findings
-from trainer.tasks.checking.repeats import repeat_findings
-from trainer.tasks.checking.texts import hint_findings, text_findings
+from trainer.tasks.checking.labels import find_label_problems, group_rows_by_class
+from trainer.tasks.checking.per_task import find_kind_problems
+from trainer.tasks.checking.repeats import find_repeats
+from trainer.tasks.checking.texts import find_hints, find_text_problems
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task
 from trainer.tasks.task import Task
 
-REASONS = ("null-labels", "label-spellings", "one-class")  # for which a task cannot be learnt
-MOST_CLASSES = 6  # that are counted in the first sentence
+UNLEARNABLE_FINDINGS = ("null-labels", "label-spellings", "one-class")  # for which a task cannot be learnt
+MAX_LISTED_CLASSES = 6  # that are counted in the first sentence
 
 
 def check_task(
@@ -52,61 +52,61 @@ def check_task(
     model:      a folder whose tokenizer counts tokens; None: words are counted in their place
     """
     task = read_task(table)
-    names = _names([file.path for file in files])
+    names = _name_files([file.path for file in files])
     checked = [
         read_checked(task, name, file, file.path not in unlabelled) for name, file in zip(names, files, strict=True)
     ]
     findings = [
-        *(finding for file in checked for finding in _unusable(file)),
-        *_of_labels(task, checked),
-        *kind_findings(task.kind, checked),
-        *repeat_findings(checked),
-        *hint_findings(checked),
-        *text_findings(task, checked, max_length or task.usual_length, model),
+        *(finding for file in checked for finding in _find_unusable_rows(file)),
+        *_find_unlearnable_labels(task, checked),
+        *find_kind_problems(task.kind, checked),
+        *find_repeats(checked),
+        *find_hints(checked),
+        *find_text_problems(task, checked, max_length or task.usual_length, model),
     ]
     findings.sort(key=lambda each: each.severity != "stops")
     rows = {file.name: len(file) for file in checked}
-    return DataReport(looks=_looks(task, checked), rows=rows, findings=tuple(findings))
+    return DataReport(looks=_summarize(task, checked), rows=rows, findings=tuple(findings))
 
 
-def _names(paths: Sequence[str]) -> list[str]:
+def _name_files(paths: Sequence[str]) -> list[str]:
     """Return how files are called: by their names, where these differ."""
     names = [Path(path).name for path in paths]
     return names if len({*names}) == len(names) else list(map(str, paths))
 
 
-def _unusable(file: CheckedFile) -> Iterator[DataFinding]:
+def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield the records that cannot be used, by reason."""
     counts, most = file.counts, file.settings.max_unusable
     lost = counts.rows - counts.given
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
-        yield finding(
+        yield build_finding(
             "unusable-rows",
-            f"{file.called}, line {counts.first[reason]}{counts.where[reason]}",
+            f"{file.short_name}, line {counts.first_lines[reason]}{counts.first_places[reason]}",
             stops=lost > most * counts.rows,
             rows=number,
             unit=counts.unit,
-            share=percent(number, counts.rows),
+            share=format_percent(number, counts.rows),
             reason=reason,
         )
 
 
-def _of_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
+def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
     """Return what is wrong with labels; where nothing can be learnt of them that alone, but for what may be why."""
-    findings = list(label_findings(task, files))
+    findings = list(find_label_problems(task, files))
     try:
         task.fitted(files[0].examples, files[0].name)
     except InputError as error:
-        reasons = [each for each in findings if each.name in REASONS]
-        alone = files[0].finding("not-learnable", error=str(error).removeprefix(f"{files[0].name}: ").rstrip("."))
+        reasons = [each for each in findings if each.name in UNLEARNABLE_FINDINGS]
+        alone = files[0].build_finding("not-learnable", error=str(error).removeprefix(f"{files[0].name}: ").rstrip("."))
         return reasons or [alone]
     return findings
 
 
-def _looks(task: Task, files: Sequence[CheckedFile]) -> str:
+def _summarize(task: Task, files: Sequence[CheckedFile]) -> str:
     """Return what the files hold, in a sentence."""
     held = ", ".join(f"{file.name} ({len(file):,} {file.counts.unit})" for file in files)
-    classes = Counter({name: len(rows) for name, rows in rows_of_names(files[0]).items()})
+    classes = Counter({name: len(rows) for name, rows in group_rows_by_class(files[0]).items()})
     counts = [f"{name!r} {number:,}" for name, number in classes.most_common()]
-    named = f", {len(classes)} classes: {shortened(counts, MOST_CLASSES)}" if counts else ""
+    named = f", {len(classes)} classes: {list_some(counts, MAX_LISTED_CLASSES)}" if counts else ""
     return f"{held}: task {task.kind}{named}."

@@ -24,17 +24,17 @@ import xxhash
 from corpora.errors import InputError
 from corpora.kernels.arrays import UInt64s
 from corpora.store.settings import check_choice
-from corpora.text.normal_form import nfc
-from trainer.tasks.data import roles_of, with_format
+from corpora.text.normal_form import to_nfc
+from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import ID, FileSettings, RowCounts, Values
 from trainer.tasks.task import Example, Task
 
 Severity = Literal["stops", "doubtful"]
 ALL = "all"  # accepted: whatever there is
-SHOWN = 2  # things in a row, such as lines of a place
-LONGEST = 160  # characters of a finding's line
-EXCERPT = 30  # characters of a value of the data
+MAX_SHOWN = 2  # things in a row, such as lines of a place
+MAX_LINE_CHARACTERS = 160  # characters of a finding's line
+EXCERPT_CHARACTERS = 30  # characters of a value of the data
 _WORDING = tomllib.loads((Path(__file__).parent / "wording.toml").read_text(encoding="utf-8"))
 WORDING = {case: (severity, text) for severity, texts in _WORDING.items() for case, text in texts.items()}
 NAMES = tuple(dict.fromkeys(case.partition("/")[0] for case in WORDING))
@@ -56,20 +56,20 @@ class DataFinding:
     what: str
 
     @property
-    def whole(self) -> str:
+    def text(self) -> str:
         """All of it, however long."""
         return f"{self.name}: {self.where}: {self.what}"
 
     @property
     def line(self) -> str:
         """The same in one line, which is cut at LONGEST characters."""
-        return excerpt(self.whole, LONGEST)
+        return shorten(self.text, MAX_LINE_CHARACTERS)
 
 
-def finding(case: str, where: str, *, stops: bool | None = None, **values: Any) -> DataFinding:
+def build_finding(case: str, where: str, *, stops: bool | None = None, **values: Any) -> DataFinding:
     """Return a finding in the words of `wording.toml`. case: its key there; stops: where the file leaves it open
 
-    >>> finding("leak", "dev.tsv", stops=False, rows=share_of(1, 8, verb="are"), other="train.tsv").line
+    >>> build_finding("leak", "dev.tsv", stops=False, rows=format_share(1, 8, verb="are"), other="train.tsv").line
     'leak: dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two'
     """
     group, text = WORDING[case]
@@ -86,25 +86,26 @@ class DataReport:
     findings: tuple[DataFinding, ...]
 
     @property
-    def stopping(self) -> tuple[DataFinding, ...]:
+    def stopping_findings(self) -> tuple[DataFinding, ...]:
         """Those that stop a command."""
         return tuple(each for each in self.findings if each.severity == "stops")
 
     @property
     def paragraph(self) -> str:
         """The conclusion in one paragraph."""
-        doubtful = len(self.findings) - len(self.stopping)
+        number = len(self.stopping_findings)
+        doubtful = len(self.findings) - number
         if not self.findings:
             return f"{self.looks} Nothing was seen that would spoil a score."
-        kinds = ", ".join(dict.fromkeys(each.name for each in (*self.stopping, *self.findings)))
-        stops = f"{len(self.stopping)} that {'makes' if len(self.stopping) == 1 else 'make'} a score meaningless"
+        kinds = ", ".join(dict.fromkeys(each.name for each in (*self.stopping_findings, *self.findings)))
+        stops = f"{number} that {'makes' if number == 1 else 'make'} a score meaningless"
         return f"{self.looks} Seen: {stops}, {doubtful} to look at ({kinds})."
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON document."""
         return asdict(self)
 
-    def accepting(self, names: Collection[str]) -> "DataReport":
+    def accept(self, names: Collection[str]) -> "DataReport":
         """Return the report with what is accepted as doubtful only. Raises InputError for a name of no kind."""
         check_accepted("--accept", names)
         findings = (
@@ -114,14 +115,14 @@ class DataReport:
 
     def check(self, table: str = "") -> None:
         """Raise InputError, one paragraph, where something stops. table: of a recipe, which may accept it."""
-        if stopping := self.stopping:
+        if stopping := self.stopping_findings:
             more = f" And {len(stopping) - 1} more that stop." if len(stopping) > 1 else ""
             names = [*dict.fromkeys(each.name for each in stopping)]
             flags = (
                 f"accept = {json.dumps(names)} to {table}" if table else " ".join(f"--accept {name}" for name in names)
             )
             raise InputError(
-                f"A score on this data would mean nothing. {stopping[0].whole}.{more} `cloze check` shows all; if it "
+                f"A score on this data would mean nothing. {stopping[0].text}.{more} `cloze check` shows all; if it "
                 f"is meant so, add {flags}."
             )
 
@@ -132,64 +133,64 @@ def check_accepted(where: str, names: Collection[str]) -> None:
         check_choice(where, name, (ALL, *NAMES))
 
 
-def excerpt(text: str, most: int = EXCERPT) -> str:
+def shorten(text: str, max_characters: int = EXCERPT_CHARACTERS) -> str:
     """Return the beginning of a text, on one line.
 
-    >>> excerpt("two\\nlines"), excerpt("three words here", 10)
+    >>> shorten("two\\nlines"), shorten("three words here", 10)
     ('two lines', 'three wor…')
     """
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= max_characters else line[: max_characters - 1] + "…"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return the beginning of a text in quotes."""
-    return repr(excerpt(text))
+    return repr(shorten(text))
 
 
-def shortened(things: Sequence[str], most: int = SHOWN) -> str:
+def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
     """Return things in a row, not too many.
 
-    >>> shortened(["3", "9", "12", "40", "41"])
+    >>> list_some(["3", "9", "12", "40", "41"])
     '3, 9 and 3 more'
     """
-    more = len(things) - most
-    return ", ".join(things[:most]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(things) - max_shown
+    return ", ".join(things[:max_shown]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def several(number: int, thing: str = "row", verb: str = "have") -> str:
+def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
     """Return a count with its verb.
 
-    >>> several(1), several(2_000, "question", "are")
+    >>> format_count(1), format_count(2_000, "question", "are")
     ('1 row has', '2,000 questions are')
     """
     one = {"have": "has", "are": "is"}
     return f"{number:,} {thing} {one.get(verb, verb)}" if number == 1 else f"{number:,} {thing}s {verb}"
 
 
-def share_of(number: int, total: int, thing: str = "row", verb: str = "have") -> str:
+def format_share(number: int, total: int, thing: str = "row", verb: str = "have") -> str:
     """Return a count with its share of all and its verb.
 
-    >>> share_of(2, 16)
+    >>> format_share(2, 16)
     '2 rows (12.5 %) have'
     """
-    counted, _, own = several(number, thing, verb).rpartition(" ")
-    return f"{counted} ({percent(number, total)}) {own}"
+    counted, _, own = format_count(number, thing, verb).rpartition(" ")
+    return f"{counted} ({format_percent(number, total)}) {own}"
 
 
-def percent(part: float, whole: float) -> str:
+def format_percent(part: float, whole: float) -> str:
     """Return a share.
 
-    >>> percent(1, 8), percent(1, 3000)
+    >>> format_percent(1, 8), format_percent(1, 3000)
     ('12.5 %', '0.033 %')
     """
     share = 100 * part / whole if whole else 0.0
     return f"{share:.1f} %" if share >= 0.1 or not share else f"{share:.2g} %"
 
 
-ASIDE = ("document", "level", "impossible")  # roles that are not read as texts
-TEXTS_APART = "\n"
-LONGEST_NAME = 28
+NON_TEXT_ROLES = ("document", "level", "impossible")  # roles that are not read as texts
+TEXT_SEPARATOR = "\n"
+MAX_NAME_CHARACTERS = 28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,29 +212,29 @@ class CheckedFile:
         return len(self.values)
 
     @property
-    def called(self) -> str:
+    def short_name(self) -> str:
         """The file's name, of a long one the end."""
-        return self.name if len(self.name) <= LONGEST_NAME else f"…{self.name[-LONGEST_NAME:]}"
+        return self.name if len(self.name) <= MAX_NAME_CHARACTERS else f"…{self.name[-MAX_NAME_CHARACTERS:]}"
 
-    def at(self, rows: Sequence[int]) -> str:
+    def locate_rows(self, rows: Sequence[int]) -> str:
         """Return where rows are, by their numbers from 0: `train.tsv, lines 3, 9 and 3 more`."""
         many = "lines" if len(rows) > 1 else "line"
-        name = self.called
-        return f"{name}, {many} {shortened([str(self.lines[row]) for row in rows])}" if rows else name
+        name = self.short_name
+        return f"{name}, {many} {list_some([str(self.lines[row]) for row in rows])}" if rows else name
 
-    def finding(self, case: str, rows: Sequence[int] = (), /, **values: Any) -> DataFinding:
+    def build_finding(self, case: str, rows: Sequence[int] = (), /, **values: Any) -> DataFinding:
         """Return a finding in some rows, or in the whole file. values: of its wording"""
-        return finding(case, self.at(rows), **values)
+        return build_finding(case, self.locate_rows(rows), **values)
 
     @cached_property
     def texts(self) -> list[tuple[str, ...]]:
         """The texts of each row, by `text_roles`."""
-        return [tuple(text_of(values.get(role)) for role in self.text_roles) for values in self.values]
+        return [tuple(to_text(values.get(role)) for role in self.text_roles) for values in self.values]
 
     @cached_property
-    def wholes(self) -> list[str]:
+    def joined_texts(self) -> list[str]:
         """All texts of a row as one."""
-        return [TEXTS_APART.join(texts) for texts in self.texts]
+        return [TEXT_SEPARATOR.join(texts) for texts in self.texts]
 
     @cached_property
     def number_range(self) -> float:
@@ -244,22 +245,22 @@ class CheckedFile:
     @cached_property
     def keys(self) -> UInt64s:
         """Hashes of all that a row has but its label: equal where rows differ by case, space or form of Unicode."""
-        beside = [[text_of(values.get(role)) for role in self.features] for values in self.values]
+        beside = [[to_text(values.get(role)) for role in self.features] for values in self.values]
         pairs = zip(self.texts, beside, strict=True)
-        return np.array([hash_of("\0".join((*texts, *more))) for texts, more in pairs], np.uint64)
+        return np.array([hash_text("\0".join((*texts, *more))) for texts, more in pairs], np.uint64)
 
 
-def hash_of(text: str) -> int:
+def hash_text(text: str) -> int:
     """Return the hash of a text, whatever its case, spaces and form of Unicode."""
-    return xxhash.xxh3_64_intdigest(" ".join(nfc(text).casefold().split()).encode("utf-8", "replace"))
+    return xxhash.xxh3_64_intdigest(" ".join(to_nfc(text).casefold().split()).encode("utf-8", "replace"))
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     """Return a value of a record as a text: a list's parts one after another."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
-        return " ".join(map(text_of, value))
+        return " ".join(map(to_text, value))
     return "" if value is None else str(value)
 
 
@@ -267,7 +268,7 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
     """Return the records of a file. Raises InputError if it cannot be read. name: what messages call it"""
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
-    needed, optional = roles_of(task, labelled)
+    needed, optional = split_roles(task, labelled)
     rows = read_examples(
         replace(with_format(task, file), max_unusable=1.0),
         counts,
@@ -277,14 +278,16 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
     )
     taken = [(line, values, example) for line, (values, example) in rows]
     features = (*getattr(task, "numeric", ()), *getattr(task, "categorical", ()))
-    given = {role for _, values, _ in taken for role in values} - {*task.learnt, *features, *ASIDE}
+    given = {role for _, values, _ in taken for role in values} - {*task.learnt, *features, *NON_TEXT_ROLES}
     return CheckedFile(
         name=name,
         settings=file,
         examples=[example for _, _, example in taken],
         lines=[line for line, _, _ in taken],
         values=[values for _, values, _ in taken],
-        labels=[label_of(task, example, values) for _, values, example in taken] if labelled and task.learnt else None,
+        labels=[find_label(task, example, values) for _, values, example in taken]
+        if labelled and task.learnt
+        else None,
         ids=[values.get(ID) for _, values, _ in taken],
         counts=counts,
         text_roles=tuple(role for role in task.roles if role in given),
@@ -292,9 +295,9 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
     )
 
 
-def label_of(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
+def find_label(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
     """Return what is learnt of a record: as its task has it, else as the file has it."""
     for name in ("label", "tags", "right", "answers", "labels"):
         if hasattr(example, name):
             return getattr(example, name)
-    return tuple(text_of(values.get(role)) for role in sorted(task.learnt))
+    return tuple(to_text(values.get(role)) for role in sorted(task.learnt))

@@ -51,8 +51,8 @@ from trainer.metrics import MetricsLog, line, speak
 from trainer.model.objective import build_model
 from trainer.ranks import Ranks, StopSignal, join_process_group
 from trainer.step_log import StepLine, name_counts
-from trainer.tasks.data import encode, fitted_to, named_file, read_file
-from trainer.tasks.finetuning.held_out import held_out, judged_by, part_of
+from trainer.tasks.data import describe_file, encode, fit_task, read_file
+from trainer.tasks.finetuning.held_out import select_examples, select_judged, split_held_out
 from trainer.tasks.finetuning.record import (
     check_best,
     describe_identity,
@@ -62,14 +62,14 @@ from trainer.tasks.finetuning.record import (
     write_output,
 )
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData, cut_slots, plan_training, score_epoch
-from trainer.tasks.finetuning.teacher import taught_by_teacher
+from trainer.tasks.finetuning.teacher import with_teacher_answers
 from trainer.tasks.folders import RECORD, check_model, usual_length
 from trainer.tasks.heads.task_model import build_task_model, freeze
 from trainer.tasks.kinds.texts import TaughtTask
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, read_job, with_published
-from trainer.tasks.suites.baselines import baseline_scores
+from trainer.tasks.suites.baselines import compute_baseline_scores
 from trainer.tasks.task import Task
 from trainer.train import Phase, Run, split_phases, train
 from trainer.watch import NonFinite
@@ -111,9 +111,9 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, str(job.task["kind"]))
     with unchanged(states_of((job.training.path, job.evaluation.path))):
-        files = {"training": named_file(job.training), "evaluation": named_file(job.evaluation)}
+        files = {"training": describe_file(job.training), "evaluation": describe_file(job.evaluation)}
         data = read_data(job, settings, pretrained, ranks)
-    baselines = baseline_scores(data.task, data.training.examples, data.evaluation.examples)
+    baselines = compute_baseline_scores(data.task, data.training.examples, data.evaluation.examples)
     data = data._replace(training=replace(data.training, examples=()))  # their items are all that is needed now
 
     with explain_disk(output), alone(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
@@ -134,7 +134,7 @@ def train_task(
     """Train all restarts of a task and export the best epoch, unless a signal stops it. All processes call it.
 
     tuning: the settings of the job, with published values
-    files:  by name, as `named_file` describes them
+    files:  by name, as `describe_file` describes them
     export: called on the first process with the unfinished folder; returns the record of the output
     """
     folder, identity = (
@@ -318,11 +318,11 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     encoder = task.text_encoder(Path(job.model), pretrained.inputs, max_length)
     files, judges = read_file(task, job.training, learning=True), None
     if job.folds:
-        learnt, judges = held_out(task, files, job)
-        whole, files = files, part_of(files, learnt, judges=False)
-    task = fitted_to(task, files)
-    judged = read_file(task, job.evaluation) if judges is None else judged_by(task, whole, judges)
+        learnt, judges = split_held_out(task, files, job)
+        whole, files = files, select_examples(files, learnt, judges=False)
+    task = fit_task(task, files)
+    judged = read_file(task, job.evaluation) if judges is None else select_judged(task, whole, judges)
     training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
     if isinstance(task, TaughtTask) and task.teacher:
-        task, (training, evaluation) = taught_by_teacher(task, (training, evaluation), ranks)
+        task, (training, evaluation) = with_teacher_answers(task, (training, evaluation), ranks)
     return TaskData(task, training, evaluation, pretrained, max_length)

@@ -1,9 +1,9 @@
 """Published sets by name: what is learnt from them, and their files as they are published.
 
-A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `published` finds the files of
-its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout for
-each, and the first that has all requested splits is used. Promise: no file is read further than its first line, and
-none is guessed: what is missing is named.
+A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `find_published_set` finds the
+files of its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout
+for each, and the first that has all requested splits is used. Promise: no file is read further than its first line,
+and none is guessed: what is missing is named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from types import MappingProxyType
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS
 from corpora.store.settings import bind_settings, check_keys, parse_toml
-from trainer.tasks.formats.records import FileSettings, lines_of, opened
+from trainer.tasks.formats.records import FileSettings, iter_lines, open_text
 
-TRAINED = ("train", "dev")
+DEFAULT_SPLITS = ("train", "dev")
 
 Columns = Mapping[str, str]
 
@@ -39,7 +39,7 @@ class FileLayout:
     others: Mapping[str, Columns] = field(default_factory=dict)
     first: str = ""
 
-    def settings(self, split: str, path: Path) -> FileSettings:
+    def to_settings(self, split: str, path: Path) -> FileSettings:
         """Return the settings to read a split's file with."""
         own = self.others.get(split)
         return FileSettings(
@@ -79,26 +79,26 @@ class FoundSet:
     files: Mapping[str, FileSettings]
 
 
-def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundSet:
+def find_published_set(name: str, folder: str, splits: Sequence[str] = DEFAULT_SPLITS) -> FoundSet:
     """Return the set of that name in a folder, or in its own folder within that.
 
     splits: those that must be there, of the ones the set has in one layout or another; others are included as well
     Raises InputError for an unknown name, and where files are missing.
     """
-    entry = published_set(name)
+    entry = get_published_set(name)
     missing = list[str]()
     offered = {split for layout in entry.layouts for split in layout.files}
     roots = (Path(folder), Path(folder) / entry.folder)
     for root in [root for root in roots if root.is_dir()] or roots[:1]:
         for layout in entry.layouts:
-            files = dict(_files(layout, root))
+            files = dict(_iter_existing_files(layout, root))
             lacking = [
                 layout.files.get(split, f"a {split} split next to {' and '.join(layout.files.values())}")
                 for split in splits
                 if split in offered and split not in files
             ]
-            if not lacking and files and _begins(layout, files):
-                settings = {split: layout.settings(split, path) for split, path in files.items()}
+            if not lacking and files and _has_first_line(layout, files):
+                settings = {split: layout.to_settings(split, path) for split, path in files.items()}
                 return FoundSet(name=name, published=entry, files=MappingProxyType(settings))
             missing.append(" and ".join(lacking or layout.files.values()))
     raise InputError(
@@ -107,29 +107,29 @@ def published(name: str, folder: str, splits: Sequence[str] = TRAINED) -> FoundS
     )
 
 
-def published_set(name: str) -> PublishedSet:
+def get_published_set(name: str) -> PublishedSet:
     """The set of that name. Raises InputError."""
     check_keys([name], PUBLISHED, "The table of published sets")
     return PUBLISHED[name]
 
 
-def _files(layout: FileLayout, root: Path) -> Iterator[tuple[str, Path]]:
+def _iter_existing_files(layout: FileLayout, root: Path) -> Iterator[tuple[str, Path]]:
     for split, file in layout.files.items():
         ways = (root / f"{file}{packing}" for packing in ("", *PACKED_ENDINGS))
         if existing := next((way for way in ways if way.exists()), None):
             yield split, existing
 
 
-def _begins(layout: FileLayout, files: Mapping[str, Path]) -> bool:
+def _has_first_line(layout: FileLayout, files: Mapping[str, Path]) -> bool:
     """Tells whether the first line is the layout's."""
     if not layout.first:
         return True
     path = str(next(iter(files.values())))
-    with opened(path) as stream:
-        return next(lines_of(stream, path), "").startswith(layout.first)
+    with open_text(path) as stream:
+        return next(iter_lines(stream, path), "").startswith(layout.first)
 
 
-def _table() -> Mapping[str, PublishedSet]:
+def _read_table() -> Mapping[str, PublishedSet]:
     """The sets of `published.toml`."""
     path = Path(__file__).with_suffix(".toml")
     tables = parse_toml(path.read_text(encoding="utf-8"))
@@ -138,4 +138,4 @@ def _table() -> Mapping[str, PublishedSet]:
     )
 
 
-PUBLISHED = _table()
+PUBLISHED = _read_table()

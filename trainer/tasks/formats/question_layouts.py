@@ -32,16 +32,24 @@ from typing import Any
 from xml.etree import ElementTree
 
 from corpora.errors import InputError
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Values, Wanted, converted, opened
-from trainer.tasks.formats.tables import comma_records, json_line_records, whole_json
+from trainer.tasks.formats.records import (
+    FileSettings,
+    NumberedRecord,
+    Unusable,
+    Values,
+    WantedRoles,
+    convert_records,
+    open_text,
+)
+from trainer.tasks.formats.tables import read_csv, read_json_lines, read_whole_json
 
 QUESTION_ROLES = ("id", "question", "context", "answers", "impossible")
 Span = tuple[int, str]  # of a context: its first character, its text
 
 
-def squad_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+def read_squad(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
     """Yield the questions of a file; their lines are their numbers, from 1."""
-    content, ids = whole_json(settings.path), set[str]()
+    content, ids = read_whole_json(settings.path), set[str]()
     try:
         paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
         asked = [(paragraph["context"], each) for paragraph in paragraphs for each in paragraph["qas"]]
@@ -62,14 +70,14 @@ def squad_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
             yield number, Unusable(str(error), where)
 
 
-def as_answers(value: Any, context: str) -> list[Span]:
+def parse_answers(value: Any, context: str) -> list[Span]:
     """Answers as SQuAD has them, as lists of texts and of offsets, or as spans; each is held to its context.
 
     Raises Unusable.
 
-    >>> as_answers([{"text": "Oslo", "answer_start": 3}], "In Oslo.")
+    >>> parse_answers([{"text": "Oslo", "answer_start": 3}], "In Oslo.")
     [(3, 'Oslo')]
-    >>> as_answers({"text": ["Oslo"], "answer_start": [3]}, "In Oslo.")
+    >>> parse_answers({"text": ["Oslo"], "answer_start": [3]}, "In Oslo.")
     [(3, 'Oslo')]
     """
     try:
@@ -98,7 +106,7 @@ def _make_squad_question(context: Any, asked: Any) -> dict[str, Any]:
         raise Unusable("no id")
     impossible = asked.get("is_impossible", False)
     answers = asked.get("answers")
-    spans = [] if impossible or answers is None else as_answers(answers, context)
+    spans = [] if impossible or answers is None else parse_answers(answers, context)
     return {
         "id": str(name),
         "question": asked["question"],
@@ -110,23 +118,23 @@ def _make_squad_question(context: Any, asked: Any) -> dict[str, Any]:
 
 CHOICE_ROLES = ("id", "context", "question", "choices", "label", "level")
 LETTERS = "ABCDEFGH"
-ENDINGS_OF_SWAG = ("ending0", "ending1", "ending2", "ending3")
+SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
-def copa_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+def read_copa(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
     """COPA as its authors publish it (XML), or as SuperGLUE does (`.jsonl`). question: "cause" or "effect"."""
     if ".jsonl" in Path(settings.path).name:
-        keys = Wanted(("premise", "choice1", "choice2", "question"), ("label", "idx"))
-        return converted(json_line_records(FileSettings(path=settings.path), keys), _copa_of_superglue)
-    return converted(enumerate(_xml_items(settings.path), 1), _copa_item)
+        keys = WantedRoles(("premise", "choice1", "choice2", "question"), ("label", "idx"))
+        return convert_records(read_json_lines(FileSettings(path=settings.path), keys), _make_superglue_copa_question)
+    return convert_records(enumerate(_read_xml_items(settings.path), 1), _make_copa_question)
 
 
-def _copa_of_superglue(values: Values) -> Values:
+def _make_superglue_copa_question(values: Values) -> Values:
     choices = [values["choice1"], values["choice2"]]
     return _make_choice_question(values["idx"], values["premise"], values["question"], choices, values["label"])
 
 
-def _copa_item(item: Values) -> Values:
+def _make_copa_question(item: Values) -> Values:
     right = item.get("most-plausible-alternative")
     label = None if right is None else int(right) - 1 if right.isdecimal() else right
     choices = [item.get("a1"), item.get("a2")]
@@ -149,9 +157,9 @@ def _make_choice_question(name: Any, context: Any, question: Any, choices: Any, 
     return {"id": question_id, "context": context, "question": question, "choices": choices, "label": label, **more}
 
 
-def _xml_items(path: str) -> Iterator[dict[str, str]]:
+def _read_xml_items(path: str) -> Iterator[dict[str, str]]:
     """Yield the attributes and the texts inside of each `item`. Raises InputError."""
-    with opened(path) as stream:
+    with open_text(path) as stream:
         try:
             root = ElementTree.fromstring(stream.buffer.read())
         except ElementTree.ParseError as error:
@@ -160,24 +168,24 @@ def _xml_items(path: str) -> Iterator[dict[str, str]]:
         yield {**item.attrib, **{part.tag: part.text or "" for part in item}}
 
 
-def race_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+def read_race(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
     """The questions of RACE: of one file, or of all `.txt` below a folder in the order of their names.
 
     level: "middle" or "high"; the line is that of the question in its list, from 1, and `where` names the file
     """
     root = Path(settings.path)
     for file in sorted(root.rglob("*.txt")) if root.is_dir() else [root]:
-        with opened(str(file)) as stream:
+        with open_text(str(file)) as stream:
             text = stream.read()
         try:
-            asked = _race_questions(text, file)
+            asked = _parse_race_questions(text, file)
         except Unusable as error:
             yield 1, error
             continue
-        yield from converted(enumerate(asked, 1), lambda values: _make_choice_question(**values))
+        yield from convert_records(enumerate(asked, 1), lambda values: _make_choice_question(**values))
 
 
-def _race_questions(text: str, file: Path) -> list[Values]:
+def _parse_race_questions(text: str, file: Path) -> list[Values]:
     """Return the questions of a file. Raises Unusable."""
     try:
         page = json.loads(text)
@@ -205,23 +213,23 @@ def _race_questions(text: str, file: Path) -> list[Values]:
     ]
 
 
-def swag_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+def read_swag(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
     """SWAG's `.csv` (a sentence, and four endings of the one that it begins) and HellaSwag's `.jsonl`."""
     if ".jsonl" in Path(settings.path).name:
-        keys = Wanted(("ctx", "endings"), ("label", "ind"))
-        return converted(json_line_records(FileSettings(path=settings.path), keys), _hellaswag_row)
+        keys = WantedRoles(("ctx", "endings"), ("label", "ind"))
+        return convert_records(read_json_lines(FileSettings(path=settings.path), keys), _make_hellaswag_question)
     table = FileSettings(path=settings.path, format="csv", header=settings.header)
-    keys = Wanted(("sent1", "sent2", *ENDINGS_OF_SWAG), ("label", "video-id"))
-    return converted(comma_records(table, keys), _swag_row)
+    keys = WantedRoles(("sent1", "sent2", *SWAG_ENDINGS), ("label", "video-id"))
+    return convert_records(read_csv(table, keys), _make_swag_question)
 
 
-def _hellaswag_row(values: Values) -> Values:
+def _make_hellaswag_question(values: Values) -> Values:
     return _make_choice_question(values["ind"], values["ctx"], None, values["endings"], values["label"])
 
 
-def _swag_row(values: Values) -> Values:
+def _make_swag_question(values: Values) -> Values:
     """Return the first sentence as the context, and the second with each ending as a choice. Raises Unusable."""
-    endings = [values[ending] for ending in ENDINGS_OF_SWAG]
+    endings = [values[ending] for ending in SWAG_ENDINGS]
     label = values.get("label")
     number = int(label) if isinstance(label, str) and label.isdecimal() else label
     choices = [f"{values['sent2']} {ending}".strip() for ending in endings if ending.strip()]
@@ -239,10 +247,10 @@ HIGHLIGHT = re.compile(r"\s*@highlight\s*")
 Rows = Iterator[dict[str, Any] | Unusable]
 
 
-def _lines(
-    settings: FileSettings, _: Wanted, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
-) -> Iterator[Found]:
-    for line, values in json_line_records(FileSettings(path=settings.path), Wanted(keys)):
+def _read_lines(
+    settings: FileSettings, _: WantedRoles, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
+) -> Iterator[NumberedRecord]:
+    for line, values in read_json_lines(FileSettings(path=settings.path), WantedRoles(keys)):
         if isinstance(values, Unusable):
             yield line, values
             continue
@@ -254,7 +262,7 @@ def _lines(
             yield line, row
 
 
-def _label(value: Any) -> str | None:
+def _parse_label(value: Any) -> str | None:
     """Return 0, 1, false and true as the names of classes; None if there is no label. Raises TypeError."""
     if value is None:
         return None
@@ -263,7 +271,7 @@ def _label(value: Any) -> str | None:
     return str(value).lower()
 
 
-def _multirc_answers(values: Mapping[str, Any]) -> Rows:
+def _iter_multirc_answers(values: Mapping[str, Any]) -> Rows:
     for question in values["passage"]["questions"]:
         group = f"{values['idx']}.{question['idx']}"
         for answer in question["answers"]:
@@ -271,14 +279,14 @@ def _multirc_answers(values: Mapping[str, Any]) -> Rows:
                 "id": f"{group}.{answer['idx']}",
                 "text": values["passage"]["text"],
                 "second": f"{question['question']} {answer['text']}",
-                "label": _label(answer.get("label")),
+                "label": _parse_label(answer.get("label")),
                 "group": group,
                 "answer": answer["text"].strip() or None,  # a few are empty, and all must be answered
                 "gold": None,
             }
 
 
-def _record_candidates(values: Mapping[str, Any]) -> Rows:
+def _iter_record_candidates(values: Mapping[str, Any]) -> Rows:
     passage = values["passage"]["text"]
     spans = sorted((entity["start"], entity["end"]) for entity in values["passage"]["entities"])
     entities = list(dict.fromkeys(passage[start : end + 1] for start, end in spans))
@@ -300,41 +308,46 @@ def _record_candidates(values: Mapping[str, Any]) -> Rows:
             }
 
 
-def _wic_pair(values: Mapping[str, Any]) -> Rows:
+def _make_wic_pair(values: Mapping[str, Any]) -> Rows:
     texts = list[str]()
     for number in ("1", "2"):
         text, start, end = values[f"sentence{number}"], values[f"start{number}"], values[f"end{number}"]
         if not 0 <= start < end <= len(text) or not text[start:end].strip():
             yield Unusable("a word that is not at its place", f"pair {values['idx']}")
             return
-        texts.append(_marked(text, [(start, end, "*")]))
-    yield {"id": str(values["idx"]), "text": texts[0], "second": texts[1], "label": _label(values["label"])}
+        texts.append(_insert_marks(text, [(start, end, "*")]))
+    yield {"id": str(values["idx"]), "text": texts[0], "second": texts[1], "label": _parse_label(values["label"])}
 
 
-def _wsc_text(values: Mapping[str, Any]) -> Rows:
+def _make_wsc_text(values: Mapping[str, Any]) -> Rows:
     text, target = values["text"], values["target"]
     words = [match.span() for match in re.finditer(r"\S+", text)]
     marks = list[tuple[int, int, str]]()
     for number, mark in (("1", "*"), ("2", "#")):
         first, span_text = target[f"span{number}_index"], target[f"span{number}_text"]
         place = words[first : first + len(span_text.split())]
-        if not place or _letters(span_text) not in _letters(text[place[0][0] : place[-1][1]]):
+        if not place or _keep_letters(span_text) not in _keep_letters(text[place[0][0] : place[-1][1]]):
             yield Unusable("a span that is not at its place", f"text {values['idx']}")
             return
         start, end = place[0][0], place[-1][1]
         at = text.lower().find(span_text.strip().lower(), start, end)  # without the comma after it
         marks.append((start, end, mark) if at < 0 else (at, at + len(span_text.strip()), mark))
-    yield {"id": str(values["idx"]), "text": _marked(text, marks), "second": None, "label": _label(values["label"])}
+    yield {
+        "id": str(values["idx"]),
+        "text": _insert_marks(text, marks),
+        "second": None,
+        "label": _parse_label(values["label"]),
+    }
 
 
-def _letters(text: str) -> str:
+def _keep_letters(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
-def _marked(text: str, marks: list[tuple[int, int, str]]) -> str:
+def _insert_marks(text: str, marks: list[tuple[int, int, str]]) -> str:
     """A text with marks around spans of it.
 
-    >>> _marked("It is big.", [(0, 2, "#"), (6, 9, "*")])
+    >>> _insert_marks("It is big.", [(0, 2, "#"), (6, 9, "*")])
     '#It# is *big*.'
     """
     for start, end, mark in sorted(marks, reverse=True):
@@ -343,10 +356,10 @@ def _marked(text: str, marks: list[tuple[int, int, str]]) -> str:
 
 
 # Each answer of each question on a paragraph. label: "0" or "1"; group: "PARAGRAPH.QUESTION".
-multirc_records = partial(_lines, keys=("passage", "idx"), rows=_multirc_answers)
+read_multirc = partial(_read_lines, keys=("passage", "idx"), rows=_iter_multirc_answers)
 # Each entity of a passage in the gap of each query. answer: the entity; gold: the right ones; label: "0" or "1".
-record_records = partial(_lines, keys=("passage", "qas", "idx"), rows=_record_candidates)
+read_superglue_record = partial(_read_lines, keys=("passage", "qas", "idx"), rows=_iter_record_candidates)
 # Pairs of sentences with a word in common. label: "true" where it means the same.
-wic_records = partial(_lines, keys=WIC_KEYS, rows=_wic_pair)
+read_wic = partial(_read_lines, keys=WIC_KEYS, rows=_make_wic_pair)
 # Texts with a noun and a pronoun. label: "true" where the pronoun refers to the noun.
-wsc_records = partial(_lines, keys=("text", "target", "idx", "label"), rows=_wsc_text)
+read_wsc = partial(_read_lines, keys=("text", "target", "idx", "label"), rows=_make_wsc_text)

@@ -26,10 +26,10 @@ from corpora.sources.bytes.zip_members import INNER, BadArchive, member_path, me
 from corpora.store.ledger import Account
 from corpora.store.settings import check_range, limit_field
 
-MOST_CHARACTERS = 1 << 26  # of a line
+MAX_LINE_CHARACTERS = 1 << 26  # of a line
 NOT_UTF_8 = "not UTF-8"
 ID = "id"  # a role that any file may have: what it calls a record
-KEPT = "keep:"  # before the name of a column that no task reads: its values are written next to the answers
+KEEP_PREFIX = "keep:"  # before the name of a column that no task reads: its values are written next to the answers
 
 Values = Mapping[str, Any]  # by role
 
@@ -45,21 +45,23 @@ class Unusable(ValueError):
         self.where = where
 
 
-Found = tuple[int, Values | Unusable]  # the line where a record begins, and what it holds; a role it lacks is None
+NumberedRecord = tuple[
+    int, Values | Unusable
+]  # the line where a record begins, and what it holds; a role it lacks is None
 
 
-class Wanted(NamedTuple):
+class WantedRoles(NamedTuple):
     """The roles that a task reads. needed: a record without one of them cannot be used; optional: read if there."""
 
     needed: Sequence[str]
     optional: Sequence[str] = ()
 
 
-def converted(records: Iterable[Found], made: Callable[[Values], Values]) -> Iterator[Found]:
+def convert_records(records: Iterable[NumberedRecord], convert: Callable[[Values], Values]) -> Iterator[NumberedRecord]:
     """Yield what is made of each record, or the reason why it cannot be used. made: may raise Unusable"""
     for line, values in records:
         try:
-            yield line, values if isinstance(values, Unusable) else made(values)
+            yield line, values if isinstance(values, Unusable) else convert(values)
         except Unusable as error:
             yield line, error
 
@@ -91,17 +93,17 @@ class FileSettings:
         check_range(f"{self.path}: max_unusable", self.max_unusable, 0, 1)
         roles = dict[str, str]()
         for role, column in self.columns.items():
-            if not role.startswith(KEPT) and (other := roles.setdefault(column, role)) != role:
+            if not role.startswith(KEEP_PREFIX) and (other := roles.setdefault(column, role)) != role:
                 raise InputError(f"{self.path}: {other} and {role} are both {column!r}: name a column for each.")
 
-    def column(self, role: str) -> str:
+    def get_column(self, role: str) -> str:
         """The column of a role."""
         return self.columns.get(role, role)
 
     @property
-    def kept(self) -> list[str]:
+    def kept_roles(self) -> list[str]:
         """The roles of columns that are kept."""
-        return [role for role in self.columns if role.startswith(KEPT)]
+        return [role for role in self.columns if role.startswith(KEEP_PREFIX)]
 
 
 class DroppedRecord(NamedTuple):
@@ -119,10 +121,10 @@ class RowCounts:
 
     given: int = 0
     unusable: dict[str, int] = field(default_factory=dict)
-    first: dict[str, int] = field(default_factory=dict)
+    first_lines: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     unit: str = "rows"
-    where: dict[str, str] = field(default_factory=dict)
+    first_places: dict[str, str] = field(default_factory=dict)
     dropped: list[DroppedRecord] = field(default_factory=list)
     held_out: int = 0
 
@@ -130,8 +132,8 @@ class RowCounts:
         """Count the last record, which cannot be used."""
         self.unusable[reason] = self.unusable.get(reason, 0) + 1
         self.dropped.append(DroppedRecord(self.rows - 1, line, f"{reason} ({where})" if where else reason, names))
-        if reason not in self.first:
-            self.first[reason], self.where[reason] = line, f", {where}" if where else ""
+        if reason not in self.first_lines:
+            self.first_lines[reason], self.first_places[reason] = line, f", {where}" if where else ""
 
     @property
     def account(self) -> Account:
@@ -145,7 +147,8 @@ class RowCounts:
         """The reasons why records cannot be used, the most frequent first: `3 empty text (first in line 99)`."""
         most = sorted(self.unusable.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(
-            f"{number} {reason} (first in line {self.first[reason]}{self.where[reason]})" for reason, number in most
+            f"{number} {reason} (first in line {self.first_lines[reason]}{self.first_places[reason]})"
+            for reason, number in most
         )
 
     def check(self, path: str, max_unusable: float, remedy: str = "fix them") -> None:
@@ -164,7 +167,7 @@ class RowCounts:
 # The text of a file and its lines.
 
 
-def place_of(path: str) -> Path:
+def resolve_path(path: str) -> Path:
     """Return a file's path; of `FILE.zip!/MEMBER`, or a zip that holds one file, the member's. Raises InputError."""
     if not path.lower().endswith(ZIP_ENDING):
         return raw_path(path)
@@ -180,9 +183,9 @@ def place_of(path: str) -> Path:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[TextIOWrapper]:
+def open_text(path: str) -> Iterator[TextIOWrapper]:
     """A file as text of UTF-8, without its mark. Raises InputError, also for what is wrong as it is read on."""
-    place = place_of(path)
+    place = resolve_path(path)
     with open_raw(place) as raw, refusing_damage(place):
         if raw.seekable():
             head = raw.read(HEAD)
@@ -192,37 +195,37 @@ def opened(path: str) -> Iterator[TextIOWrapper]:
         yield TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 
 
-def lines_of(stream: TextIOWrapper, path: str) -> Iterator[str]:
+def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
     """The lines with their ends. Raises InputError if one does not end."""
-    for number, line in enumerate(iter(lambda: stream.readline(MOST_CHARACTERS), ""), 1):
-        if len(line) == MOST_CHARACTERS and not line.endswith("\n"):
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_CHARACTERS), ""), 1):
+        if len(line) == MAX_LINE_CHARACTERS and not line.endswith("\n"):
             raise InputError(
-                f"{path}, line {number}, has more than {MOST_CHARACTERS:,} characters: a record is a line, so cut the "
-                "file into lines."
+                f"{path}, line {number}, has more than {MAX_LINE_CHARACTERS:,} characters: a record is a line, so cut "
+                "the file into lines."
             )
         yield line
 
 
-def numbered_lines(path: str) -> Iterator[tuple[int, str]]:
+def iter_numbered_lines(path: str) -> Iterator[tuple[int, str]]:
     """The lines of a file with their ends and their numbers, from 1. Raises InputError."""
-    with opened(path) as stream:
-        yield from enumerate(lines_of(stream, path), 1)
+    with open_text(path) as stream:
+        yield from enumerate(iter_lines(stream, path), 1)
 
 
-def unpacked_ending(path: str) -> str:
+def find_unpacked_ending(path: str) -> str:
     """Return the ending of a file in lowercase; of a packed one that of its content.
 
-    >>> unpacked_ending("rows.JSONL.gz"), unpacked_ending("rows.tsv"), unpacked_ending("eng.train")
+    >>> find_unpacked_ending("rows.JSONL.gz"), find_unpacked_ending("rows.tsv"), find_unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')
     """
-    lowered = Path(place_of(path).name.lower())
+    lowered = Path(resolve_path(path).name.lower())
     return Path(lowered.stem).suffix if lowered.suffix in PACKED_ENDINGS else lowered.suffix
 
 
 # The values of a record as texts, labels and numbers.
 
 
-def checked(values: Values, wanted: Wanted) -> Values:
+def check_values(values: Values, wanted: WantedRoles) -> Values:
     """The values that there are. Raises Unusable if a needed one is missing, or one is empty or no Unicode."""
     given = dict[str, Any]()
     for role, value in values.items():
@@ -297,7 +300,7 @@ def as_number(label: str) -> float | None:
     return number if isfinite(number) and "_" not in label else None
 
 
-def number_of(value: Any, name: str) -> float:
+def parse_number(value: Any, name: str) -> float:
     """Return a finite number. Raises Unusable."""
     label = as_label(value, name)
     number = as_number(label)

@@ -11,18 +11,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from corpora.errors import InputError
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, is_unicode, numbered_lines
+from trainer.tasks.formats.records import (
+    FileSettings,
+    NumberedRecord,
+    Unusable,
+    WantedRoles,
+    is_unicode,
+    iter_numbered_lines,
+)
 
 Judgements = dict[str, dict[str, int]]  # for each query its documents, and how relevant each is
 
 TEXT_ROLES = ("id", "text")
-TAGGED = re.compile(r"\s*(<\?xml|<(doc|top)\b|\.I\s+\S)", re.IGNORECASE)
-BINARY = (".parquet", ".xlsx", ".xlsm")
+TAG_PATTERN = re.compile(r"\s*(<\?xml|<(doc|top)\b|\.I\s+\S)", re.IGNORECASE)
+BINARY_ENDINGS = (".parquet", ".xlsx", ".xlsm")
 
 
-def beir_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_beir(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """Yield the objects of a `.jsonl` as BEIR has them."""
-    for number, line in _lines(settings.path):
+    for number, line in _iter_nonblank_lines(settings.path):
         try:
             value = json.loads(line)
             parts = value.get("title") or "", value["text"]
@@ -31,9 +38,9 @@ def beir_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
             yield number, Unusable("not a JSON object with _id and text")
 
 
-def msmarco_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_msmarco(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """Yield the lines of a `.tsv` as MS MARCO has them."""
-    for number, line in _lines(settings.path):
+    for number, line in _iter_nonblank_lines(settings.path):
         name, *texts = line.rstrip("\r\n").split("\t")
         if len(texts) in (1, 3):
             yield number, {"id": name, "text": " ".join(texts[-2:]).strip() if len(texts) == 3 else texts[0]}
@@ -43,9 +50,9 @@ def msmarco_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
 
 def check_untagged(path: str) -> None:
     """Raise InputError for a collection with the tags of TREC or SMART."""
-    if Path(path).name.lower().endswith(BINARY):
+    if Path(path).name.lower().endswith(BINARY_ENDINGS):
         return
-    if TAGGED.match(next((line for _, line in _lines(path)), "")):
+    if TAG_PATTERN.match(next((line for _, line in _iter_nonblank_lines(path)), "")):
         raise InputError(
             f"{path} has the tags of TREC or SMART, which are not read: write a table with the columns `id` and `text` "
             "(.tsv, .csv, .jsonl, .json, .parquet, .xlsx), or the form of BEIR (`--format beir`) or of MS MARCO "
@@ -56,12 +63,12 @@ def check_untagged(path: str) -> None:
 def read_judgements(path: str) -> Judgements:
     """Read how relevant the judged documents of each query are (qrels). Raises InputError."""
     judgements = Judgements()
-    for place, (number, line) in enumerate(_lines(path)):
+    for place, (number, line) in enumerate(_iter_nonblank_lines(path)):
         tabbed = line.rstrip("\r\n").split("\t")
         columns = tabbed if len(tabbed) == 3 else line.split()
-        if place == 0 and columns is tabbed and not _is_whole(columns[2]):
+        if place == 0 and columns is tabbed and not _is_integer(columns[2]):
             continue  # BEIR's header
-        if (columns is not tabbed and len(columns) != 4) or not _is_whole(columns[-1]) or not is_unicode(line):
+        if (columns is not tabbed and len(columns) != 4) or not _is_integer(columns[-1]) or not is_unicode(line):
             raise InputError(
                 f"{path}, line {number}, is not a judgement: it must be a query, 0, a document and its relevance, or "
                 "with tabs a query, a document and its relevance, in UTF-8."
@@ -78,10 +85,10 @@ def read_judgements(path: str) -> Judgements:
     return judgements
 
 
-def _lines(path: str) -> Iterator[tuple[int, str]]:
+def _iter_nonblank_lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank, with their numbers."""
-    return ((number, line) for number, line in numbered_lines(path) if line.strip())
+    return ((number, line) for number, line in iter_numbered_lines(path) if line.strip())
 
 
-def _is_whole(value: str) -> bool:
+def _is_integer(value: str) -> bool:
     return value.removeprefix("-").isdecimal() and value.isascii()

@@ -41,64 +41,64 @@ from corpora.sources.files.office.xlsx import Worksheet, read_sheets
 from corpora.sources.files.parquet import all_batches, batch_rows, open_parquet
 from corpora.store.settings import suggest
 from trainer.tasks.formats.records import (
-    MOST_CHARACTERS,
+    MAX_LINE_CHARACTERS,
     NOT_UTF_8,
     FileSettings,
-    Found,
+    NumberedRecord,
     Unusable,
-    Wanted,
-    lines_of,
-    numbered_lines,
-    opened,
-    place_of,
+    WantedRoles,
+    iter_lines,
+    iter_numbered_lines,
+    open_text,
+    resolve_path,
 )
 
 Rows = Iterator[tuple[int, list[str]]]
 
-DELIMITERS, SAMPLED = ",;\t|", 20  # of a `.csv`, and by how many of its lines they are told apart
-STATED = re.compile(r"\"?sep=([!-~\t])\"?[,;\t]*", re.IGNORECASE)  # the first line, as Excel writes it
-AT_ONCE = 1 << 18  # characters of a `.json`
+DELIMITERS, SAMPLE_LINES = ",;\t|", 20  # of a `.csv`, and by how many of its lines they are told apart
+SEPARATOR_LINE = re.compile(r"\"?sep=([!-~\t])\"?[,;\t]*", re.IGNORECASE)  # the first line, as Excel writes it
+READ_CHARACTERS = 1 << 18  # characters of a `.json`
 
 
-def tab_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_tsv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """The rows of a `.tsv`."""
-    return _records(_tab_rows(settings.path), settings, wanted)
+    return _to_records(_iter_tsv_rows(settings.path), settings, wanted)
 
 
-def comma_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_csv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """The rows of a `.csv`."""
-    with opened(settings.path) as stream:
-        begun = [*islice(lines_of(stream, settings.path), SAMPLED)]
-        stated = STATED.fullmatch(begun[0].strip()) if begun else None
-        sign = stated[1] if stated else _delimiter(begun, {settings.column(role) for role in wanted.needed})
-        rows = _comma_rows(chain(begun, lines_of(stream, settings.path)), settings.path, sign)
-        yield from _records(islice(rows, int(stated is not None), None), settings, wanted)
+    with open_text(settings.path) as stream:
+        begun = [*islice(iter_lines(stream, settings.path), SAMPLE_LINES)]
+        stated = SEPARATOR_LINE.fullmatch(begun[0].strip()) if begun else None
+        sign = stated[1] if stated else _guess_delimiter(begun, {settings.get_column(role) for role in wanted.needed})
+        rows = _iter_csv_rows(chain(begun, iter_lines(stream, settings.path)), settings.path, sign)
+        yield from _to_records(islice(rows, int(stated is not None), None), settings, wanted)
 
 
-def _delimiter(lines: list[str], names: set[str]) -> str:
+def _guess_delimiter(lines: list[str], names: set[str]) -> str:
     """Return the sign that parts a table: of those by which the first line has all names, else most lines alike."""
 
-    def fit(sign: str) -> tuple[bool, int, int]:
+    def rate(sign: str) -> tuple[bool, int, int]:
         head, *others = [[cell.strip('" \r\n') for cell in line.split(sign)] for line in lines] or [[]]
         alike = sum(len(each) == len(head) for each in others) if len(head) > 1 else -1
         return names <= {*head}, alike, len(head)
 
-    return max(DELIMITERS, key=fit)
+    return max(DELIMITERS, key=rate)
 
 
-def line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_text_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """The lines of a `.txt` that are not blank, each a text."""
     [role] = wanted.needed
-    for number, line in numbered_lines(settings.path):
+    for number, line in iter_numbered_lines(settings.path):
         if line.strip():
             yield number, {role: line.rstrip("\r\n")}
 
 
-def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_json_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """The objects of a `.jsonl`, one a line."""
-    columns = columns_by_role(settings, wanted)
+    columns = list_columns(settings, wanted)
     first = True
-    for number, line in numbered_lines(settings.path):
+    for number, line in iter_numbered_lines(settings.path):
         if not line.strip(" \r\n"):
             continue
         if first and line.lstrip().startswith("["):
@@ -107,23 +107,23 @@ def json_line_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]
                 "one list, name it .json, or set its format to json."
             )
         first = False
-        found = _object_in(line, columns)
+        found = _parse_object(line, columns)
         raw = line.encode(errors="surrogatepass") if isinstance(found, Unusable) else b""
         joined = [(each.data or b"").decode(errors="surrogatepass") for each in objects_in(Line(1, 0, raw))]
-        yield from [(number, _object_in(each, columns)) for each in joined] or [(number, found)]
+        yield from [(number, _parse_object(each, columns)) for each in joined] or [(number, found)]
 
 
-def json_list_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_json_list(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """The objects of a `.json` that is one list of them."""
-    columns = columns_by_role(settings, wanted)
-    with opened(settings.path) as stream:
-        for line, value in json_items(stream, settings.path):
-            yield line, picked(value, columns) if isinstance(value, dict) else Unusable("not a JSON object")
+    columns = list_columns(settings, wanted)
+    with open_text(settings.path) as stream:
+        for line, value in iter_json_items(stream, settings.path):
+            yield line, pick_values(value, columns) if isinstance(value, dict) else Unusable("not a JSON object")
 
 
-def whole_json(path: str) -> Any:
+def read_whole_json(path: str) -> Any:
     """Return the content of a file of JSON. Raises InputError."""
-    with opened(path) as stream:
+    with open_text(path) as stream:
         text = stream.read()
     try:
         return json.loads(text)
@@ -134,30 +134,30 @@ def whole_json(path: str) -> Any:
         ) from error
 
 
-def columns_by_role(settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:
+def list_columns(settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, str]]:
     """For each role its key or path."""
-    return [(role, settings.column(role)) for role in (*wanted.needed, *wanted.optional)]
+    return [(role, settings.get_column(role)) for role in (*wanted.needed, *wanted.optional)]
 
 
 # Rows of cells.
 
 
-def _tab_rows(path: str) -> Rows:
-    for number, line in numbered_lines(path):
+def _iter_tsv_rows(path: str) -> Rows:
+    for number, line in iter_numbered_lines(path):
         if line.strip(" \r\n"):
             yield number, line.rstrip("\r\n").split("\t")
 
 
-def _comma_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
-    csv.field_size_limit(MOST_CHARACTERS)  # of the whole process, and 131,072 before: too few for an article
+def _iter_csv_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
+    csv.field_size_limit(MAX_LINE_CHARACTERS)  # of the whole process, and 131,072 before: too few for an article
     read = list[str]()  # the lines of a row
 
-    def noted() -> Iterator[str]:
+    def note_lines() -> Iterator[str]:
         for line in lines:
             read.append(line)
             yield line
 
-    reader = csv.reader(noted(), strict=True, delimiter=delimiter)
+    reader = csv.reader(note_lines(), strict=True, delimiter=delimiter)
     first, width = 1, 0
     try:
         for values in reader:
@@ -176,9 +176,9 @@ def _comma_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
         ) from error
 
 
-def _records(rows: Rows, settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def _to_records(rows: Rows, settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     header: list[str] | None = next(rows, (0, []))[1] if settings.header else None
-    places = _places(header, settings, wanted)
+    places = _find_columns(header, settings, wanted)
     reach = max((place for _, place in places), default=-1) + 1
     width = len(header) if header is not None else 0
     for line, values in rows:
@@ -192,15 +192,15 @@ def _records(rows: Rows, settings: FileSettings, wanted: Wanted) -> Iterator[Fou
             yield line, {role: values[place] for role, place in places}
 
 
-def _places(header: list[str] | None, settings: FileSettings, wanted: Wanted) -> list[tuple[str, int]]:
+def _find_columns(header: list[str] | None, settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, int]]:
     """The cell of each role, from 0."""
     roles = [*wanted.needed, *(role for role in wanted.optional if role in settings.columns or role in (header or ()))]
-    return [(role, _number(role, header, settings)) for role in roles]
+    return [(role, _find_column(role, header, settings)) for role in roles]
 
 
-def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
+def _find_column(role: str, header: list[str] | None, settings: FileSettings) -> int:
     """The place of a role's column from 0. Raises InputError if the file does not have it."""
-    name, path = settings.column(role), settings.path
+    name, path = settings.get_column(role), settings.path
     if header is not None and header.count(name) > 1:
         raise InputError(f"{path}, line 1, has {header.count(name)} columns {name!r}: give the number of one.")
     if header is not None and name in header:
@@ -209,10 +209,10 @@ def _number(role: str, header: list[str] | None, settings: FileSettings) -> int:
         return int(name) - 1
     if header is None:
         raise InputError(f"{path} is read without a header: give the number of the column of {role}, not {name!r}.")
-    raise no_column(path, role, name, header)
+    raise explain_missing_column(path, role, name, header)
 
 
-def no_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
+def explain_missing_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
     """Return the error for a file that lacks a column. where: it names its columns"""
     purpose = "" if name == role else f" for {role}"
     return InputError(
@@ -224,17 +224,17 @@ def no_column(path: str, role: str, name: str, header: Sequence[str], where: str
 # Objects of JSON.
 
 
-def _object_in(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] | Unusable:
+def _parse_object(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] | Unusable:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return Unusable("not JSON")
-    return picked(value, columns) if isinstance(value, dict) else Unusable("not a JSON object")
+    return pick_values(value, columns) if isinstance(value, dict) else Unusable("not a JSON object")
 
 
-def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
+def iter_json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
     """Yield the items of a text that is one list in JSON, each with the line where it begins. Raises InputError."""
-    decode, text = json.JSONDecoder().raw_decode, stream.read(AT_ONCE)
+    decode, text = json.JSONDecoder().raw_decode, stream.read(READ_CHARACTERS)
     opening = re.match(r"\s*(?:\[(\s*\])?|$)", text)
     if opening is None:
         raise InputError(
@@ -243,15 +243,15 @@ def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
         )
     at, line, ended = opening.end(), 1 + opening[0].count("\n"), not text.strip() or opening[1] is not None
     while not ended:
-        begin = _after_spaces(text, at)
+        begin = _skip_spaces(text, at)
         line, at = line + text.count("\n", at, begin), begin
         try:
             value, end = decode(text, at)
-            mark = _after_spaces(text, end)
+            mark = _skip_spaces(text, end)
             if text[mark : mark + 1] not in (",", "]"):
                 raise ValueError("no comma and no end of the list comes after it")
         except (ValueError, RecursionError) as error:
-            more = stream.read(max(AT_ONCE, len(text)))
+            more = stream.read(max(READ_CHARACTERS, len(text)))
             if not more:
                 raise InputError(
                     f"{path}: the value that begins in line {line} is not an item of a list in JSON ({error}): fix it, "
@@ -262,25 +262,25 @@ def json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
         yield line, value
         ended = text[mark] == "]"
         line, at = line + text.count("\n", at, mark), mark + 1
-    if text[at:].strip() or stream.read(AT_ONCE).strip():
+    if text[at:].strip() or stream.read(READ_CHARACTERS).strip():
         raise InputError(f"{path}, line {line}, continues after its list: is it one list?")
 
 
-def _after_spaces(text: str, at: int) -> int:
+def _skip_spaces(text: str, at: int) -> int:
     while text[at : at + 1] in (" ", "\t", "\n", "\r"):
         at += 1
     return at
 
 
-def picked(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
+def pick_values(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
     """Return an object's value for each role, None if it has none."""
-    return {role: found_at(value, column) for role, column in columns}
+    return {role: get_at_path(value, column) for role, column in columns}
 
 
-def found_at(value: Any, path: str) -> Any:
+def get_at_path(value: Any, path: str) -> Any:
     """Return the value under a key, or at a path of keys and of places in lists from 0; None if there is none.
 
-    >>> found_at({"a": {"b": [7]}, "a.b": 8}, "a.b.0"), found_at({"a": {"b": [7]}, "a.b": 8}, "a.b")
+    >>> get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b.0"), get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b")
     (7, 8)
     """
     if isinstance(value, dict) and path in value:
@@ -298,66 +298,66 @@ def found_at(value: Any, path: str) -> Any:
 BATCH_ROWS = 1_024
 
 
-def parquet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_parquet(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """Yield the rows of a Parquet file; their lines are their numbers from 1."""
     if is_packed(settings.path):
         raise InputError(f"{settings.path} is packed around Parquet, which is packed inside: unpack it.")
-    path = place_of(settings.path)
+    path = resolve_path(settings.path)
     with open_parquet(path) as table:
-        columns = _columns(table.schema_arrow.names, settings, wanted)
-        names = list(dict.fromkeys(_top(column, table.schema_arrow.names) for _, column in columns))
+        columns = _resolve_columns(table.schema_arrow.names, settings, wanted)
+        names = list(dict.fromkeys(_get_top_column(column, table.schema_arrow.names) for _, column in columns))
         batches = all_batches(table, path, BATCH_ROWS, names)
         for line, (row, fault) in enumerate((row for batch in batches for row in batch_rows(batch)), 1):
             reason = NOT_UTF_8 if "utf-8" in fault else "a value that cannot be read"
-            yield line, Unusable(reason) if fault else picked(row, columns)
+            yield line, Unusable(reason) if fault else pick_values(row, columns)
 
 
-def _columns(names: list[str], settings: FileSettings, wanted: Wanted) -> list[tuple[str, str]]:
+def _resolve_columns(names: list[str], settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, str]]:
     """Return for each role its column or path, numbers as names. Raises InputError."""
     columns = list[tuple[str, str]]()
-    for role, name in columns_by_role(settings, wanted):
-        if _top(name, names) in names:
+    for role, name in list_columns(settings, wanted):
+        if _get_top_column(name, names) in names:
             columns.append((role, name))
         elif name.isdecimal() and 0 < int(name) <= len(names):
             columns.append((role, names[int(name) - 1]))
         elif role in wanted.needed or role in settings.columns:
-            raise no_column(settings.path, role, name, names)
+            raise explain_missing_column(settings.path, role, name, names)
     return columns
 
 
-def _top(column: str, names: list[str]) -> str:
+def _get_top_column(column: str, names: list[str]) -> str:
     return column if column in names else column.partition(".")[0]
 
 
-UNPACKED = 1 << 33  # bytes, of all sheets of a workbook
+MAX_UNPACKED_BYTES = 1 << 33  # bytes, of all sheets of a workbook
 
 
-def sheet_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_workbook(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """Yield the rows of a workbook's sheets. Raises InputError."""
-    columns, lacking, read = columns_by_role(settings, wanted), None, False
-    with _sheets(settings.path) as sheets:
+    columns, lacking, read = list_columns(settings, wanted), None, False
+    with _open_sheets(settings.path) as sheets:
         for sheet in sheets:
             named = [role for role in settings.columns if role in (*wanted.needed, *wanted.optional)]
-            missing = [role for role in (*wanted.needed, *named) if settings.column(role) not in sheet.columns]
+            missing = [role for role in (*wanted.needed, *named) if settings.get_column(role) not in sheet.columns]
             if missing:
-                lacking = lacking or no_column(
-                    settings.path, missing[0], settings.column(missing[0]), sheet.columns, "the head of its sheet"
+                lacking = lacking or explain_missing_column(
+                    settings.path, missing[0], settings.get_column(missing[0]), sheet.columns, "the head of its sheet"
                 )
                 continue
             read = True
             for row in sheet.rows:
                 values = row.values
-                yield row.number, Unusable("too long a row") if values is None else picked(values, columns)
+                yield row.number, Unusable("too long a row") if values is None else pick_values(values, columns)
     if lacking and not read:
         raise lacking
 
 
 @contextmanager
-def _sheets(path: str) -> Iterator[Iterator[Worksheet]]:
+def _open_sheets(path: str) -> Iterator[Iterator[Worksheet]]:
     """Open a workbook's sheets. Raises InputError."""
     try:
-        with place_of(path).open("rb") as stream, open_package(stream, UNPACKED) as package:
-            yield read_sheets(package, MOST_CHARACTERS)
+        with resolve_path(path).open("rb") as stream, open_package(stream, MAX_UNPACKED_BYTES) as package:
+            yield read_sheets(package, MAX_LINE_CHARACTERS)
     except (LockedDocument, LargeDocument, BadRecord) as error:
         raise InputError(f"{path} cannot be read: {error}. Save it again, without a password, or as .csv.") from error
     except OSError as error:

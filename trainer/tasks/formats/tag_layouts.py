@@ -32,61 +32,68 @@ from itertools import dropwhile, groupby, islice, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from trainer.tasks.formats.records import FileSettings, Found, Unusable, Wanted, converted, numbered_lines
+from trainer.tasks.formats.records import (
+    FileSettings,
+    NumberedRecord,
+    Unusable,
+    WantedRoles,
+    convert_records,
+    iter_numbered_lines,
+)
 
 SENTENCE_ROLES = ("words", "tags", "document", "id")
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-MOST_WORDS = 100_000  # of a sentence
-LOOKED_AT = 1_000  # lines of a file whose ending is that of tables
+MAX_SENTENCE_WORDS = 100_000  # of a sentence
+SAMPLE_LINES = 1_000  # lines of a file whose ending is that of tables
 
 Line = tuple[int, str]  # its number, and its text
 Row = tuple[int, list[str]]  # and its columns
 
 
-def conll_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+def read_conll(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
     """The sentences of a file of plain columns. columns: `words` and `tags` by number, from the end if below zero."""
-    words, tags = (_number(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
+    words, tags = (_find_column(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
     for lines, marks in _read_conll_sentences(settings.path):
         rows = _without_comments(lines)
         if rows:
-            yield _sentence(rows, (words, tags), marks)
+            yield _make_sentence(rows, (words, tags), marks)
 
 
-def looks_like_conll(settings: FileSettings) -> bool:
+def is_like_conll(settings: FileSettings) -> bool:
     """Tells whether a file has a word a line: no head with the column of the words, and a blank line between two."""
-    lines = [line.strip("\r\n") for _, line in islice(numbered_lines(settings.path), LOOKED_AT)]
+    lines = [line.strip("\r\n") for _, line in islice(iter_numbered_lines(settings.path), SAMPLE_LINES)]
     begun = list(dropwhile(lambda line: not line.strip(), lines))
-    return bool(begun) and settings.column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
+    return bool(begun) and settings.get_column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
 
 
-def iob1_records(settings: FileSettings, wanted: Wanted) -> Iterator[Found]:
+def read_iob1(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
     """The sentences of a file of plain columns with tags of IOB1, as CoNLL-2003's, or of BIO; they become BIO's."""
-    return converted(
-        conll_records(settings, wanted),
-        lambda values: {**values, "tags": None if values["tags"] is None else bio2(values["tags"])},
+    return convert_records(
+        read_conll(settings, wanted),
+        lambda values: {**values, "tags": None if values["tags"] is None else to_bio2(values["tags"])},
     )
 
 
-def conllu_records(settings: FileSettings, _: Wanted) -> Iterator[Found]:
+def read_conllu(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
     """The sentences of a `.conllu`. columns: `words` and `tags` by CoNLL-U's names, `upos` or `xpos`, or by number."""
-    words, tags = (_number(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
+    words, tags = (_find_column(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
     for lines, marks in _read_conll_sentences(settings.path, comments=True):
         rows = [(number, line.rstrip("\r\n").split("\t")) for number, line in lines]
         kept = [row for row in rows if len(row[1]) != len(UD_COLUMNS) or row[1][0].isdecimal()]
         if kept:
-            sentence = _sentence(kept, (words, tags), marks, len(UD_COLUMNS))
-            yield from converted([sentence], lambda values: {**values, "tags": _known(values["tags"])})
+            sentence = _make_sentence(kept, (words, tags), marks, len(UD_COLUMNS))
+            yield from convert_records([sentence], lambda values: {**values, "tags": _drop_open_tags(values["tags"])})
 
 
-def _known(tags: list[str]) -> list[str] | None:
+def _drop_open_tags(tags: list[str]) -> list[str] | None:
     """Return tags, or None if one is left open."""
     return None if "_" in tags else tags
 
 
-def bio2(tags: Sequence[str]) -> list[str]:
+def to_bio2(tags: Sequence[str]) -> list[str]:
     """Tags of BIO in which every chunk begins with B-, also where they were those of CoNLL-2003's files (IOB1).
 
-    >>> bio2(["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"])
+    >>> to_bio2(["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"])
     ['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC', 'B-ORG']
     """
     return [
@@ -95,9 +102,9 @@ def bio2(tags: Sequence[str]) -> list[str]:
     ]
 
 
-def _number(settings: FileSettings, role: str, otherwise: int, names: Sequence[str] = ()) -> int:
+def _find_column(settings: FileSettings, role: str, default: int, names: Sequence[str] = ()) -> int:
     """The number of a role's column: from 1, or from the end if below zero. Raises InputError."""
-    name = settings.columns.get(role, str(otherwise))
+    name = settings.columns.get(role, str(default))
     if name in names:
         return names.index(name) + 1
     if not name.removeprefix("-").isdecimal() or not int(name):
@@ -116,7 +123,7 @@ def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[l
     lines = list[Line]()
     document: int | None = None
     name: str | None = None
-    for number, line in numbered_lines(path):
+    for number, line in iter_numbered_lines(path):
         is_document, is_blank = line.startswith("-DOCSTART-"), not line.strip(" \t\r\n")
         if lines and (is_document or is_blank):
             yield lines, {"document": document, "id": name}
@@ -128,23 +135,23 @@ def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[l
             name = line.partition("=")[2].strip() or None
         if not is_blank and not is_document and not (comments and is_comment):
             lines.append((number, line))
-        if len(lines) > MOST_WORDS:
+        if len(lines) > MAX_SENTENCE_WORDS:
             raise InputError(
-                f"{path}: the sentence that begins in line {lines[0][0]} has more than {MOST_WORDS:,} words: are "
-                "the blank lines between sentences missing?"
+                f"{path}: the sentence that begins in line {lines[0][0]} has more than {MAX_SENTENCE_WORDS:,} words: "
+                "are the blank lines between sentences missing?"
             )
     if lines:
         yield lines, {"document": document, "id": name}
 
 
-def _columns(line: str) -> list[str]:
+def _split_columns(line: str) -> list[str]:
     line = line.rstrip("\r\n")
     return line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
 
 
 def _without_comments(lines: list[Line]) -> list[Row]:
     """The lines after those that are comments, as columns."""
-    rows = [(number, _columns(line)) for number, line in lines]
+    rows = [(number, _split_columns(line)) for number, line in lines]
     width = len(rows[-1][1])
     if len(rows) > 1 and rows[0][1][0] == "#" and rows[1][1][0] == "1":
         return rows[1:]
@@ -154,7 +161,9 @@ def _without_comments(lines: list[Line]) -> list[Row]:
     return rows[comments:]
 
 
-def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> Found:
+def _make_sentence(
+    lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0
+) -> NumberedRecord:
     """Return the words and tags of a sentence; without tags where the file has only one column."""
     number = lines[0][0]
     width = width or len(lines[0][1])
@@ -163,8 +172,8 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
             return line, Unusable("uneven columns", f"{len(cells)} of {width}")
     if max(map(abs, columns)) > width and not (width == 1 and columns[1] > 1):
         return number, Unusable(f"fewer than {max(map(abs, columns))} columns")
-    words = _column(lines, columns[0])
-    tags = None if width == 1 else _column(lines, columns[1])
+    words = _list_column(lines, columns[0])
+    tags = None if width == 1 else _list_column(lines, columns[1])
     for (line, _), word, tag in zip(lines, words, tags or words, strict=True):
         if tags and " " in tag:
             return line, Unusable("a tag with blanks in it: a column of texts?")
@@ -173,7 +182,7 @@ def _sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, An
     return number, {"words": words, "tags": tags, **marks}
 
 
-def _column(lines: Sequence[Row], number: int) -> list[str]:
+def _list_column(lines: Sequence[Row], number: int) -> list[str]:
     return [columns[number - 1 if number > 0 else number] for _, columns in lines]
 
 
@@ -193,23 +202,23 @@ class Mention(NamedTuple):
     line: int
 
 
-def pubtator_records(settings: FileSettings, _: Wanted, kind: str = "") -> Iterator[Found]:
+def read_pubtator(settings: FileSettings, _: WantedRoles, kind: str = "") -> Iterator[NumberedRecord]:
     """The sentences of a file. kind: one name for all types of mentions; "": their own."""
-    for number, lines in enumerate(_documents(settings.path), 1):
+    for number, lines in enumerate(_iter_documents(settings.path), 1):
         yield from _split_pubtator_sentences(lines, number, kind)
 
 
-ncbi_records = partial(pubtator_records, kind="Disease")  # as the corpus is scored
+read_ncbi = partial(read_pubtator, kind="Disease")  # as the corpus is scored
 
 
-def _documents(path: str) -> Iterator[list[tuple[int, str]]]:
+def _iter_documents(path: str) -> Iterator[list[tuple[int, str]]]:
     """The lines of each document with their numbers."""
-    for is_blank, lines in groupby(numbered_lines(path), key=lambda each: not each[1].strip()):
+    for is_blank, lines in groupby(iter_numbered_lines(path), key=lambda each: not each[1].strip()):
         if not is_blank:
             yield [(number, line.rstrip("\r\n")) for number, line in lines]
 
 
-def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[Found]:
+def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[NumberedRecord]:
     """Yield the sentences of a document, or the reason there are none."""
     heads = {match[2]: match for _, line in lines[:2] if (match := HEAD.fullmatch(line))}
     first = lines[0][0]
@@ -227,11 +236,11 @@ def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kin
             return
         mentions.append(Mention(int(columns[1]), int(columns[2]), columns[3], kind or columns[4], line))
     mentions.sort()
-    for place, (start, end) in enumerate(_bounds(text, len(title), mentions)):
+    for place, (start, end) in enumerate(_iter_sentence_bounds(text, len(title), mentions)):
         inside = [mention for mention in mentions if start <= mention.start < end]
         words = [(match.start(), match.end()) for match in WORD.finditer(text, start, end)]
         try:
-            tags = _tags(text, words, inside)
+            tags = _make_tags(text, words, inside)
         except Unusable as error:
             yield first if not inside else inside[0].line, Unusable(str(error), error.where or f"document {name}")
             continue
@@ -242,7 +251,7 @@ def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kin
             yield mention.line, Unusable("a mention beyond its document", f"document {name}")
 
 
-def _bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
+def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
     """Yield the begin and end of each sentence that has words."""
     ends = [title, *(match.start() for match in SENTENCE_END.finditer(text, title + 1)), len(text)]
     start = 0
@@ -254,7 +263,7 @@ def _bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tupl
         start = end
 
 
-def _tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
+def _make_tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
     """Return a tag for each word. Raises Unusable."""
     begins = {start: place for place, (start, _) in enumerate(words)}
     ends = {end: place for place, (_, end) in enumerate(words)}

@@ -32,7 +32,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float64s, Int64s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
-from trainer.tasks.formats.question_layouts import Span, as_answers
+from trainer.tasks.formats.question_layouts import Span, parse_answers
 from trainer.tasks.formats.records import Unusable, as_label, as_text
 from trainer.tasks.kinds.texts import rates
 from trainer.tasks.long_texts import (
@@ -348,7 +348,7 @@ def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
         return ()
     if isinstance(given, list) and all(isinstance(each, tuple) for each in given):
         return tuple(given)  # as the format of SQuAD gives them: held to the context already
-    return tuple(as_answers(given, context))
+    return tuple(parse_answers(given, context))
 
 
 def _targets(places: tuple[int, int]) -> dict[str, Int64s]:

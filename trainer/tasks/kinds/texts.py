@@ -29,7 +29,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s, Float64s, Int64s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import IGNORED, Term
-from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text, number_of
+from trainer.tasks.formats.records import Unusable, as_label, as_number, as_text, parse_number
 from trainer.tasks.task import (
     Answers,
     Items,
@@ -278,7 +278,7 @@ class TextTask(Task):
             second=None if second is None else as_text(second, "second"),
             label=self.label_of(label) if labelled else None,
             beside=(
-                *(number_of(values[name], name) for name in self.numeric),
+                *(parse_number(values[name], name) for name in self.numeric),
                 *(as_label(values[name], name) for name in self.categorical),
             ),
         )
@@ -553,7 +553,7 @@ class NumberTask(TaughtTask):
 
     def label_of(self, value: Any) -> float:
         """A finite number. Raises Unusable."""
-        return number_of(value, "label")
+        return parse_number(value, "label")
 
     def target(self, label: Any) -> npt.NDArray[Any]:
         """float32 [1]."""

@@ -53,7 +53,7 @@ from corpora.store.settings import check_choice, check_range
 from trainer.families.contract import ModelInputs
 from trainer.huggingface.sentence_transformers import DOCUMENT, MODES, QUERY, Prompt, SentenceFolder
 from trainer.objectives.contract import IGNORED, Term
-from trainer.tasks.formats.records import Unusable, as_label, as_text, number_of
+from trainer.tasks.formats.records import Unusable, as_label, as_text, parse_number
 from trainer.tasks.kinds.texts import class_scores, correlations, means
 from trainer.tasks.task import Former, Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
 from trainer.tasks.text_encoder import TextEncoder
@@ -320,7 +320,7 @@ class SimilarityTask(VectorTask):
 
     def _label(self, value: Any) -> str | float:
         if self.loss != "softmax":
-            return number_of(value, "label")
+            return parse_number(value, "label")
         return as_label(value)
 
     def unknown(self, example: VectorExample) -> Unusable | None:

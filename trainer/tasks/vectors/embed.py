@@ -48,7 +48,7 @@ from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentence_transformers import Prompt, SentenceFolder
 from trainer.metrics import line
 from trainer.model.encoder import TransformerEncoder
-from trainer.tasks.data import digest_at, digest_of, enough_together, together
+from trainer.tasks.data import batch_by_length, digest_files, digest_if_exists, group_by_size
 from trainer.tasks.folders import read_source
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
@@ -233,7 +233,7 @@ class Embedder:
         targets = {SKIPPED: np.array(self.texts.skipped[:1], np.int64)} if self.texts.skipped else {}
         items = [TaskItem(sequences=(each,), example=0, targets=targets) for each in sequences]
         by_place = dict[int, Float32s]()
-        for places in together(items, BATCH_TOKENS):
+        for places in batch_by_length(items, BATCH_TOKENS):
             own = [encodings[place] for place in places] if encodings else []
             by_place |= zip(places, self._batch([items[place] for place in places], own), strict=True)
         return [by_place[place] for place in range(len(items))]
@@ -286,7 +286,7 @@ def _digest(folder: Path, sentences: SentenceFolder | None) -> str:
     """Return a digest of the weights of an encoder and of what follows its pooling."""
     steps = sentences.steps if sentences is not None else ()
     paths = [path for step in steps if step.path for path in sorted((folder / step.path).glob("*"))]
-    return digest_of([folder / WEIGHTS, *paths])
+    return digest_files([folder / WEIGHTS, *paths])
 
 
 def _pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
@@ -360,7 +360,7 @@ def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
         "device": embedder.device.type,
         "windows": [TEXTS_AT_ONCE, WINDOW_TOKENS, BATCH_TOKENS],
         "file": {**asdict(file), "path": ""},
-        "contents": digest_at(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never resumes
+        "contents": digest_if_exists(file.path) or f"none, at {time.time_ns()}",  # of a pipe: a run never resumes
     }
 
 
@@ -385,7 +385,7 @@ def windows_of(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Win
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]
     encoded = (zip(batch, encoder.encode([prompt + text.text for text in batch]), strict=True) for batch in batches)
-    for some in enough_together(chain.from_iterable(encoded), lambda both: len(both[1]), WINDOW_TOKENS):
+    for some in group_by_size(chain.from_iterable(encoded), lambda both: len(both[1]), WINDOW_TOKENS):
         yield [text for text, _ in some], [encoding for _, encoding in some]
 
 

@@ -16,7 +16,7 @@ from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.objects import raw_path
-from corpora.sources.contract import Drop, RawFile, Record, Slice, Tally, damaged, too_large, whole_file
+from corpora.sources.contract import Drop, RawFile, Record, Slice, Tally, drop_damaged, drop_too_large, slice_whole_file
 from corpora.sources.files.fields import Fields, find_fields, in_words, settled
 from corpora.sources.files.formats import record_of
 from corpora.sources.files.office.package import LargeDocument, LockedDocument, open_package
@@ -34,7 +34,7 @@ class SheetRows:
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""
-        return [whole_file(file)]
+        return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each row. Raises InputError for a workbook that cannot be read to its end."""
@@ -72,7 +72,7 @@ class SheetRows:
         raw = row_json(row) if row.values is not None else b""
         place = Locator(file=file.name, sha256=file.sha256, stream=row.sheet, offset=row.number, length=len(raw))
         if row.values is None or len(raw) > self.max_record_bytes:
-            return too_large(place, self.max_record_bytes)
+            return drop_too_large(place, self.max_record_bytes)
         if drop := tally.enter(place) or self._left_out(row, sheet, fields):
             return Record(locator=place, text="", raw=raw, drop=drop)
         text = fields["text"]
@@ -80,7 +80,7 @@ class SheetRows:
         try:
             return record_of(place, raw, find_fields(given, fields))
         except BadRecord as error:
-            return damaged(place, raw, error)
+            return drop_damaged(place, raw, error)
 
     def _left_out(self, row: SheetRow, sheet: Worksheet, fields: dict[str, str]) -> Drop | None:
         if row.is_hidden:

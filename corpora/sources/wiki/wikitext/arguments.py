@@ -21,9 +21,9 @@ MARK = "\x01"  # before a shown formula
 HOLE = "\x01\x02"  # where a template wrote what cannot be known here
 _NUMBER = re.compile(r"[-−+±~≈]?[0-9][0-9.,  ]*")
 _KEY = re.compile(r"\s*[\w$ \-]{1,30}\s*")
-_WHOLE = re.compile(r"(?<![\w.,])([0-9]{4,15})(?![0-9,])")
+_LONG_NUMBER = re.compile(r"(?<![\w.,])([0-9]{4,15})(?![0-9,])")
 _SUPERSCRIPT = str.maketrans("0123456789+-−n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻ⁿ")
-_RAISED = re.compile(r"[0-9+\-−n]+")
+_EXPONENT = re.compile(r"[0-9+\-−n]+")
 
 
 def read_arguments(body: str) -> tuple[list[str], Named]:
@@ -46,9 +46,9 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def grouped(number: str) -> str:
+def group_thousands(number: str) -> str:
     """A number with commas between its thousands: 1234567.8 -> 1,234,567.8."""
-    return _WHOLE.sub(lambda match: f"{int(match[1]):,}", number)
+    return _LONG_NUMBER.sub(lambda match: f"{int(match[1]):,}", number)
 
 
 _ENGLISH = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![\w,])|(?<![\w.,])[0-9]+\.[0-9]+(?![\w.])")
@@ -56,27 +56,27 @@ _LOCAL = re.compile(r"[-−+]?(?:[1-9][0-9]{0,2}(?:[. \xa0\u202f][0-9]{3})+(?:,[
 _WESTERN = "0123456789"
 
 
-def in_quotes(text: str, wiki: str) -> str:
+def to_local_quotes(text: str, wiki: str) -> str:
     """A text between curly quotes, between those of a wiki.
 
-    >>> in_quotes("“Gut.”", "de"), in_quotes("“Bien.”", "fr"), in_quotes("“Well.”", "en")
+    >>> to_local_quotes("“Gut.”", "de"), to_local_quotes("“Bien.”", "fr"), to_local_quotes("“Well.”", "en")
     ('„Gut.“', '« Bien. »', '“Well.”')
     """
     before, after = read_wiki(wiki).quotes.split(".")
     return f"{before}{text[1:-1]}{after}" if text else text
 
 
-def in_form(text: str, wiki: str) -> str:
+def to_local_numbers(text: str, wiki: str) -> str:
     """A text with its numbers as a wiki writes them.
 
-    >>> in_form("1,234.5 km", "de"), in_form("1,234.5 km", "fr"), in_form("1,234 km", "es"), in_form("1.5 km", "ja")
-    ('1.234,5 km', '1 234,5 km', '1234 km', '1.5 km')
-    >>> in_form("1,234,567.5", "hi"), in_form("1,234.5 km", "fa")
+    >>> [to_local_numbers("1,234.5 km", wiki) for wiki in ("de", "fr")], to_local_numbers("1,234 km", "es")
+    (['1.234,5 km', '1 234,5 km'], '1234 km')
+    >>> to_local_numbers("1,234,567.5", "hi"), to_local_numbers("1,234.5 km", "fa")
     ('12,34,567.5', '۱٬۲۳۴٫۵ km')
     """
     form = read_wiki(wiki)
 
-    def local(match: re.Match[str]) -> str:
+    def localize(match: re.Match[str]) -> str:
         whole, point, decimals = match[0].partition(".")
         if len(whole) == len("1,234") and form.grouped_from > 4:
             whole = whole.replace(",", "")
@@ -86,11 +86,11 @@ def in_form(text: str, wiki: str) -> str:
             whole = ",".join([*re.findall("[0-9]{1,2}(?=(?:[0-9]{2})*$)", rest), last])
         return whole.replace(",", form.group) + point.replace(".", form.decimal) + decimals
 
-    text = text if form.group == "," and not form.lakhs else _ENGLISH.sub(local, text)
+    text = text if form.group == "," and not form.lakhs else _ENGLISH.sub(localize, text)
     return text if form.digits == _WESTERN else text.translate(str.maketrans(_WESTERN, form.digits))
 
 
-def in_english(argument: str, wiki: str) -> str:
+def to_english_number(argument: str, wiki: str) -> str:
     """An argument that is a number in the form of a wiki, in that of English: "1.234,5" is "1234.5"."""
     form = read_wiki(wiki)
     if form.digits != _WESTERN:
@@ -102,11 +102,11 @@ def in_english(argument: str, wiki: str) -> str:
     return re.sub(r"[. \xa0\u202f]", "", whole) + comma.replace(",", ".") + decimals
 
 
-def raised(text: str) -> str:
+def to_superscript(text: str) -> str:
     """An exponent as superscript characters where they exist, so that 10<sup>6</sup> is not read as 106."""
-    return text.translate(_SUPERSCRIPT) if _RAISED.fullmatch(text) else text
+    return text.translate(_SUPERSCRIPT) if _EXPONENT.fullmatch(text) else text
 
 
-def first(arguments: list[str], named: Named) -> str:
+def show_first(arguments: list[str], named: Named) -> str:
     text = named.get("text") or named.get("content") or ""
     return arguments[0] if arguments else text

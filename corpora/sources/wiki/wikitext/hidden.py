@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from corpora.sources.formulas import FORMULA, show_formula
 from corpora.sources.hypertext import without_readings
-from corpora.sources.wiki.wikitext.arguments import MARK, raised
+from corpora.sources.wiki.wikitext.arguments import MARK, to_superscript
 
 # A table begins and ends at the beginning of a line; no line of its body may begin or end another one.
 _TABLE = re.compile(r"\n[ \t:*#]*+\{\|[^\n]*+(?:\n(?![ \t:*#]*+(?:\{\||\|\}))[^\n]*+)*+\n[ \t:*#]*+\|\}")
@@ -47,8 +47,8 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
 
 
-def _raise(match: re.Match[str]) -> str:
-    return raised(match[1].strip())
+def _raise_tag(match: re.Match[str]) -> str:
+    return to_superscript(match[1].strip())
 
 
 def drop_tables(text: str, max_depth: int) -> str:
@@ -62,7 +62,7 @@ def drop_tables(text: str, max_depth: int) -> str:
 
 def drop_tags(text: str) -> str:
     """`text` without the tags of HTML and of MediaWiki's extensions; any other `<` is a plain character."""
-    text = _RAISED_TAG.sub(_raise, text)
+    text = _RAISED_TAG.sub(_raise_tag, text)
     text = _BREAK.sub(" ", _BREAKS.sub("\n\n", text))
     text = _ITEM_END.sub("\n", _ITEM_TAG.sub("\n* ", _BLOCK_TAG.sub("\n\n", text)))
     return _TAG.sub("", text.replace("-->", ""))
@@ -73,7 +73,7 @@ def decode_entities(text: str) -> str:
     return _ENTITY.sub(lambda match: html.unescape(match[0]), text)
 
 
-def _paired(names: str) -> re.Pattern[str]:
+def _build_paired_pattern(names: str) -> re.Pattern[str]:
     """An element of one of the `names` with its content, which may not open another of the same name.
 
     The possessive loop stops at the next opening of that name, so an unclosed tag swallows nothing, and a
@@ -85,25 +85,25 @@ def _paired(names: str) -> re.Pattern[str]:
 
 _NOWIKI = re.compile(r"(?i)<nowiki>([^<]*+(?:<(?!/?nowiki\b)[^<]*+)*+)</nowiki\s*>")
 _EMPTY_REF = re.compile(rf"(?i)<ref(?:erences)?\b{ATTRIBUTES}(?<=/)>")
-_REF = _paired("ref")
-_OPAQUE = _paired(
+_REF = _build_paired_pattern("ref")
+_OPAQUE = _build_paired_pattern(
     "gallery|timeline|score|syntaxhighlight|source|pre|graph|imagemap|hiero|mapframe|maplink|references"
     "|templatedata|inputbox|indicator|includeonly|table|categorytree|style|audio|video"
 )
-_MATH = _paired("math|chem|ce")
-_PERHAPS = re.compile(r":\s*(?i:none|hidden)")  # begins with a sign without case, which is found fast
+_MATH = _build_paired_pattern("math|chem|ce")
+_MAYBE_HIDDEN = re.compile(r":\s*(?i:none|hidden)")  # begins with a sign without case, which is found fast
 _NOT_SHOWN = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
 _STYLES = "span|div|p|small|s|b|i|u|font"
 _STYLED = re.compile(rf"(?i)<({_STYLES})\b({ATTRIBUTES})(?<!/)>([^<]*+(?:<(?!/?(?:{_STYLES})\b)[^<]*+)*+)</\1\s*>")
 # A formula in TeX as templates write it, with two levels of braces.
 _MATH_TEMPLATE = re.compile(r"(?i)\{\{tmath\|(?:1=)?((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}\}")
-_CODE = _paired("syntaxhighlight|source")
-_IN_LINE = re.compile(r"(?i)\s(?:inline\b|enclose\s*=\s*[\"']?none)")  # what the tag of code in a sentence says
-MAX_STYLED = 8  # elements in one another, if some are hidden
+_CODE = _build_paired_pattern("syntaxhighlight|source")
+_INLINE_CODE = re.compile(r"(?i)\s(?:inline\b|enclose\s*=\s*[\"']?none)")  # what the tag of code in a sentence says
+MAX_STYLED_DEPTH = 8  # elements in one another, if some are hidden
 _SPACE = re.compile(r"\s+")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
 _HEADING = re.compile(r"\n=[^\n]*")
-_IN_TITLE = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
+_TITLE_MARKUP = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
 
 
 def _keep_literal(match: re.Match[str]) -> str:
@@ -123,34 +123,38 @@ def _drop_comments(text: str) -> str:
     return "".join(kept)
 
 
-def _dropped_math(match: re.Match[str]) -> str:
+def _drop_math(match: re.Match[str]) -> str:
     """A formula that reads as text (`x`, `n + 1`) stays; one in TeX goes."""
     formula = show_formula(decode_entities(match[2]))
     return "" if formula == FORMULA else formula.translate(_LITERAL)
 
 
-def _placeholder(match: re.Match[str]) -> str:
+def _show_placeholder(match: re.Match[str]) -> str:
     """A formula as `show_formula` has it, its marks as entities."""
     formula = show_formula(decode_entities(match[2]))
     return MARK + (formula.translate(_LITERAL) if formula != FORMULA else formula) if formula else ""
 
 
-def _tex(match: re.Match[str]) -> str:
+def _show_tex(match: re.Match[str]) -> str:
     """A formula's TeX on one line, its marks as entities; a space parts the braces that would be a template's."""
     formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
     formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")
     return MARK + formula.replace("&", "&#38;").translate(_LITERAL) if formula else ""
 
 
-MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _placeholder, "tex": _tex, "drop": _dropped_math}
+MATH: dict[str, Callable[[re.Match[str]], str]] = {
+    "placeholder": _show_placeholder,
+    "tex": _show_tex,
+    "drop": _drop_math,
+}
 
 
-def _code_in_line(match: re.Match[str]) -> str:
+def _show_inline_code(match: re.Match[str]) -> str:
     """Code in a sentence; a block of code is none."""
-    return match[2].translate(_LITERAL) if _IN_LINE.search(match[0], 0, match.start(2) - match.start()) else ""
+    return match[2].translate(_LITERAL) if _INLINE_CODE.search(match[0], 0, match.start(2) - match.start()) else ""
 
 
-def _shown_words(match: re.Match[str], hidden: list[str]) -> str:
+def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
     """The content of a styled element, nothing if its style hides it; a block keeps its paragraph."""
     if _NOT_SHOWN.search(match[2]):
         hidden += filter(None, [match[3].strip()])
@@ -175,23 +179,23 @@ def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
     text = without_readings(_REF.sub("", _EMPTY_REF.sub("", text)))
     text = _MATH.sub(MATH[math], text)
     if "inline" in text or "enclose" in text:
-        text = _CODE.sub(_code_in_line, text)
+        text = _CODE.sub(_show_inline_code, text)
     for _ in range(4):
         text, count = _OPAQUE.subn("", text)
         if not count:
             break
-    if _PERHAPS.search(text) and _NOT_SHOWN.search(text):
-        for _ in range(MAX_STYLED):
-            text, count = _STYLED.subn(lambda match: _shown_words(match, hidden), text)
+    if _MAYBE_HIDDEN.search(text) and _NOT_SHOWN.search(text):
+        for _ in range(MAX_STYLED_DEPTH):
+            text, count = _STYLED.subn(lambda match: _show_styled(match, hidden), text)
             if not count:
                 break
     return text
 
 
-def heading(line: str) -> tuple[int, str]:
+def parse_heading(line: str) -> tuple[int, str]:
     """Level and title of a heading line (`== Title ==`), or (0, "") for any other line.
 
-    >>> heading("=== Early life ===")
+    >>> parse_heading("=== Early life ===")
     (3, 'Early life')
     """
     line = line.strip()
@@ -204,16 +208,16 @@ def heading(line: str) -> tuple[int, str]:
 
 def drop_sections(text: str, apparatus: frozenset[str]) -> str:
     """`text` without the sections with such a title, each up to the next heading of its level or a higher one."""
-    kept, start, dropping = [], 0, 0
+    kept, start, dropped_level = [], 0, 0
     for match in _HEADING.finditer(text):
-        level, title = heading(match[0])
-        if not level or (dropping and level > dropping):
+        level, title = parse_heading(match[0])
+        if not level or (dropped_level and level > dropped_level):
             continue
-        if not dropping:
+        if not dropped_level:
             kept.append(text[start : match.start()])
-        title = _IN_TITLE.sub("", title).rpartition("|")[2].strip(" :.\t").lower()
-        dropping = level if title in apparatus else 0
+        title = _TITLE_MARKUP.sub("", title).rpartition("|")[2].strip(" :.\t").lower()
+        dropped_level = level if title in apparatus else 0
         start = match.start()
-    if not dropping:
+    if not dropped_level:
         kept.append(text[start:])
     return "".join(kept)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from corpora.sources.wiki.wikitext.wikis import hidden_namespaces
+from corpora.sources.wiki.wikitext.wikis import list_hidden_namespaces
 
-DROPPED_NAMESPACES = hidden_namespaces()
+DROPPED_NAMESPACES = list_hidden_namespaces()
 _PLAIN_LINK = re.compile(r"\[\[(?:[^\[\]{}|:\n]*+\|)?([^\[\]{}|:\n]++)\]\]")
 _LINK = re.compile(r"\[\[([^\[\]{}]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]{}]*+)*+)\]\]")
 _LOOSE_LINK = re.compile(r"\[\[([^\[\]]*+(?:(?:\[(?!\[)|\](?!\]))[^\[\]]*+)*+)\]\]")
@@ -22,25 +22,25 @@ _FILE = re.compile(r"(?i)\.(?:jpe?g|png|svg|gif|tiff?|webp|og[gav]|webm|djvu|mid
 _LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|commons|species|meta)(?:-[a-z]+)*")
 
 
-def _label(match: re.Match[str]) -> str:
+def _show_label(match: re.Match[str]) -> str:
     """The label of `[http://... label]`, nothing for a bare one."""
     return match[1].strip()
 
 
 @lru_cache(maxsize=64)
-def _reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
-    """`_shown` for a wiki: the names of its namespaces enter once, not with each link."""
-    return lambda match: _shown(match, hidden)
+def _build_reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
+    """`_show_link` for a wiki: the names of its namespaces enter once, not with each link."""
+    return lambda match: _show_link(match, hidden)
 
 
-def _shown(match: re.Match[str], hidden: frozenset[str]) -> str:
+def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
     """Return what a link shows: its label or target; nothing for files, categories and links between languages."""
     target, bar, label = match[1].partition("|")
     target = target.strip()
-    shown, target = target.startswith(":"), target.removeprefix(":")
+    is_shown, target = target.startswith(":"), target.removeprefix(":")
     prefix, colon, page = target.partition(":")
-    if colon and not shown:
-        if prefix.strip().lower().replace("_", " ") in hidden or _FILE.search(page) or _is_alone(match, page):
+    if colon and not is_shown:
+        if prefix.strip().lower().replace("_", " ") in hidden or _FILE.search(page) or _is_alone_on_line(match, page):
             return ""
         if not bar and page[:1].strip() and _LANGUAGE_PREFIX.fullmatch(prefix):
             return ""
@@ -50,7 +50,7 @@ def _shown(match: re.Match[str], hidden: frozenset[str]) -> str:
     return label if label else page.partition("(")[0].strip() or target.partition("(")[0].strip()
 
 
-def _is_alone(match: re.Match[str], page: str) -> bool:
+def _is_alone_on_line(match: re.Match[str], page: str) -> bool:
     """Return True for a link to a page of a namespace that is alone on its line: a category in any language."""
     text, end = match.string, match.end()
     return page[:1].strip() != "" and text[match.start() - 1] in "\n]" and text[end : end + 1] in ("", "\n", "[")
@@ -58,14 +58,14 @@ def _is_alone(match: re.Match[str], page: str) -> bool:
 
 def show_external_links(text: str) -> str:
     """`text` with the links to other sites replaced by their labels."""
-    return _EXTERNAL_LINK.sub(_label, text)
+    return _EXTERNAL_LINK.sub(_show_label, text)
 
 
 def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
     """`text` with its innermost links replaced by what they show; `hidden`: namespaces whose links show nothing."""
-    return _LINK.sub(_reader(hidden), "".join(_PLAIN_LINK.split(text)))
+    return _LINK.sub(_build_reader(hidden), "".join(_PLAIN_LINK.split(text)))
 
 
 def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
     """The same where braces are in the way."""
-    return _LOOSE_LINK.sub(_reader(hidden), text)
+    return _LOOSE_LINK.sub(_build_reader(hidden), text)

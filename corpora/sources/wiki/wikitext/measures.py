@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from corpora.sources.wiki.wikitext.arguments import Named, first, grouped, raised
+from corpora.sources.wiki.wikitext.arguments import Named, group_thousands, show_first, to_superscript
 
 _NUMBER = re.compile(
     r"([-−–+]?)([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{0,15})(?:\.([0-9]{1,10}))?(?:[eE]([-−+]?[0-9]{1,2}))?"
@@ -30,7 +30,7 @@ _PREFIXABLE = frozenset(
     "m g t ly L l W J eV Hz Pa bar N cal Wh oilbbl bbl m2 m3 byte bit s K N.m pc BTU tTNT yr".split()
 )
 _MULTIPLES = {"3": "thousand", "6": "million", "9": "billion", "12": "trillion", "15": "quadrillion"}
-_OWN_RATES = {"g/cm3": "lb/cuin", "kg/m3": "lb/cuyd", "kg/L": "lb/USgal", "kg/dm3": "lb/cuin", "kg/cm3": "lb/cuin"}
+_RATE_DEFAULTS = {"g/cm3": "lb/cuin", "kg/m3": "lb/cuyd", "kg/L": "lb/USgal", "kg/dm3": "lb/cuin", "kg/cm3": "lb/cuin"}
 _CURRENCY = "$£€¥"
 
 
@@ -56,7 +56,7 @@ def _read_units() -> dict[str, MeasureUnit]:
 
 
 UNITS = _read_units()
-_ZERO = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
+_KELVIN_OFFSETS = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
 _BETWEEN = {
     "to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", "x": " × ", "×": " × ", "*": " × ",
     "by": " × ", "+/-": " ± ", "±": " ± ", "to(-)": " to ", "and(-)": " and ", "xx": " × ", "&": " and ",
@@ -64,31 +64,31 @@ _BETWEEN = {
     "till": " till ", "until": " until ", "and(–)": " and ", "to(–)": " to ", "or(-)": " or ", "/": "/",
     "between": " and ", ";": "; ", "&ndash;": "–", "&minus;": "−", "and to": " and to ", ", to": ", to ", "x(-)": " × ",
 }  # fmt: skip
-LONGEST_NAME = 40  # of a unit
+MAX_UNIT_NAME = 40  # of a unit
 _COMPOUND = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miyd": ("mi", "yd")}
 
 
 @lru_cache(maxsize=1024)
-def unit_of(name: str) -> MeasureUnit | None:
+def find_unit(name: str) -> MeasureUnit | None:
     """The unit of a name, composed where it has to be; None if it is not known.
 
-    >>> [unit_of(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], unit_of("parsnip")
+    >>> [find_unit(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], find_unit("parsnip")
     (['GW', 'kbbl/d', 'kg/m³'], None)
     """
     name = name.replace(" ", "_")
-    if name in UNITS or len(name) > LONGEST_NAME:
+    if name in UNITS or len(name) > MAX_UNIT_NAME:
         return UNITS.get(name)
     if match := re.fullmatch("e(3|6|9|12|15)(.+)", name):
-        base = unit_of(match[2])
+        base = find_unit(match[2])
         return base and base._replace(
             size=base.size * 10.0 ** int(match[1]),
             default=" ".join(f"e{match[1]}{unit}" for unit in base.default.split()),
             multiple=f"{_MULTIPLES[match[1]]} ",
         )
-    return _rate(name) if "/" in name else _prefixed(name)
+    return _build_rate(name) if "/" in name else _build_prefixed_unit(name)
 
 
-def _prefixed(name: str) -> MeasureUnit | None:
+def _build_prefixed_unit(name: str) -> MeasureUnit | None:
     """A unit with a prefix of SI: "MW", "koilbbl"."""
     for length in (2, 1):
         prefix, base = name[:length], name[length:]
@@ -99,30 +99,36 @@ def _prefixed(name: str) -> MeasureUnit | None:
     return None
 
 
-def _rate(name: str) -> MeasureUnit | None:
+def _build_rate(name: str) -> MeasureUnit | None:
     """A unit for each of another: "m3/s", "oilbbl/d", "$/acre"."""
     if name in ("L/100km", "l/100km"):
         return MeasureUnit("L/100 km", "consumption", -100.0, "mpgimp mpgus")
     above, _, below = name.partition("/")
-    over = unit_of(below)
-    if over is None:
+    divisor = find_unit(below)
+    if divisor is None:
         return None
     if above in ("", "PD", *_CURRENCY):
-        top: MeasureUnit | None = MeasureUnit("" if above == "PD" else above, "count", 1.0, above)
+        dividend: MeasureUnit | None = MeasureUnit("" if above == "PD" else above, "count", 1.0, above)
     else:
-        top = unit_of(above)
-    if top is None:
+        dividend = find_unit(above)
+    if dividend is None:
         return None
-    each = below if over.dimension == "time" else over.default.partition(" ")[0]
-    default = _OWN_RATES.get(name) or f"{top.default.partition(' ')[0]}/{each}"
-    dimension = f"{top.dimension}/{over.dimension}"
-    return MeasureUnit(f"{top.symbol}/{_one(over.symbol)}", dimension, top.size / over.size, default, top.multiple)
+    each = below if divisor.dimension == "time" else divisor.default.partition(" ")[0]
+    default = _RATE_DEFAULTS.get(name) or f"{dividend.default.partition(' ')[0]}/{each}"
+    dimension = f"{dividend.dimension}/{divisor.dimension}"
+    return MeasureUnit(
+        f"{dividend.symbol}/{_to_singular(divisor.symbol)}",
+        dimension,
+        dividend.size / divisor.size,
+        default,
+        dividend.multiple,
+    )
 
 
-def _parse(text: str) -> tuple[float, int] | None:
+def _parse_number(text: str) -> tuple[float, int] | None:
     """The number a text writes and its precision (decimals; negative for trailing zeros), None if it is none.
 
-    >>> _parse("1,200"), _parse("3.50"), _parse("1+1/2"), _parse("1.5e6")
+    >>> _parse_number("1,200"), _parse_number("3.50"), _parse_number("1+1/2"), _parse_number("1.5e6")
     ((1200.0, -2), (3.5, 2), (1.5, 1), (1500000.0, -5))
     """
     text = text.strip()
@@ -138,66 +144,70 @@ def _parse(text: str) -> tuple[float, int] | None:
     return None
 
 
-def shown_number(text: str) -> str:
+def show_number(text: str) -> str:
     """A number as a template shows it: commas between thousands, a power of ten raised, a space before a fraction.
 
-    >>> shown_number("12345"), shown_number("1.5e6"), shown_number("1+1/2")
+    >>> show_number("12345"), show_number("1.5e6"), show_number("1+1/2")
     ('12,345', '1.5×10⁶', '1 1/2')
     """
     if match := re.fullmatch(r"([^eE]*[0-9.])[eE]([-−+]?[0-9]{1,2})", text):
-        return f"{grouped(match[1])}×10{raised(match[2].removeprefix('+'))}"
+        return f"{group_thousands(match[1])}×10{to_superscript(match[2].removeprefix('+'))}"
     text = re.sub(r"(?<=[0-9])\+", " ", text.replace("//", "/")).strip()
-    return grouped(f"0{text}" if text.startswith(".") else text)
+    return group_thousands(f"0{text}" if text.startswith(".") else text)
 
 
-def _rounded(value: float, precision: int) -> str:
+def _round(value: float, precision: int) -> str:
     """`value` rounded half up to `precision` decimals (negative: tens, hundreds), with commas."""
     if value and precision > 9:
         power = math.floor(math.log10(abs(value)))
         places = min(9, max(0, precision + power))
-        return _rounded(value / 10.0**power, places) + (f"×10{raised(str(power))}" if power else "")
+        return _round(value / 10.0**power, places) + (f"×10{to_superscript(str(power))}" if power else "")
     scale = 10.0**precision
-    rounded = math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value)
-    return f"{rounded + 0.0:,.{max(precision, 0)}f}".replace("-", "−")
+    number = math.copysign(math.floor(abs(value) * scale + 0.5) / scale, value)
+    return f"{number + 0.0:,.{max(precision, 0)}f}".replace("-", "−")
 
 
-def _output_precision(value: float, precision: int, result: float, kelvin: float | None) -> int:
+def _compute_precision(value: float, precision: int, result: float, kelvin: float | None) -> int:
     """Return as many decimals as the input's precision carries over, and at least two significant figures.
 
     Module:Convert's default: the input's decimals, moved by the order of magnitude of the conversion with a
     margin of log10 2; between temperatures three significant figures in kelvin are the least.
     """
     if kelvin is not None:
-        least = 2 - math.floor(math.log10(kelvin) + 1e-9) if kelvin > 1e-8 else 2
-        return max(precision, least)
+        min_decimals = 2 - math.floor(math.log10(kelvin) + 1e-9) if kelvin > 1e-8 else 2
+        return max(precision, min_decimals)
     if value == 0 or result == 0:
         return 0
-    moved = math.floor(precision + math.log10(abs(value / result)) + math.log10(2))
-    return max(moved, 1 - math.floor(math.log10(abs(result)) + 1e-9))
+    decimals = math.floor(precision + math.log10(abs(value / result)) + math.log10(2))
+    return max(decimals, 1 - math.floor(math.log10(abs(result)) + 1e-9))
 
 
-def _converted(value: float, unit: MeasureUnit, target: MeasureUnit) -> float:
+def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> float:
     """A number of a unit as a number of another of its dimension. Consumption by length is the inverse of reach."""
     if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
         return 100.0 / (value * max(unit.size, target.size)) if value else 0.0
-    return (value * unit.size + _ZERO.get(unit.symbol, 0.0) - _ZERO.get(target.symbol, 0.0)) / target.size
+    return (
+        value * unit.size + _KELVIN_OFFSETS.get(unit.symbol, 0.0) - _KELVIN_OFFSETS.get(target.symbol, 0.0)
+    ) / target.size
 
 
-def _in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, wanted: "_Wanted") -> str:
+def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rounding: "_Rounding") -> str:
     """The number `text` of a unit as a number of another."""
-    value, given = _parse(text) or (0.0, 0)
+    value, precision = _parse_number(text) or (0.0, 0)
     if unit.dimension == "change":
         result = value * unit.size / target.size
     else:
-        result = _converted(value, unit, target)
-    kelvin = abs(value * unit.size + _ZERO.get(unit.symbol, 0.0)) if unit.dimension == "temperature" else None
-    if wanted.denominator:
-        return _as_fraction(result, wanted.denominator)
-    if wanted.step:
-        return f"{math.floor(result / wanted.step + 0.5) * wanted.step:,.10g}".replace("-", "−")
-    if wanted.figures:
-        return _rounded(result, wanted.figures - 1 - math.floor(math.log10(abs(result)) + 1e-9) if result else 0)
-    return _rounded(result, _output_precision(value, given, result, kelvin) if wanted.digits is None else wanted.digits)
+        result = _convert_value(value, unit, target)
+    kelvin = abs(value * unit.size + _KELVIN_OFFSETS.get(unit.symbol, 0.0)) if unit.dimension == "temperature" else None
+    if rounding.denominator:
+        return _as_fraction(result, rounding.denominator)
+    if rounding.step:
+        return f"{math.floor(result / rounding.step + 0.5) * rounding.step:,.10g}".replace("-", "−")
+    if rounding.figures:
+        return _round(result, rounding.figures - 1 - math.floor(math.log10(abs(result)) + 1e-9) if result else 0)
+    return _round(
+        result, _compute_precision(value, precision, result, kelvin) if rounding.digits is None else rounding.digits
+    )
 
 
 def _as_fraction(value: float, denominator: int) -> str:
@@ -209,7 +219,7 @@ def _as_fraction(value: float, denominator: int) -> str:
     return sign + " ".join([*parts, f"{part.numerator}/{part.denominator}"] if rest else parts)
 
 
-class _Wanted(NamedTuple):
+class _Rounding(NamedTuple):
     """How results are rounded: to decimals, figures, a step, or fractions; None or 0 by the input's precision."""
 
     digits: int | None
@@ -218,11 +228,11 @@ class _Wanted(NamedTuple):
     denominator: int
 
 
-def _wanted(rest: list[str], named: Named) -> _Wanted:
+def _read_rounding(rest: list[str], named: Named) -> _Rounding:
     digits = next((int(word) for word in rest[:2] if re.fullmatch("-?[0-9]", word)), None)
     figures, denominator = (named.get(key, "") for key in ("sigfig", "frac"))
-    step = _parse(named.get("round", ""))
-    return _Wanted(
+    step = _parse_number(named.get("round", ""))
+    return _Rounding(
         digits,
         int(figures) if re.fullmatch("[1-9]|1[0-5]", figures) else 0,
         step[0] if step and step[0] > 0 else 0.0,
@@ -235,98 +245,96 @@ def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]
     if inner := _RANGE.fullmatch(arguments[0]):
         return [inner[1], inner[3]], [_BETWEEN[inner[2]]], arguments[1:]
     numbers, between, at = [arguments[0]], [], 1
-    while at + 1 < len(arguments) and arguments[at].lower() in _BETWEEN and _parse(arguments[at + 1]):
+    while at + 1 < len(arguments) and arguments[at].lower() in _BETWEEN and _parse_number(arguments[at + 1]):
         between.append(_BETWEEN[arguments[at].lower()])
         numbers.append(arguments[at + 1])
         at += 2
     return numbers, between, arguments[at:]
 
 
-def _in_row(numbers: list[str], between: list[str]) -> str:
+def _join_range(numbers: list[str], between: list[str]) -> str:
     return numbers[0] + "".join(word + number for word, number in zip(between, numbers[1:], strict=True))
 
 
-def _measure(numbers: str, unit: MeasureUnit) -> str:
+def _show_measure(numbers: str, unit: MeasureUnit) -> str:
     """Numbers and their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
     symbol = unit.symbol
     if symbol.startswith(tuple(_CURRENCY)):
         return f"{symbol[0]}{numbers}{symbol[1:]}"
     if numbers == "1" and not unit.multiple:
-        symbol = _one(symbol)
+        symbol = _to_singular(symbol)
     return f"{numbers} {unit.multiple}{symbol}".replace(" /", "/").strip()
 
 
-def _one(symbol: str) -> str:
+def _to_singular(symbol: str) -> str:
     """The name of one of a unit: acre, long ton."""
     return symbol[:-1] if len(symbol) > 3 and symbol[-4:].isalpha() and symbol[-1] == "s" else symbol
 
 
-def _compound(number: str, rest: list[str], named: Named) -> str | None:
+def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
     """`{{convert|5|ft|10|in|cm}}`: units of one measure, each in those before it; None if they are none."""
     parts, at = [(number, rest[0])], 1
-    while at + 1 < len(rest) and _parse(rest[at]) and rest[at + 1] in UNITS:
+    while at + 1 < len(rest) and _parse_number(rest[at]) and rest[at + 1] in UNITS:
         parts.append((rest[at], rest[at + 1]))
         at += 2
-    units, values = [unit_of(name) for _, name in parts], [_parse(text) for text, _ in parts]
+    units, values = [find_unit(name) for _, name in parts], [_parse_number(text) for text, _ in parts]
     if len(parts) < 2 or None in units or None in values or len({unit.dimension for unit in units if unit}) > 1:
         return None
     total = sum(value[0] * unit.size for value, unit in zip(values, units, strict=True) if value and unit)
     first_unit, last_unit = units[0], units[-1]
     assert first_unit is not None and last_unit is not None and values[-1] is not None
-    wanted = _wanted(rest[at:], named)
-    asked = [unit for name in " ".join(rest[at : at + 1]).split() if (unit := unit_of(name)) is not None]
-    targets = [unit for unit in asked if unit.dimension == first_unit.dimension] or _defaults(first_unit)
+    rounding = _read_rounding(rest[at:], named)
+    asked = [unit for name in " ".join(rest[at : at + 1]).split() if (unit := find_unit(name)) is not None]
+    targets = [unit for unit in asked if unit.dimension == first_unit.dimension] or _list_default_units(first_unit)
     shown = []
     for target in targets:
         result = total / target.size
         # The smaller unit is meant to the last digit: one more figure than its order of magnitude says.
-        places = _output_precision(total / last_unit.size, values[-1][1], result, None) + 1
-        shown.append(_measure(_rounded(result, places if wanted.digits is None else wanted.digits), target))
-    given = " ".join(
-        f"{shown_number(text)} {unit.symbol}" for (text, _), unit in zip(parts, units, strict=True) if unit
-    )
-    return _arranged(given, shown, rest[at + 1 :], named)
+        places = _compute_precision(total / last_unit.size, values[-1][1], result, None) + 1
+        shown.append(_show_measure(_round(result, places if rounding.digits is None else rounding.digits), target))
+    given = " ".join(f"{show_number(text)} {unit.symbol}" for (text, _), unit in zip(parts, units, strict=True) if unit)
+    return _arrange(given, shown, rest[at + 1 :], named)
 
 
-def _defaults(unit: MeasureUnit) -> list[MeasureUnit]:
-    return [target for name in unit.default.split() if (target := unit_of(name)) is not None]
+def _list_default_units(unit: MeasureUnit) -> list[MeasureUnit]:
+    return [target for name in unit.default.split() if (target := find_unit(name)) is not None]
 
 
-def _in_two(numbers: list[str], between: list[str], unit: MeasureUnit, pair: tuple[str, str]) -> str:
+def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit, pair: tuple[str, str]) -> str:
     """Numbers of a unit in two others: 6 ft 2 in, 10 st 5 lb."""
     large, small = UNITS[pair[0]], UNITS[pair[1]]
     ratio, texts = round(large.size / small.size), list[str]()
     for number in numbers:
-        smalls = math.floor((_parse(number) or (0.0, 0))[0] * unit.size / small.size + 0.5)
+        smalls = math.floor((_parse_number(number) or (0.0, 0))[0] * unit.size / small.size + 0.5)
         wholes, rest = divmod(smalls, ratio)
         texts.append(" ".join(f"{n:,} {u.symbol}" for n, u in ((wholes, large), (rest, small)) if n or u is small))
-    return _in_row(texts, between)
+    return _join_range(texts, between)
 
 
 def convert(arguments: list[str], named: Named) -> str:
     """`{{convert|12|km|mi}}` is 12 km (7.5 mi): the measure as given and converted, by the units' symbols."""
     if len(arguments) < 2 or not arguments[0]:
-        return first(arguments, named)
+        return show_first(arguments, named)
     numbers, between, rest = _split_range(arguments)
     name = rest[0] if rest else ""
-    if len(numbers) == 1 and len(rest) > 2 and (compound := _compound(arguments[0], rest, named)) is not None:
+    if len(numbers) == 1 and len(rest) > 2 and (compound := _show_compound(arguments[0], rest, named)) is not None:
         return compound
-    unit = unit_of(name)
-    row = _in_row([shown_number(number) for number in numbers], between)
-    given = _measure(row, unit or MeasureUnit(name, "", 0.0, ""))
-    if unit is None or None in map(_parse, numbers):
+    unit = find_unit(name)
+    row = _join_range([show_number(number) for number in numbers], between)
+    given = _show_measure(row, unit or MeasureUnit(name, "", 0.0, ""))
+    if unit is None or None in map(_parse_number, numbers):
         return given
-    given = _qualified(given, row, unit, rest, named)
-    shown = _results(numbers, between, unit, rest[1] if len(rest) > 1 else "", _wanted(rest[1:], named))
+    given = _add_qualifier(given, row, unit, rest, named)
+    shown = _show_conversions(numbers, between, unit, rest[1] if len(rest) > 1 else "", _read_rounding(rest[1:], named))
     after = rest[2:] if len(rest) > 1 and not re.fullmatch("-?[0-9]", rest[1]) else rest[1:]
-    return _arranged(given, shown, [word for word in after if not re.fullmatch("-?[0-9]", word)], named, row)
+    return _arrange(given, shown, [word for word in after if not re.fullmatch("-?[0-9]", word)], named, row)
 
 
-def _qualified(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
+def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
     """A measure with the word that a template puts after it (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
     words = [
-        word for word in rest[1:] if word.strip("-+").isalpha() and unit_of(word) is None and word not in _COMPOUND
+        word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _COMPOUND
     ]
     if kind not in ("mid", "pre") or not words:
         return given
@@ -334,25 +342,29 @@ def _qualified(given: str, row: str, unit: MeasureUnit, rest: list[str], named: 
     return given + ("" if word.startswith("-") else " ") + word if kind == "mid" else f"{row} {word} {unit.symbol}"
 
 
-def _results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, wanted: _Wanted) -> list[str]:
+def _show_conversions(
+    numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rounding: _Rounding
+) -> list[str]:
     """The measure in the units that are asked for, or in the default ones."""
     if asked in _COMPOUND and UNITS[_COMPOUND[asked][0]].dimension == unit.dimension:
-        return [_in_two(numbers, between, unit, _COMPOUND[asked])]
+        return [_show_in_two_units(numbers, between, unit, _COMPOUND[asked])]
     shown = []
     for name in asked.split():
         if name in _COMPOUND and UNITS[_COMPOUND[name][0]].dimension == unit.dimension:
-            shown.append(_in_two(numbers, between, unit, _COMPOUND[name]))
-        elif (target := unit_of(name)) is not None and target.dimension == unit.dimension:
-            shown.append(_measure(_in_row([_in_unit(n, unit, target, wanted) for n in numbers], between), target))
-    targets = [] if shown else _defaults(unit)
+            shown.append(_show_in_two_units(numbers, between, unit, _COMPOUND[name]))
+        elif (target := find_unit(name)) is not None and target.dimension == unit.dimension:
+            shown.append(
+                _show_measure(_join_range([_show_in_unit(n, unit, target, rounding) for n in numbers], between), target)
+            )
+    targets = [] if shown else _list_default_units(unit)
     return shown + [
-        _measure(_in_row([_in_unit(n, unit, target, wanted) for n in numbers], between), target)
+        _show_measure(_join_range([_show_in_unit(n, unit, target, rounding) for n in numbers], between), target)
         for target in targets
         if target.dimension == unit.dimension
     ]
 
 
-def _arranged(given: str, shown: list[str], after: list[str], named: Named, row: str = "") -> str:
+def _arrange(given: str, shown: list[str], after: list[str], named: Named, row: str = "") -> str:
     """The measure and its conversions, in the order and between the marks that are asked for."""
     converted, order = "; ".join(shown), named.get("order", "").lower()
     if not shown:
@@ -365,7 +377,7 @@ def _arranged(given: str, shown: list[str], after: list[str], named: Named, row:
         case "out" | "output only":
             return converted
         case "number" | "output number only":
-            return _bare(converted)
+            return _strip_unit(converted)
         case "comma":
             return f"{given}, {converted}"
         case "sqbr":
@@ -376,11 +388,11 @@ def _arranged(given: str, shown: list[str], after: list[str], named: Named, row:
     if order == "out":
         return f"{shown[0]} ({'; '.join(shown[1:])})" if len(shown) > 1 else converted
     if named.get("abbr") == "values":
-        return f"{row} ({_bare(converted)})" if row else converted
+        return f"{row} ({_strip_unit(converted)})" if row else converted
     return f"{given} ({converted})"
 
 
-def _bare(measure: str) -> str:
+def _strip_unit(measure: str) -> str:
     """The numbers of a measure without its unit."""
     match = re.match(r"(?:[−0-9.,/×⁰¹²³⁴-⁹⁻–]+|(?: (?:to|and|or|×|±) ))+", measure)
     return match[0].strip() if match else measure
@@ -392,25 +404,25 @@ _POWER = re.compile(r"(?<=[A-Za-zΩ)])(-?[0-9]{1,2})(?![0-9A-Za-z])")
 
 def raise_powers(unit: str) -> str:
     """A unit with its powers raised, and its words as they are: "hab./km2" is "hab./km²"."""
-    return unit if " " in unit else _POWER.sub(lambda match: raised(match[1]), unit)
+    return unit if " " in unit else _POWER.sub(lambda match: to_superscript(match[1]), unit)
 
 
-def _unit_sign(code: str) -> str:
+def _show_unit_sign(code: str) -> str:
     """The sign of a unit that `{{val}}` names by a code: "m/s2", "kg.m-3", "um".
 
-    >>> [_unit_sign(code) for code in ("m.s-2", "um", "degC", "GeV/c2")]
+    >>> [_show_unit_sign(code) for code in ("m.s-2", "um", "degC", "GeV/c2")]
     ['m⋅s⁻²', 'μm', '°C', 'GeV/c²']
     """
-    if code in _UNIT_SIGNS or (unit := unit_of(code)) is None or "temperature" in unit.dimension:
+    if code in _UNIT_SIGNS or (unit := find_unit(code)) is None or "temperature" in unit.dimension:
         sign = _UNIT_SIGNS.get(code) or raise_powers(code)
         return re.sub(r"\bohm\b", "Ω", re.sub(r"(?<=[A-Za-z0-9⁰-⁹¹²³])\.(?=[A-Za-z])", "⋅", sign))
     return f"{unit.multiple}{unit.symbol}"
 
 
-def value(arguments: list[str], named: Named) -> str:
+def show_value(arguments: list[str], named: Named) -> str:
     """`{{val|1.5|0.2|e=6|u=m}}` is (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
     numbers, between, rest = _split_range(arguments) if arguments and arguments[0] else ([""], [], [])
-    text = _in_row([shown_number(number) for number in numbers], between)
+    text = _join_range([show_number(number) for number in numbers], between)
     errors = [error for error in [*rest[:2], named.get("err", "")] if error]
     if errors[:1] and errors[0].startswith("("):
         text += errors[0]
@@ -420,8 +432,8 @@ def value(arguments: list[str], named: Named) -> str:
         text += f" ± {errors[0].lstrip('±')}"
     if power := named.get("e"):
         text = f"({text})" if " " in text else text
-        text += f"{'×' if text else ''}10{raised(power.removeprefix('+'))}"
-    sign, below = (_unit_sign(named.get(k) or named.get(f"{k}l") or "") for k in ("u", "up"))
+        text += f"{'×' if text else ''}10{to_superscript(power.removeprefix('+'))}"
+    sign, below = (_show_unit_sign(named.get(k) or named.get(f"{k}l") or "") for k in ("u", "up"))
     sign += f"/{below}" if below else ""
     gap = "" if not text or not sign or sign[0] in "%/′″" or sign == "°" else " "
     before, after = (
@@ -432,7 +444,7 @@ def value(arguments: list[str], named: Named) -> str:
     return (before + text + (gap + sign if text else sign) + after).strip()
 
 
-def height(arguments: list[str], named: Named) -> str:
+def show_height(arguments: list[str], named: Named) -> str:
     """`{{height|ft=6|in=2}}` or `{{height|m=1.88}}`."""
     if "ft" in named:
         inches = named.get("in") or "0"
@@ -441,13 +453,13 @@ def height(arguments: list[str], named: Named) -> str:
     return convert([named.get(unit, ""), unit, "ftin"], {}) if unit in named else ""
 
 
-def people_by_area(arguments: list[str], named: Named) -> str:
+def show_density(arguments: list[str], named: Named) -> str:
     """`{{pop density|5000|20|km2|sqmi}}`: 250/km² (650/sq mi). Without two numbers it shows nothing."""
     people, area, name, *_ = [*arguments, "", "", ""]
-    number, size = _parse(people), _parse(area)
-    if number is None or size is None or not size[0] or unit_of(f"/{name or 'km2'}") is None:
+    number, size = _parse_number(people), _parse_number(area)
+    if number is None or size is None or not size[0] or find_unit(f"/{name or 'km2'}") is None:
         return ""
     digits = named.get("prec", "")
     prec = [digits] if re.fullmatch("-?[0-9]", digits) else []
     density = number[0] / size[0]
-    return convert([_rounded(density, int(digits) if prec else int(density < 100)), f"/{name or 'km2'}", *prec], {})
+    return convert([_round(density, int(digits) if prec else int(density < 100)), f"/{name or 'km2'}", *prec], {})

@@ -33,12 +33,12 @@ from corpora.sources.wiki.wikitext.hidden import (
     drop_sections,
     drop_tables,
     drop_tags,
-    heading,
+    parse_heading,
 )
 from corpora.sources.wiki.wikitext.links import DROPPED_NAMESPACES, show_external_links, show_links, show_loose_links
-from corpora.sources.wiki.wikitext.templates import Reader, show_loose_templates, show_templates, template_reader
+from corpora.sources.wiki.wikitext.templates import Reader, build_template_reader, show_loose_templates, show_templates
 from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, without_holes
-from corpora.sources.wiki.wikitext.wikis import apparatus_titles, disambiguation_names, read_wiki
+from corpora.sources.wiki.wikitext.wikis import list_apparatus_titles, list_disambiguation_templates, read_wiki
 from corpora.store.settings import check_choice
 
 MIN_ITEM_WORDS = 6
@@ -81,7 +81,7 @@ def collapse_spaces(text: str) -> str:
     return text
 
 
-def mend_holes(text: str) -> str:
+def repair_holes(text: str) -> str:
     """Repair what a dropped template leaves: empty brackets, doubled or loose punctuation."""
     for space in "\t\xa0\u2009\u202f\u200a":
         text = text.replace(space, " ")
@@ -102,28 +102,28 @@ def _is_sentence(item: str) -> bool:
     return len(item.split()) >= MIN_ITEM_WORDS or len(_SPACELESS.findall(item)) >= MIN_ITEM_CHARACTERS
 
 
-def _is_shown(marks: str, item: str, lists: bool) -> bool:
+def _is_shown(marks: str, item: str, keeps_lists: bool) -> bool:
     """Return True if the item after `marks` is prose. An indented line is not a list; its formula is in a sentence."""
     if marks.strip(": "):
-        return lists and _is_sentence(item)
+        return keeps_lists and _is_sentence(item)
     return MARK in item or _is_sentence(item)
 
 
-def _marked_line(line: str, lists: bool) -> tuple[int, str]:
+def _parse_marked_line(line: str, keeps_lists: bool) -> tuple[int, str]:
     """Level and text of a line that begins with a mark: a heading has a level, all other lines level 0."""
     first = line[0]
     if first == "=":
-        level, title = heading(line)
+        level, title = parse_heading(line)
         return (level, title) if level else (0, line)
     if first in _LIST_MARKS:
         item = line.lstrip(_LIST_MARKS + " ")
-        return 0, item if _is_shown(line[: len(line) - len(item)], item, lists) else ""
+        return 0, item if _is_shown(line[: len(line) - len(item)], item, keeps_lists) else ""
     if first == "-":
         return 0, line.lstrip("- ") if line.startswith("----") else line
     return 0, line
 
 
-def paragraphs(text: str, lists: bool = True) -> list[tuple[int, str]]:
+def split_paragraphs(text: str, keeps_lists: bool = True) -> list[tuple[int, str]]:
     """Headings (level >= 1, title) and paragraphs (level 0, lines as in the source) in their order.
 
     lists: keep the items of lists that are sentences
@@ -133,7 +133,7 @@ def paragraphs(text: str, lists: bool = True) -> list[tuple[int, str]]:
     for line in [*text.split("\n"), ""]:
         line, level = line.strip(), 0
         if line and line[0] in "=*#:;-":
-            is_item, (level, line) = line[0] in _LIST_MARKS, _marked_line(line, lists)
+            is_item, (level, line) = line[0] in _LIST_MARKS, _parse_marked_line(line, keeps_lists)
             if is_item and not line:
                 continue
         if line and not level:
@@ -205,10 +205,10 @@ class Prose(NamedTuple):
     hidden: int
 
 
-PLAIN = WikitextSettings()
+DEFAULT_SETTINGS = WikitextSettings()
 
 
-def wikitext_to_text(wikitext: str, settings: WikitextSettings = PLAIN) -> str:
+def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS) -> str:
     """The text of `read_wikitext`, for a page whose title is not known.
 
     >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
@@ -217,23 +217,23 @@ def wikitext_to_text(wikitext: str, settings: WikitextSettings = PLAIN) -> str:
     return read_wikitext(wikitext, settings).text
 
 
-def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str = "") -> Prose:
+def read_wikitext(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS, title: str = "") -> Prose:
     """The prose of a page: paragraphs and headings, one blank line between them, lines as in the source.
 
     Dropped: references, tables, files, galleries, categories, hatnotes, boxes, list items below six words,
-    and the sections of apparatus (`apparatus_titles`). Kept: labels of links, and what the known templates
+    and the sections of apparatus (`list_apparatus_titles`). Kept: labels of links, and what the known templates
     show (measures, numbers, dates, foreign words, quotations). A bracket or sentence in which a template wrote
     what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
     hidden: list[str] = []
-    text = drop_sections(drop_hidden(text, settings.math, hidden), apparatus_titles(settings.wiki))
+    text = drop_sections(drop_hidden(text, settings.math, hidden), list_apparatus_titles(settings.wiki))
     if title and "PAGENAME" in text:
         text = _PAGE_NAME.sub(lambda match: title, text)
     if "-{" in text and (codes := read_wiki("zh" if "-{zh" in text else settings.wiki).variants.split()):
-        text = _VARIANTS.sub(lambda match: _variant(match, codes), text)
+        text = _VARIANTS.sub(lambda match: _pick_variant(match, codes), text)
     unknown: list[UnknownTemplate] = []
-    text = _resolve(text, settings.hidden, template_reader(settings.wiki, unknown))
+    text = _resolve(text, settings.hidden, build_template_reader(settings.wiki, unknown))
     if "\n|" in text or "\n{|" in text:
         text = drop_tables(text, MAX_DEPTH)
     if "<" in text or "-->" in text:
@@ -242,14 +242,14 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = PLAIN, title: str 
     text = HATNOTE.sub("", text)
     text = decode_entities(drop_quotes(text))
     # A space in place of each mark: what was around it can never close up to another one.
-    marked = MARK in text
-    if marked:
+    has_marks = MARK in text
+    if has_marks:
         text = without_holes(text)
-    text = collapse_spaces(RESIDUE.sub(" ", mend_holes(text)))
-    blocks = without_empty_sections(paragraphs(text, settings.lists == "sentences"))
-    if marked:
-        tidied = ((level, _without_marks(block) if MARK in block else block) for level, block in blocks)
-        blocks = [(level, block) for level, block in tidied if block]
+    text = collapse_spaces(RESIDUE.sub(" ", repair_holes(text)))
+    blocks = without_empty_sections(split_paragraphs(text, settings.lists == "sentences"))
+    if has_marks:
+        tidy_blocks = ((level, _without_marks(block) if MARK in block else block) for level, block in blocks)
+        blocks = [(level, block) for level, block in tidy_blocks if block]
     return Prose(
         "\n\n".join(block for _, block in blocks), [block for block in blocks if block[0]], unknown, len(hidden)
     )
@@ -263,7 +263,7 @@ _VARIANTS = re.compile(r"-\{(?!\{)([^{}]*+)\}-")
 _VARIANT = re.compile(r"(?:^|[;|])\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:([^;|]*)")
 
 
-def _variant(match: re.Match[str], codes: list[str]) -> str:
+def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
     """`-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia shows one of them; a text without a code stays."""
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):
@@ -331,7 +331,7 @@ def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
     text = wikitext.replace("_", " ")
     if _DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(text):
         return True
-    names = disambiguation_names(wiki)
+    names = list_disambiguation_templates(wiki)
     return any(match[1].lower() in names for match in _NAME.finditer(text))
 
 

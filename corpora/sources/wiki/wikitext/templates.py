@@ -16,15 +16,15 @@ from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
     Expansion,
     Named,
-    first,
-    grouped,
-    in_english,
-    in_form,
-    in_quotes,
+    group_thousands,
     read_arguments,
+    show_first,
+    to_english_number,
+    to_local_numbers,
+    to_local_quotes,
 )
-from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, unknown_template
-from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki, unambiguous_kinds
+from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, show_unknown_template
+from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, find_unambiguous_kinds, read_wiki
 
 Reader = Callable[[re.Match[str]], str]
 
@@ -35,88 +35,101 @@ _FUNCTION = re.compile(r"\s*(formatnum|lc|uc|lcfirst|ucfirst|#expr|#time|#timel)
 
 
 # What a template shows, by the kind that the files of `wikis/` give it.
-SHOWN_AS: dict[str, Expansion] = {
-    "accidental": words.accidental, "as_of": words.as_of, "aside": words.aside, "authors": words.authors,
-    "body_height": measures.height, "century": words.century, "century_before": words.century_before,
-    "chinese": words.chinese, "circa": words.circa, "convert": measures.convert, "currency": words.currency,
-    "date": words.event, "dates": words.life, "days": words.day_first,
-    "death": words.death, "first": first, "first_three": words.first_three, "floruit": words.floruit,
-    "fraction": words.fraction, "free_date": words.free_date, "height": words.metres, "hours": words.hours,
-    "interlanguage": words.interlanguage, "joined": words.joined, "language": words.language, "last": words.last,
-    "listed": words.listed, "literally": words.literally, "measure": words.measured, "nihongo": words.nihongo,
-    "nothing": words.nothing, "number": words.formatted, "old_style": words.old_style, "ordinal": words.ordinal,
-    "people_by_area": measures.people_by_area, "power_of_ten": words.power_of_ten, "quote": words.quote,
-    "quoted": words.quoted, "reading": words.reading, "reign": words.reign, "roads": words.roads,
-    "second": words.second, "ship": words.ship, "ship_class": words.ship_class, "siglo": words.spanish_century,
-    "spaced": words.spaced, "superscript": words.superscript, "unknown": words.unknowable, "value": measures.value,
-    "wrapped": words.wrapped, "years_between": words.years_between,
+EXPANSIONS: dict[str, Expansion] = {
+    "accidental": words.show_accidental, "as_of": words.show_as_of, "aside": words.show_aside,
+    "authors": words.show_authors, "body_height": measures.show_height, "century": words.show_century,
+    "century_before": words.show_century_before, "chinese": words.show_chinese, "circa": words.show_circa,
+    "convert": measures.convert, "currency": words.show_currency, "date": words.show_event,
+    "dates": words.show_life_dates, "days": words.show_day_first, "death": words.show_death, "first": show_first,
+    "first_three": words.show_first_three, "floruit": words.show_floruit, "fraction": words.show_fraction,
+    "free_date": words.show_free_date, "height": words.show_metres, "hours": words.show_hours,
+    "interlanguage": words.show_interlanguage_link, "joined": words.show_joined, "language": words.show_language,
+    "last": words.show_last, "listed": words.show_list, "literally": words.show_literally,
+    "measure": words.show_measured, "nihongo": words.show_nihongo, "nothing": words.show_nothing,
+    "number": words.show_grouped, "old_style": words.show_old_style, "ordinal": words.show_ordinal,
+    "people_by_area": measures.show_density, "power_of_ten": words.show_power_of_ten, "quote": words.show_quote,
+    "quoted": words.show_quoted, "reading": words.show_reading, "reign": words.show_reign, "roads": words.show_roads,
+    "second": words.show_second, "ship": words.show_ship, "ship_class": words.show_ship_class,
+    "siglo": words.show_spanish_century, "spaced": words.show_spaced, "superscript": words.show_superscript,
+    "unknown": words.show_unknowable, "value": measures.show_value, "wrapped": words.show_wrapped,
+    "years_between": words.show_age,
 }  # fmt: skip
 _NUMBERS = (
-    words.measured, words.formatted, words.metres, measures.value, measures.convert, measures.height,
-    measures.people_by_area,
+    words.show_measured, words.show_grouped, words.show_metres, measures.show_value, measures.convert,
+    measures.show_height, measures.show_density,
 )  # fmt: skip
 _NAMESPACES = frozenset(  # of templates, before a name that could do without
     "template vorlage modèle plantilla modello predefinição sjabloon szablon шаблон mall mal skabelon malline šablona "
     "sablon format şablon templat πρότυπο predložak テンプレート 模板 틀 قالب الگو תבנית साँचा".split()
 )
-_LOOK_BACK = 40
-_DATES = (words.event, words.death, words.free_date, words.as_of)
+_CONTEXT_CHARACTERS = 40
+_DATES = (words.show_event, words.show_death, words.show_free_date, words.show_as_of)
 
 
 @lru_cache(maxsize=64)
-def expansions_of(wiki: str) -> dict[str, Expansion]:
+def find_expansions(wiki: str) -> dict[str, Expansion]:
     """The templates that are known in a wiki, and what they show there."""
-    expansions = {name: _local(SHOWN_AS[kind], wiki) for name, kind in unambiguous_kinds().items() if wiki != "en"}
-    for form in (read_wiki(EVERYWHERE), read_wiki(wiki)):
-        expansions |= {name: _local(SHOWN_AS[kind], wiki) for name, kind in form.kinds().items()}
-        expansions |= {name: _local(words.prefixed(text), wiki, True) for name, text in form.before.items()}
-        expansions |= {name: _local(words.suffixed(text), wiki, True) for name, text in form.after.items()}
+    expansions = {
+        name: _adapt_to_wiki(EXPANSIONS[kind], wiki) for name, kind in find_unambiguous_kinds().items() if wiki != "en"
+    }
+    for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
+        expansions |= {name: _adapt_to_wiki(EXPANSIONS[kind], wiki) for name, kind in form.map_template_kinds().items()}
+        expansions |= {
+            name: _adapt_to_wiki(words.build_prefixed(text), wiki, True) for name, text in form.before.items()
+        }
+        expansions |= {
+            name: _adapt_to_wiki(words.build_suffixed(text), wiki, True) for name, text in form.after.items()
+        }
     return expansions
 
 
 @lru_cache(maxsize=64)
-def symbols_of(wiki: str) -> dict[str, str]:
+def find_symbols(wiki: str) -> dict[str, str]:
     """The templates of a wiki that show one text wherever they are without arguments."""
-    return {**read_wiki(EVERYWHERE).symbols, **read_wiki(wiki).symbols}
+    return {**read_wiki(ALL_WIKIS).symbols, **read_wiki(wiki).symbols}
 
 
-def _local(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansion:
+def _adapt_to_wiki(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansion:
     """An expansion with the numbers, dates and names of languages that it writes in the form of a wiki."""
     if wiki == "en":
         return expansion
     if has_number or expansion in _NUMBERS:
 
         def with_numbers(arguments: list[str], named: Named) -> str:
-            english = [in_english(argument, wiki) for argument in arguments]
+            english = [to_english_number(argument, wiki) for argument in arguments]
             if has_number:
-                english = [grouped(argument) if len(argument) > 4 else argument for argument in english]
-            return in_form(expansion(english, named), wiki)
+                english = [group_thousands(argument) if len(argument) > 4 else argument for argument in english]
+            return to_local_numbers(expansion(english, named), wiki)
 
         return with_numbers
-    if expansion is words.literally:
-        return first
+    if expansion is words.show_literally:
+        return show_first
     if expansion in _DATES:
         return lambda arguments, named: words.format_date_in_language(expansion(arguments, named), wiki)
-    if expansion is words.quoted:
-        return lambda arguments, named: in_quotes(expansion(arguments, named), wiki)
-    if expansion is words.language:
-        return lambda arguments, named: words.in_language(arguments, named, wiki)
+    if expansion is words.show_quoted:
+        return lambda arguments, named: to_local_quotes(expansion(arguments, named), wiki)
+    if expansion is words.show_language:
+        return lambda arguments, named: words.show_in_language(arguments, named, wiki)
     return expansion
 
 
-def template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
+def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
     """Return what reads the templates of a page of a wiki. unknown: takes those in sentences that no file names."""
-    expansions, symbols = expansions_of(wiki), symbols_of(wiki)
-    return lambda match: _shown(match, expansions, symbols, wiki, unknown)
+    expansions, symbols = find_expansions(wiki), find_symbols(wiki)
+    return lambda match: _show_template(match, expansions, symbols, wiki, unknown)
 
 
-def _function(match: re.Match[str], wiki: str) -> str:
+def _show_function(match: re.Match[str], wiki: str) -> str:
     """Return what a parser function writes: `{{formatnum:12345}}`, `{{uc:text}}`."""
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
     match name:
         case "formatnum":
-            return text.replace(",", "") if argument[2].strip().upper() == "R" else in_form(grouped(text), wiki)
+            return (
+                text.replace(",", "")
+                if argument[2].strip().upper() == "R"
+                else to_local_numbers(group_thousands(text), wiki)
+            )
         case "lc":
             return text.lower()
         case "uc":
@@ -126,7 +139,7 @@ def _function(match: re.Match[str], wiki: str) -> str:
     return text
 
 
-def _shown(
+def _show_template(
     match: re.Match[str],
     expansions: dict[str, Expansion],
     symbols: dict[str, str],
@@ -149,23 +162,25 @@ def _shown(
     if name.startswith("lang-"):
         arguments, named = read_arguments(body)
         code = name.removeprefix("lang-")
-        before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
-        if not arguments or _names_language(before, code, wiki):
-            return first(arguments, named)
+        before = match.string[max(0, match.start() - _CONTEXT_CHARACTERS) : match.start()]
+        if not arguments or _has_named_language(before, code, wiki):
+            return show_first(arguments, named)
         shown = expansions["langx"]([code, *arguments], named)
         word = read_wiki(wiki).in_language.partition("{")[0]  # "en " before the name of a language
         return shown.removeprefix(word) if word and before.endswith(word) else shown
     call = _FUNCTION.fullmatch(body) if ":" in name else None
-    return _function(call, wiki) if call else unknown_template(body, match.string, match.start(), wiki, unknown)
+    return (
+        _show_function(call, wiki) if call else show_unknown_template(body, match.string, match.start(), wiki, unknown)
+    )
 
 
-def _names_language(before: str, code: str, wiki: str) -> bool:
+def _has_named_language(before: str, code: str, wiki: str) -> bool:
     """Return True if a page of a wiki that is not English has just named the language: "En inglés {{lang-en|mill}}"."""
-    name = read_wiki(wiki).name_language(code).lower()
+    name = read_wiki(wiki).find_language_name(code).lower()
     return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
-def _default(match: re.Match[str]) -> str:
+def _show_default(match: re.Match[str]) -> str:
     """A template's parameter outside its template shows its default, `{{{name|default}}}`."""
     return match[1].partition("|")[2]
 
@@ -173,7 +188,7 @@ def _default(match: re.Match[str]) -> str:
 def show_templates(text: str, reader: Reader) -> str:
     """`text` with its innermost templates replaced by what they show."""
     if "{{{" in text:
-        text = _PARAMETER.sub(_default, text)
+        text = _PARAMETER.sub(_show_default, text)
     return _TEMPLATE.sub(reader, text)
 
 

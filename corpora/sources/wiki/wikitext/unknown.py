@@ -16,32 +16,44 @@ Source: read off the templates that real pages of twenty languages use in their 
 import re
 from typing import NamedTuple
 
-from corpora.sources.wiki.wikitext.arguments import HOLE, grouped, in_english, in_form, is_number, read_arguments
-from corpora.sources.wiki.wikitext.measures import raise_powers, unit_of
-from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki, words_before_others
-from corpora.sources.wiki.wikitext.words import format_date_in_language, free_date, in_language, is_language
+from corpora.sources.wiki.wikitext.arguments import (
+    HOLE,
+    group_thousands,
+    is_number,
+    read_arguments,
+    to_english_number,
+    to_local_numbers,
+)
+from corpora.sources.wiki.wikitext.measures import find_unit, raise_powers
+from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, list_words_before_others, read_wiki
+from corpora.sources.wiki.wikitext.words import (
+    format_date_in_language,
+    is_language_code,
+    show_free_date,
+    show_in_language,
+)
 
 MAX_BRACKETS = 4  # one inside another
-EXAMPLE_CHARACTERS = 80
+MAX_EXAMPLE_CHARACTERS = 80
 MAX_ICON_NAME = 3  # such as the code of a language, after a link
-_LOOK_AROUND, _LINE = 60, 2_000
+_CONTEXT_CHARACTERS, _MAX_LINE_CHARACTERS = 60, 2_000
 _CELLS = ("|", "!", " |", "  |", "{|")  # how a line of a table begins, or of a box
 _CURRENCIES = "$£€¥"
 _OPENINGS = " '\"“«(„‘‹「『（《〈[–—，、；："
 _SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_JOINED = re.compile(r"(?:\b(?:[ldnsmtcjLDNSMTCJ]|qu|Qu|dell|all|nell|sull|dall|un|quell)['’]|\b\w{1,3}-|[/=])$")
+_ELISION = re.compile(r"(?:\b(?:[ldnsmtcjLDNSMTCJ]|qu|Qu|dell|all|nell|sull|dall|un|quell)['’]|\b\w{1,3}-|[/=])$")
 _SENTENCE_GOES_ON = re.compile(r"[^\S\n]*(?:[,;:)]|[^\W\d_])")
 _ORDINAL = re.compile(
     r"(?:[IVXLC]{1,7}|[0-9]{1,4})(?:er|ère|re|e|è|ème|nd|nde|º|ª|°|th|st|rd|vet|añ)"
     r"(?:[ -](?:siècle|millénaire|arrondissement|janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre"
     r"|novembre|décembre)[^|]*)?"
 )
-_OF_LANGUAGE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{1,10}-([a-z]{2,3})")
+_LANGUAGE_TEMPLATE = re.compile(r"(?!ipa|cite|pron|ref|audio|icon|user)[^\W\d_]{1,10}-([a-z]{2,3})")
 _GERMAN_LANGUAGE = re.compile(r"([a-z]{2,3})S")
 _BARS = re.compile(r"\s+\|\s+")
-_NAMES = {what: re.compile(_BARS.sub("|", pattern.strip())) for what, pattern in read_wiki(EVERYWHERE).names.items()}
+_NAMES = {what: re.compile(_BARS.sub("|", pattern.strip())) for what, pattern in read_wiki(ALL_WIKIS).names.items()}
 _SPACE = re.compile(r"\s+")
-_UNWRITTEN = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
+_NOT_WORDS = re.compile(r"(?i)://|\.(?:ogg|oga|wav|svg|png|jpe?g|gif|webm|mid)\b")
 _CODE = re.compile(r"(?![IVXLC]+$)[A-Z]{1,3}(?:-?[A-Z0-9]+)*|[a-z]{1,2}|[A-Za-z]?[0-9][\w.-]*")
 _YEAR = re.compile(r"[12][0-9]{3}")
 _SHOWN_IN_LINE = re.compile(r"(?i)\|\s*(?:display|vis|text|format|affichage)\s*=\s*(?:inline|tekst|text|dms|d)\b")
@@ -72,11 +84,11 @@ class UnknownTemplate(NamedTuple):
         """The use and its outcome, for a person."""
         if self.shown == HOLE:
             return f"{self.used} took its sentence or bracket with it"
-        outcome = f"“{self.shown[:EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
+        outcome = f"“{self.shown[:MAX_EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
         return f"{self.used} is read as {outcome}"
 
 
-class _Place(NamedTuple):
+class _Surroundings(NamedTuple):
     """What is around a template on its line: the text before and after it, and what the sentence needs there.
 
     alone: nothing else is on its line. in_sentence: what it shows is a part of a sentence. needed: without it the
@@ -85,12 +97,12 @@ class _Place(NamedTuple):
 
     before: str
     after: str
-    alone: bool
-    in_sentence: bool
-    needed: bool
+    is_alone: bool
+    is_in_sentence: bool
+    is_needed: bool
 
 
-def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
+def show_unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
     """Return what `{{body}}` at `text[start]` of a wiki's page shows if no table has its name.
 
     unknown: takes a template of a sentence, with what was made of it
@@ -98,48 +110,48 @@ def unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[
     name = body.partition("|")[0].strip()
     if _ORDINAL.fullmatch(name):
         return " ".join([name, *read_arguments(body)[0][:1]])
-    code = _OF_LANGUAGE.fullmatch(name.lower()) or _GERMAN_LANGUAGE.fullmatch(name)
-    if code and read_wiki("en").name_language(code[1]):
+    code = _LANGUAGE_TEMPLATE.fullmatch(name.lower()) or _GERMAN_LANGUAGE.fullmatch(name)
+    if code and read_wiki("en").find_language_name(code[1]):
         arguments, named = read_arguments(body)
         if len(arguments) != 1:
             return ""
-        return arguments[0] if wiki == "en" else in_language([code[1], *arguments], named, wiki)
+        return arguments[0] if wiki == "en" else show_in_language([code[1], *arguments], named, wiki)
     name = name.lower().replace("_", " ")
-    place = _look_around(text, start, start + len(body) + 4, wiki)
-    if place.alone:
-        return _paragraph(name, body, text, start)
-    if place.before[-1:] == " " and place.after.startswith("<su"):
+    around = _read_surroundings(text, start, start + len(body) + 4, wiki)
+    if around.is_alone:
+        return _show_paragraph(name, body, text, start)
+    if around.before[-1:] == " " and around.after.startswith("<su"):
         return HOLE  # the letter of a formula, before its index
-    if "{{#" in place.before or not (place.in_sentence or place.needed):
+    if "{{#" in around.before or not (around.is_in_sentence or around.is_needed):
         return ""
     if _NAMES["coordinates"].match(name):
-        return (_coordinates(body) or HOLE) if place.needed or _SHOWN_IN_LINE.search(body) else ""
-    if name.startswith("#") or ":" in name or _NAMES["silent"].search(name) or _UNWRITTEN.search(body):
+        return (_show_coordinates(body) or HOLE) if around.is_needed or _SHOWN_IN_LINE.search(body) else ""
+    if name.startswith("#") or ":" in name or _NAMES["silent"].search(name) or _NOT_WORDS.search(body):
         return ""
     if _NAMES["sounds"].match(name):
-        return _sounds(body) if place.before[-2:-1].isalpha() and place.before[-1:] == " " else ""
-    shown = _words(name, body, place, wiki)
+        return _show_sounds(body) if around.before[-2:-1].isalpha() and around.before[-1:] == " " else ""
+    shown = _show_words(name, body, around, wiki)
     if shown is None:
         return ""
-    if not text.startswith(_CELLS, text.rfind("\n", max(0, start - _LINE), start) + 1):
-        used = _SPACE.sub(" ", body[: 4 * EXAMPLE_CHARACTERS].replace(HOLE, "?"))[:EXAMPLE_CHARACTERS]
+    if not text.startswith(_CELLS, text.rfind("\n", max(0, start - _MAX_LINE_CHARACTERS), start) + 1):
+        used = _SPACE.sub(" ", body[: 4 * MAX_EXAMPLE_CHARACTERS].replace(HOLE, "?"))[:MAX_EXAMPLE_CHARACTERS]
         unknown.append(UnknownTemplate(name, f"{{{{{used}}}}}", shown))
     return shown
 
 
-def _look_around(text: str, start: int, end: int, wiki: str) -> _Place:
-    before = text[max(0, start - _LOOK_AROUND) : start].rpartition("\n")[2]
-    after = text[end : end + _LOOK_AROUND].partition("\n")[0]
-    needed = _needs_more(before, wiki)
+def _read_surroundings(text: str, start: int, end: int, wiki: str) -> _Surroundings:
+    before = text[max(0, start - _CONTEXT_CHARACTERS) : start].rpartition("\n")[2]
+    after = text[end : end + _CONTEXT_CHARACTERS].partition("\n")[0]
+    is_needed = _needs_more(before, wiki)
     bare = before.strip("*#:; \t'")
     if not bare:
         goes_on = _SENTENCE_GOES_ON.match(after)
-        in_sentence = goes_on is not None and not goes_on[0][-1].isupper() and not _is_caseless(goes_on[0][-1])
-        return _Place(before, after, not after.strip(), in_sentence, needed)
+        is_in_sentence = goes_on is not None and not goes_on[0][-1].isupper() and not _is_caseless(goes_on[0][-1])
+        return _Surroundings(before, after, not after.strip(), is_in_sentence, is_needed)
     last = (before.rstrip("'") if before.endswith("''") else before)[-1:]
-    in_sentence = last in _OPENINGS or bool(_SPACELESS.match(last) or _JOINED.search(before[-8:]))
-    in_sentence = in_sentence or (last in "。！？" and after[:1] not in ("", " ", "{", "<"))
-    return _Place(before, after, False, in_sentence, needed)
+    is_in_sentence = last in _OPENINGS or bool(_SPACELESS.match(last) or _ELISION.search(before[-8:]))
+    is_in_sentence = is_in_sentence or (last in "。！？" and after[:1] not in ("", " ", "{", "<"))
+    return _Surroundings(before, after, False, is_in_sentence, is_needed)
 
 
 def _is_caseless(letter: str) -> bool:
@@ -152,16 +164,16 @@ def _needs_more(before: str, wiki: str) -> bool:
         return before != ""
     bare = before.rstrip(_OPENINGS)
     last = bare[bare.rfind(" ") + 1 :].lower()
-    return " " in before[len(bare) :] and last in words_before_others(wiki)
+    return " " in before[len(bare) :] and last in list_words_before_others(wiki)
 
 
-def _sounds(body: str) -> str:
+def _show_sounds(body: str) -> str:
     """`{{IPA|/a/}}` after a word, or `{{API|a|b}}`; in brackets the pronunciation goes, with the bracket."""
     arguments = read_arguments(body)[0]
     return "".join(arguments) if len(arguments) == 1 or "api" in body.partition("|")[0].lower() else ""
 
 
-def _coordinates(body: str) -> str:
+def _show_coordinates(body: str) -> str:
     """`{{coord|13|19|N|169|9|W|type:event}}` is 13°19′N 169°9′W; degrees in decimals have no letters."""
     parts: list[str] = []
     numbers: list[str] = []
@@ -174,78 +186,82 @@ def _coordinates(body: str) -> str:
     return " ".join(parts) if parts else ", ".join(f"{number}°" for number in numbers[:2])
 
 
-def _paragraph(name: str, body: str, text: str, start: int) -> str:
+def _show_paragraph(name: str, body: str, text: str, start: int) -> str:
     """Return the paragraph in a template that is alone on its line; after a heading it is a note about the page."""
     if _NAMES["silent"].search(name) or not (arguments := read_arguments(body)[0]):
         return ""
-    previous = text[max(0, start - _LINE) : start].rstrip().rpartition("\n")[2]
-    is_paragraph = _PARAGRAPH.fullmatch(arguments[0].strip()) and not _UNWRITTEN.search(arguments[0])
+    previous = text[max(0, start - _MAX_LINE_CHARACTERS) : start].rstrip().rpartition("\n")[2]
+    is_paragraph = _PARAGRAPH.fullmatch(arguments[0].strip()) and not _NOT_WORDS.search(arguments[0])
     return arguments[0] if is_paragraph and previous and not previous.startswith("=") and previous[-2:] != "}}" else ""
 
 
-def _words(name: str, body: str, place: _Place, wiki: str) -> str | None:
+def _show_words(name: str, body: str, around: _Surroundings, wiki: str) -> str | None:
     """Return what a template of a sentence shows; `HOLE` if that is unclear and the sentence needs a word.
 
     None: it has no words
     """
     positional, named = read_arguments(body)
     arguments = [argument for argument in (*positional, *map(named.get, _NAMED_WORDS)) if argument]
-    hole = HOLE if place.needed or _is_between_words(place) else ""
+    hole = HOLE if around.is_needed or _is_between_words(around) else ""
     if not arguments:
         if named:
             return ""
-        if positional or (len(name) <= MAX_ICON_NAME and not place.needed):
+        if positional or (len(name) <= MAX_ICON_NAME and not around.is_needed):
             return None
-        is_place = _NAME.fullmatch(body) and body[0].isupper() and place.before.rstrip("'").endswith(", ")
-        return body.strip() if is_place or _SIGN.search(body) else hole
+        is_place_name = _NAME.fullmatch(body) and body[0].isupper() and around.before.rstrip("'").endswith(", ")
+        return body.strip() if is_place_name or _SIGN.search(body) else hole
     shown = arguments[0]
-    if len(arguments) > 1 and is_language(shown):
+    if len(arguments) > 1 and is_language_code(shown):
         return arguments[1]
-    if is_number(in_english(shown, wiki)):
+    if is_number(to_english_number(shown, wiki)):
         unit = body.partition("|")[0].strip()
         if name in _UNIT_NAMES:
-            return _number([shown, unit], wiki, hole)
+            return _show_number([shown, unit], wiki, hole)
         is_currency = len(arguments) == 1 and _NAMES["currencies"].fullmatch(unit)
-        return _number([*arguments, unit] if is_currency else arguments, wiki, hole)
+        return _show_number([*arguments, unit] if is_currency else arguments, wiki, hole)
     if _ISO_DATE.fullmatch(shown):
-        return format_date_in_language(free_date([shown], {}), wiki)
+        return format_date_in_language(show_free_date([shown], {}), wiki)
     is_code = _CODE.fullmatch(shown) and not (
-        place.needed and len(shown) > 1 and (shown.isalpha() or shown[0].isdigit())
+        around.is_needed and len(shown) > 1 and (shown.isalpha() or shown[0].isdigit())
     )
     return hole if is_code else shown
 
 
-def _number(arguments: list[str], wiki: str, hole: str) -> str:
+def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
     """Return a number with its unit, or the date that three of them are; with anything else it is unclear."""
-    number, second = in_english(arguments[0], wiki), arguments[1] if len(arguments) > 1 else ""
-    if len(arguments) > 2 and is_number(arguments[2]) and not (unit_of(second) or second[-1:] in _POWERS):
+    number, second = to_english_number(arguments[0], wiki), arguments[1] if len(arguments) > 1 else ""
+    if len(arguments) > 2 and is_number(arguments[2]) and not (find_unit(second) or second[-1:] in _POWERS):
         form, month = read_wiki(wiki), second.lower()
         if month in (months := form.months.lower().split()):
             return form.date.format(day=number, month=second, number=months.index(month) + 1, year=arguments[2])
-        date = free_date(arguments[:3], {})
+        date = show_free_date(arguments[:3], {})
         return format_date_in_language(date, wiki) if not date.startswith(arguments[0] + " " + second) else hole
     if _YEAR.fullmatch(number) and _YEAR.fullmatch(second):
         return f"{number}–{second}"
     if not second or is_number(second):
-        return in_form(number, wiki)
+        return to_local_numbers(number, wiki)
     unit = raise_powers(second)
-    is_unit = unit_of(second) is not None or _SHORT_UNIT.fullmatch(unit)
-    return f"{in_form(grouped(number), wiki)} {unit}" if is_unit else hole or in_form(number, wiki)
+    is_unit = find_unit(second) is not None or _SHORT_UNIT.fullmatch(unit)
+    return (
+        f"{to_local_numbers(group_thousands(number), wiki)} {unit}"
+        if is_unit
+        else hole or to_local_numbers(number, wiki)
+    )
 
 
-def _is_between_words(place: _Place) -> bool:
+def _is_between_words(around: _Surroundings) -> bool:
     """Return True if a sentence goes on after a template that is between spaces, so that there was a word."""
-    return place.before[-1:] == " " and place.after[:1] == " " and place.after[1:2].islower()
+    return around.before[-1:] == " " and around.after[:1] == " " and around.after[1:2].islower()
 
 
 def without_holes(text: str) -> str:
     """`text` without the brackets and the sentences that hold a marked hole; of a heading only the mark goes."""
     if _HOLE not in text:
         return text
-    return "\n".join(_line_without_holes(line) if _HOLE in line else line for line in text.split("\n"))
+    return "\n".join(_drop_holes(line) if _HOLE in line else line for line in text.split("\n"))
 
 
-def _line_without_holes(line: str) -> str:
+def _drop_holes(line: str) -> str:
     for _ in range(MAX_BRACKETS):
         line = _HOLE_IN_BRACKETS.sub("", line)
     if _HOLE not in line:

@@ -1,7 +1,7 @@
 """How each wiki writes numbers, dates, quotations and languages, and what its templates show: files in `wikis/`.
 
 Promise: a wiki is one file, `wikis/de.toml`, that needs no code: a template is added by its name, in lower case,
-after the kind of what it shows (the keys of `SHOWN_AS` in `templates.py`). `all.toml` has the templates that mean the
+after the kind of what it shows (the keys of `EXPANSIONS` in `templates.py`). `all.toml` has the templates that mean the
 same everywhere. A wiki without a file has those and what is not ambiguous in the files of the others.
 
 A file's keys, each of them left out if the wiki writes as English does:
@@ -29,7 +29,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 _FOLDER = files("corpora").joinpath("sources", "wiki", "wikitext", "wikis")
-EVERYWHERE = "all"
+ALL_WIKIS = "all"
 _BAR = re.compile(r"\s\|\s")
 
 
@@ -60,24 +60,24 @@ class Wiki:
     after: Mapping[str, str] = field(default_factory=dict)
     symbols: Mapping[str, str] = field(default_factory=dict)
 
-    def kinds(self) -> dict[str, str]:
+    def map_template_kinds(self) -> dict[str, str]:
         """Return the names of its templates, each with the kind of what it shows."""
-        return {name: kind for kind, names in self.templates.items() for name in _between_bars(names)}
+        return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
-    def name_language(self, code: str) -> str:
+    def find_language_name(self, code: str) -> str:
         """Return the name of a language, "" if the wiki's file has none."""
         code = code.lower()
         return self.languages.get(code) or self.languages.get(code.partition("-")[0], "")
 
 
-def _between_bars(names: str) -> list[str]:
+def _split_at_bars(names: str) -> list[str]:
     return [name.strip() for name in _BAR.split(names) if name.strip()]
 
 
 @lru_cache(maxsize=1)
-def wiki_codes() -> frozenset[str]:
+def list_wiki_codes() -> frozenset[str]:
     """Return the codes of the wikis that have a file."""
-    return frozenset(path.name.removesuffix(".toml") for path in _FOLDER.iterdir()) - {EVERYWHERE}
+    return frozenset(path.name.removesuffix(".toml") for path in _FOLDER.iterdir()) - {ALL_WIKIS}
 
 
 @lru_cache(maxsize=128)
@@ -87,8 +87,8 @@ def read_wiki(code: str) -> Wiki:
     >>> read_wiki("de").decimal, read_wiki("zh-yue").month, read_wiki("tlh").group
     (',', '{year}年{number}月', ',')
     """
-    known = wiki_codes() | {EVERYWHERE}
-    name = next((name for name in (code, _relatives().get(code, ""), code.partition("-")[0]) if name in known), "")
+    known = list_wiki_codes() | {ALL_WIKIS}
+    name = next((name for name in (code, _map_relatives().get(code, ""), code.partition("-")[0]) if name in known), "")
     if not name:
         return Wiki()
     wiki = _read_file(name)
@@ -96,9 +96,9 @@ def read_wiki(code: str) -> Wiki:
 
 
 @lru_cache(maxsize=1)
-def known_codes() -> frozenset[str]:
+def list_known_codes() -> frozenset[str]:
     """Return the codes of the wikis that a file names."""
-    return wiki_codes() | _relatives().keys() | {*_read_file(EVERYWHERE).also.split()}
+    return list_wiki_codes() | _map_relatives().keys() | {*_read_file(ALL_WIKIS).also.split()}
 
 
 def _read_file(name: str) -> Wiki:
@@ -106,43 +106,45 @@ def _read_file(name: str) -> Wiki:
 
 
 @lru_cache(maxsize=1)
-def _relatives() -> dict[str, str]:
-    return {relative: code for code in sorted(wiki_codes()) for relative in _read_file(code).also.split()}
+def _map_relatives() -> dict[str, str]:
+    return {relative: code for code in sorted(list_wiki_codes()) for relative in _read_file(code).also.split()}
 
 
 @lru_cache(maxsize=1)
-def hidden_namespaces() -> frozenset[str]:
+def list_hidden_namespaces() -> frozenset[str]:
     """Return the names of the namespaces of files and categories in all wikis."""
-    return frozenset(name for code in wiki_codes() for name in _between_bars(read_wiki(code).files_and_categories))
+    return frozenset(
+        name for code in list_wiki_codes() for name in _split_at_bars(read_wiki(code).files_and_categories)
+    )
 
 
 @lru_cache(maxsize=128)
-def disambiguation_names(wiki: str) -> frozenset[str]:
+def list_disambiguation_templates(wiki: str) -> frozenset[str]:
     """Return the names of the templates of pages that list the meanings of their title: a wiki's, and all others'."""
-    return frozenset(name for code in (wiki, EVERYWHERE) for name in _between_bars(read_wiki(code).disambiguation))
+    return frozenset(name for code in (wiki, ALL_WIKIS) for name in _split_at_bars(read_wiki(code).disambiguation))
 
 
 @lru_cache(maxsize=128)
-def words_before_others(wiki: str) -> frozenset[str]:
+def list_words_before_others(wiki: str) -> frozenset[str]:
     """Return the words after which a sentence of a wiki cannot end: its own, and those of large wikis."""
-    return frozenset(word for code in (wiki, EVERYWHERE) for word in read_wiki(code).before_a_word.split())
+    return frozenset(word for code in (wiki, ALL_WIKIS) for word in read_wiki(code).before_a_word.split())
 
 
 @lru_cache(maxsize=128)
-def apparatus_titles(wiki: str) -> frozenset[str]:
+def list_apparatus_titles(wiki: str) -> frozenset[str]:
     """Return the titles of sections without prose: a wiki's and English ones, or those of all if it has none."""
-    has_own = wiki in wiki_codes() - {"en"} and read_wiki(wiki).apparatus
-    codes = [wiki, "en"] if has_own else sorted(wiki_codes() | {EVERYWHERE})
-    return frozenset(title for code in codes for title in _between_bars(read_wiki(code).apparatus))
+    has_own = wiki in list_wiki_codes() - {"en"} and read_wiki(wiki).apparatus
+    codes = [wiki, "en"] if has_own else sorted(list_wiki_codes() | {ALL_WIKIS})
+    return frozenset(title for code in codes for title in _split_at_bars(read_wiki(code).apparatus))
 
 
 @lru_cache(maxsize=1)
-def unambiguous_kinds() -> dict[str, str]:
+def find_unambiguous_kinds() -> dict[str, str]:
     """Return the templates of all wikis but the English one that mean the same in each that has them."""
     kinds: dict[str, str] = {}
     clashes = set()
-    for code in sorted(wiki_codes() - {"en"}):
-        for name, kind in read_wiki(code).kinds().items():
+    for code in sorted(list_wiki_codes() - {"en"}):
+        for name, kind in read_wiki(code).map_template_kinds().items():
             if kinds.setdefault(name, kind) != kind:
                 clashes.add(name)
     return {name: kind for name, kind in kinds.items() if name not in clashes and len(name) > 2}

@@ -15,9 +15,17 @@ Source: the documentation of the templates of the English Wikipedia.
 
 import re
 
-from corpora.sources.wiki.wikitext.arguments import HOLE, Expansion, Named, first, grouped, is_number, raised
+from corpora.sources.wiki.wikitext.arguments import (
+    HOLE,
+    Expansion,
+    Named,
+    group_thousands,
+    is_number,
+    show_first,
+    to_superscript,
+)
 from corpora.sources.wiki.wikitext.measures import raise_powers
-from corpora.sources.wiki.wikitext.wikis import EVERYWHERE, read_wiki
+from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, read_wiki
 
 # ruff: noqa: RUF001, RUF002 - the tables hold dashes and signs that resemble ASCII
 
@@ -26,125 +34,127 @@ _SHOWN_TITLES = ("lt", "display", "label", "en", "texte", "tekst", "نص")
 _SINCE = re.compile(r"[0-9./-]+|(?:[0-9]{1,2}\.? )?(?:de )?[^\W\d_]+\.? (?:de )?[12][0-9]{3}")
 
 
-def second(arguments: list[str], named: Named) -> str:
+def show_second(arguments: list[str], named: Named) -> str:
     return arguments[1] if len(arguments) > 1 else named.get("texte") or named.get("text") or ""
 
 
-def last(arguments: list[str], named: Named) -> str:
+def show_last(arguments: list[str], named: Named) -> str:
     return arguments[-1] if arguments else ""
 
 
-def joined(arguments: list[str], named: Named) -> str:
+def show_joined(arguments: list[str], named: Named) -> str:
     return "".join(arguments)
 
 
-def spaced(arguments: list[str], named: Named) -> str:
+def show_spaced(arguments: list[str], named: Named) -> str:
     return " ".join(arguments)
 
 
-def quote(arguments: list[str], named: Named) -> str:
+def show_quote(arguments: list[str], named: Named) -> str:
     text = named.get("text") or named.get("quote") or (arguments[0] if arguments else "")
     return f"\n\n{text}\n\n"
 
 
-def language(arguments: list[str], named: Named) -> str:
+def show_language(arguments: list[str], named: Named) -> str:
     """`{{langx|ru|Москва}}`: the language's name and the words in it."""
-    shown = in_language(arguments, named, "en")
+    shown = show_in_language(arguments, named, "en")
     roman = arguments[2] if len(arguments) > 2 else named.get("translit", "")
     return shown + (f", romanized: {roman}" if roman and shown and len(arguments) > 1 else "")
 
 
-def is_language(code: str) -> bool:
+def is_language_code(code: str) -> bool:
     """Return True for the code of a language that the English file names: "de", "zh-Hant"."""
-    return re.fullmatch("[a-z]{2,3}(?:-[A-Za-z]{2,8})*", code) is not None and bool(read_wiki("en").name_language(code))
+    return re.fullmatch("[a-z]{2,3}(?:-[A-Za-z]{2,8})*", code) is not None and bool(
+        read_wiki("en").find_language_name(code)
+    )
 
 
-def in_language(arguments: list[str], named: Named, wiki: str) -> str:
+def show_in_language(arguments: list[str], named: Named, wiki: str) -> str:
     """`{{langx|ru|Москва}}` as a wiki writes it: the words alone if its file does not name the language."""
     if len(arguments) < 2 or not arguments[1]:
-        return first(arguments, named) if len(arguments) < 2 else ""
+        return show_first(arguments, named) if len(arguments) < 2 else ""
     form = read_wiki(wiki)
-    name = form.name_language(arguments[0])
+    name = form.find_language_name(arguments[0])
     return form.in_language.format(language=name, words=arguments[1]) if name else arguments[1]
 
 
-def wrapped(arguments: list[str], named: Named) -> str:
+def show_wrapped(arguments: list[str], named: Named) -> str:
     """`{{citation needed|words}}`: the words that it doubts; a date is when somebody did."""
-    text = first(arguments, named)
+    text = show_first(arguments, named)
     return "" if _SINCE.fullmatch(text) else text
 
 
-def nothing(arguments: list[str], named: Named) -> str:
+def show_nothing(arguments: list[str], named: Named) -> str:
     return ""
 
 
-def reading(arguments: list[str], named: Named) -> str:
+def show_reading(arguments: list[str], named: Named) -> str:
     """`{{読み仮名|漢字|かんじ}}` of the Japanese Wikipedia: 漢字（かんじ）."""
     shown, *rest = [*arguments, ""]
     return f"{shown}（{rest[0]}）" if shown and rest[0] else shown
 
 
-def life(arguments: list[str], named: Named) -> str:
+def show_life_dates(arguments: list[str], named: Named) -> str:
     """`{{bd|1879年|3月14日|1955年|4月18日}}` of the Chinese Wikipedia: （1879年3月14日－1955年4月18日）."""
     birth, death = ("".join(arguments[at : at + 2]) for at in (0, 2))
     return f"（{birth}－{death}）" if birth or death else ""
 
 
-def metres(arguments: list[str], named: Named) -> str:
+def show_metres(arguments: list[str], named: Named) -> str:
     """`{{Höhe|1234|DE-NN}}` of the German Wikipedia: 1,234 m, in the form of the wiki."""
-    return f"{grouped(arguments[0])} m" if arguments and arguments[0] else ""
+    return f"{group_thousands(arguments[0])} m" if arguments and arguments[0] else ""
 
 
-def nihongo(arguments: list[str], named: Named) -> str:
+def show_nihongo(arguments: list[str], named: Named) -> str:
     shown, *rest = [*arguments, ""]
     inside = ", ".join(part for part in rest[:2] if part)
     return f"{shown} ({inside})" if shown and inside else shown or inside
 
 
-def chinese(arguments: list[str], named: Named) -> str:
+def show_chinese(arguments: list[str], named: Named) -> str:
     labels = {"c": "Chinese", "s": "simplified Chinese", "t": "traditional Chinese", "p": "pinyin"}
     parts = [f"{label}: {named[key]}" for key, label in labels.items() if named.get(key)]
     return "; ".join(parts)
 
 
-def interlanguage(arguments: list[str], named: Named) -> str:
+def show_interlanguage_link(arguments: list[str], named: Named) -> str:
     """`{{ill|Title|de|Titel}}`, `{{ill|de|Titel}}`, or `{{нп|Title|shown|de|Titel}}`; the code may be left out."""
-    if len(arguments) > 1 and is_language(arguments[0]):
+    if len(arguments) > 1 and is_language_code(arguments[0]):
         arguments = arguments[1:]
-    elif len(arguments) > 2 and arguments[1] and not is_language(arguments[1]):
-        arguments = arguments[1:] if is_language(arguments[2]) or not arguments[2] else arguments
+    elif len(arguments) > 2 and arguments[1] and not is_language_code(arguments[1]):
+        arguments = arguments[1:] if is_language_code(arguments[2]) or not arguments[2] else arguments
     shown = next((named[key] for key in _SHOWN_TITLES if named.get(key)), "")
-    return shown or first(arguments, named) or named.get("fr") or named.get("عر") or ""
+    return shown or show_first(arguments, named) or named.get("fr") or named.get("عر") or ""
 
 
-def unknowable(arguments: list[str], named: Named) -> str:
+def show_unknowable(arguments: list[str], named: Named) -> str:
     """Return a hole, which takes its sentence with it: the value depends on the day of reading, or on price tables."""
     return HOLE
 
 
-def measured(arguments: list[str], named: Named) -> str:
+def show_measured(arguments: list[str], named: Named) -> str:
     """`{{unité|45|km}}`, `{{unité|3|m|2}}`, `{{M|45||km}}`: a number, its unit and the unit's exponent."""
     number, *rest = [part for part in [*arguments, named.get("u") or named.get("ul") or ""] if part] or [""]
-    text = grouped(number)
+    text = group_thousands(number)
     if power := named.get("e"):
-        text += f"×10{raised(power)}"
+        text += f"×10{to_superscript(power)}"
     for part in rest[:4]:
-        text += raised(part) if re.fullmatch("-?[0-9]", part) and text != number else f" {raise_powers(part)}"
+        text += to_superscript(part) if re.fullmatch("-?[0-9]", part) and text != number else f" {raise_powers(part)}"
     return text
 
 
-def first_three(arguments: list[str], named: Named) -> str:
+def show_first_three(arguments: list[str], named: Named) -> str:
     """`{{date de naissance|11|novembre|1866}}`: the date; what may follow names a calendar or a topic."""
     return " ".join(part for part in arguments[:3] if part)
 
 
-def hours(arguments: list[str], named: Named) -> str:
+def show_hours(arguments: list[str], named: Named) -> str:
     """`{{heure|4|30}}` is 4 h 30."""
     hour, *rest = [*arguments, ""]
     return f"{hour} h {rest[0]}".strip() if hour else ""
 
 
-def century(arguments: list[str], named: Named) -> str:
+def show_century(arguments: list[str], named: Named) -> str:
     """`{{s|XIX|e}}` is XIXe siècle; of two centuries both are written."""
     numbers = [part for part in arguments if re.fullmatch("[IVXL]+", part.upper())]
     if not numbers:
@@ -153,69 +163,69 @@ def century(arguments: list[str], named: Named) -> str:
     return f"{' et '.join(ordinals)} siècle{'s' if len(ordinals) > 1 else ''}"
 
 
-def spanish_century(arguments: list[str], named: Named) -> str:
+def show_spanish_century(arguments: list[str], named: Named) -> str:
     """`{{siglo|V|a|s}}` is siglo V a. C.; without its third argument the number alone."""
     number, era, shows_word = [*arguments, "", "", ""][:3]
     return ("siglo " if shows_word else "") + number + {"a": " a. C.", "d": " d. C."}.get(era.lower(), "")
 
 
-def century_before(arguments: list[str], named: Named) -> str:
+def show_century_before(arguments: list[str], named: Named) -> str:
     """`{{-s|IV|e}}` is IVe siècle av. J.-C."""
-    return f"{century(arguments, named)} av. J.-C." if arguments else ""
+    return f"{show_century(arguments, named)} av. J.-C." if arguments else ""
 
 
-def aside(arguments: list[str], named: Named) -> str:
+def show_aside(arguments: list[str], named: Named) -> str:
     """`{{incise|words|stop}}`: words between dashes, the second one left out at the end of a sentence."""
-    return f" – {first(arguments, named)}" + ("" if len(arguments) > 1 else " – ")
+    return f" – {show_first(arguments, named)}" + ("" if len(arguments) > 1 else " – ")
 
 
-def quoted(arguments: list[str], named: Named) -> str:
+def show_quoted(arguments: list[str], named: Named) -> str:
     """`{{citation|words}}` of the French Wikipedia; the English one has named arguments only, and shows nothing."""
     return f"“{arguments[0]}”" if arguments and arguments[0] else ""
 
 
-def old_style(arguments: list[str], named: Named) -> str:
+def show_old_style(arguments: list[str], named: Named) -> str:
     """`{{OldStyleDate|14 March|1879|2 March}}` is 14 March [O.S. 2 March] 1879."""
     day, year, old = [*arguments[:3], "", "", ""][:3]
     return " ".join(part for part in (day, f"[O.S. {old}]" if old else "", year) if part)
 
 
-def ship_class(arguments: list[str], named: Named) -> str:
+def show_ship_class(arguments: list[str], named: Named) -> str:
     """`{{sclass|Nimitz|aircraft carrier}}` is Nimitz-class aircraft carrier."""
     name, *kind = [*arguments, ""]
     return f"{name}-class {kind[0]}".strip() if name else ""
 
 
-def roads(arguments: list[str], named: Named) -> str:
+def show_roads(arguments: list[str], named: Named) -> str:
     """`{{jct|state=CA|I|5|US|101}}` is I 5 / US 101."""
     pairs = [" ".join(arguments[at : at + 2]) for at in range(0, len(arguments), 2)]
     return " / ".join(pair for pair in pairs if pair.strip())
 
 
-def authors(arguments: list[str], named: Named) -> str:
+def show_authors(arguments: list[str], named: Named) -> str:
     """`{{harvtxt|Smith|Jones|1990}}` is Smith and Jones (1990)."""
     names = [part for part in arguments if part]
     year = f" ({names.pop()})" if len(names) > 1 and is_number(names[-1][:4]) else ""
     return " and ".join(", ".join(part) for part in (names[:-1], names[-1:]) if part) + year
 
 
-def listed(arguments: list[str], named: Named) -> str:
+def show_list(arguments: list[str], named: Named) -> str:
     return ", ".join(part for part in arguments if part)
 
 
-def circa(arguments: list[str], named: Named) -> str:
+def show_circa(arguments: list[str], named: Named) -> str:
     return " – ".join(f"c. {year}" for year in arguments[:2]) if arguments else "c."
 
 
-def reign(arguments: list[str], named: Named) -> str:
+def show_reign(arguments: list[str], named: Named) -> str:
     return "r. " + "–".join(arguments[:2])
 
 
-def floruit(arguments: list[str], named: Named) -> str:
+def show_floruit(arguments: list[str], named: Named) -> str:
     return "fl. " + "–".join(arguments[:2])
 
 
-def fraction(arguments: list[str], named: Named) -> str:
+def show_fraction(arguments: list[str], named: Named) -> str:
     """`{{frac|3|1|2}}` is 3 1/2, `{{frac|1|2}}` is 1/2, `{{frac|2}}` is 1/2."""
     match arguments[:3]:
         case [whole, above, below]:
@@ -227,54 +237,54 @@ def fraction(arguments: list[str], named: Named) -> str:
     return "/"
 
 
-def power_of_ten(arguments: list[str], named: Named) -> str:
+def show_power_of_ten(arguments: list[str], named: Named) -> str:
     """`{{e|6}}` is ×10⁶; without an argument it is the ending of a French ordinal, `XX{{e}}`."""
-    return "e" if not arguments else "×10" + raised(first(arguments, named))
+    return "e" if not arguments else "×10" + to_superscript(show_first(arguments, named))
 
 
-def ordinal(arguments: list[str], named: Named) -> str:
-    number = first(arguments, named)
+def show_ordinal(arguments: list[str], named: Named) -> str:
+    number = show_first(arguments, named)
     if not re.fullmatch("[0-9]{1,15}", number):
         return number
-    teen = number[-2:-1] == "1"
-    return number + ("th" if teen else {"1": "st", "2": "nd", "3": "rd"}.get(number[-1], "th"))
+    is_teen = number[-2:-1] == "1"
+    return number + ("th" if is_teen else {"1": "st", "2": "nd", "3": "rd"}.get(number[-1], "th"))
 
 
-def ship(arguments: list[str], named: Named) -> str:
+def show_ship(arguments: list[str], named: Named) -> str:
     """`{{ship|HMS|Victory}}`; a hull number in third place disambiguates the page and is not shown."""
     return " ".join(part for part in arguments[:2] if part)
 
 
-def accidental(arguments: list[str], named: Named) -> str:
-    sign = first(arguments, named)
+def show_accidental(arguments: list[str], named: Named) -> str:
+    sign = show_first(arguments, named)
     return {"flat": "♭", "b": "♭", "sharp": "♯", "#": "♯", "natural": "♮"}.get(sign, "")
 
 
-def prefixed(prefix: str) -> Expansion:
+def build_prefixed(prefix: str) -> Expansion:
     """The expansion that writes `prefix` before the first argument."""
-    return lambda arguments, named: prefix + first(arguments, named)
+    return lambda arguments, named: prefix + show_first(arguments, named)
 
 
-def suffixed(suffix: str) -> Expansion:
+def build_suffixed(suffix: str) -> Expansion:
     """The expansion that writes `suffix` after the first argument, or alone."""
-    return lambda arguments, named: f"{first(arguments, named)}{suffix}".strip()
+    return lambda arguments, named: f"{show_first(arguments, named)}{suffix}".strip()
 
 
-def formatted(arguments: list[str], named: Named) -> str:
-    return grouped(first(arguments, named))
+def show_grouped(arguments: list[str], named: Named) -> str:
+    return group_thousands(show_first(arguments, named))
 
 
-def superscript(arguments: list[str], named: Named) -> str:
-    return raised(first(arguments, named))
+def show_superscript(arguments: list[str], named: Named) -> str:
+    return to_superscript(show_first(arguments, named))
 
 
-def literally(arguments: list[str], named: Named) -> str:
-    return f"lit. '{first(arguments, named)}'"
+def show_literally(arguments: list[str], named: Named) -> str:
+    return f"lit. '{show_first(arguments, named)}'"
 
 
-def currency(arguments: list[str], named: Named) -> str:
-    code = named.get("currency") or second(arguments, named)
-    return read_wiki(EVERYWHERE).before.get(code.lower(), f"{code} ".lstrip()) + first(arguments, named)
+def show_currency(arguments: list[str], named: Named) -> str:
+    code = named.get("currency") or show_second(arguments, named)
+    return read_wiki(ALL_WIKIS).before.get(code.lower(), f"{code} ".lstrip()) + show_first(arguments, named)
 
 
 _ISO_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
@@ -294,7 +304,7 @@ def format_date_in_language(text: str, wiki: str) -> str:
     form = read_wiki(wiki)
     months = form.months.split()
 
-    def local(match: re.Match[str]) -> str:
+    def localize(match: re.Match[str]) -> str:
         number = _MONTHS.index(match["month"])
         if wiki == "en" or not (months or "{number}" in form.date):
             return match[0]
@@ -303,29 +313,29 @@ def format_date_in_language(text: str, wiki: str) -> str:
         shown = form.date if day else form.month
         return shown.format(day=day, month=month, number=number + 1, year=match["year"])
 
-    return _ENGLISH.sub(local, _AGE.sub("", text))
+    return _ENGLISH.sub(localize, _AGE.sub("", text))
 
 
-def day_first(arguments: list[str], named: Named) -> str:
+def show_day_first(arguments: list[str], named: Named) -> str:
     """`{{JULGREGDATUM|10|4|1586}}` of the German Wikipedia, in figures: 10.4.1586."""
-    return ".".join(map(str, _numbers(arguments[:3])))
+    return ".".join(map(str, _read_numbers(arguments[:3])))
 
 
 def _is_yes(word: str | None) -> bool:
     return word is not None and word.lower() in ("y", "yes", "1", "true", "on", "dmy")
 
 
-def _date(numbers: list[int], day_first: bool) -> str:
+def _format_date(numbers: list[int], has_day_first: bool) -> str:
     """Year, year and month, or year, month and day as words; an impossible month leaves the year alone."""
     year, month, day = (*numbers[:3], 0, 0)[:3]
     if not 1 <= month <= 12:
         return str(year)
     if not 1 <= day <= 31:
         return f"{_MONTHS[month - 1]} {year}"
-    return f"{day} {_MONTHS[month - 1]} {year}" if day_first else f"{_MONTHS[month - 1]} {day}, {year}"
+    return f"{day} {_MONTHS[month - 1]} {year}" if has_day_first else f"{_MONTHS[month - 1]} {day}, {year}"
 
 
-def _numbers(arguments: list[str]) -> list[int]:
+def _read_numbers(arguments: list[str]) -> list[int]:
     """The leading arguments that are small whole numbers."""
     numbers: list[int] = []
     for argument in arguments:
@@ -335,42 +345,42 @@ def _numbers(arguments: list[str]) -> list[int]:
     return numbers
 
 
-def event(arguments: list[str], named: Named) -> str:
+def show_event(arguments: list[str], named: Named) -> str:
     """`{{birth date|1950|1|2|df=y}}`; an age that depends on the day of reading is left out."""
-    numbers = _numbers(arguments)
-    return _date(numbers, _is_yes(named.get("df"))) if numbers else first(arguments, named)
+    numbers = _read_numbers(arguments)
+    return _format_date(numbers, _is_yes(named.get("df"))) if numbers else show_first(arguments, named)
 
 
-def death(arguments: list[str], named: Named) -> str:
+def show_death(arguments: list[str], named: Named) -> str:
     """`{{death date and age|2000|5|6|1920|7|1}}`: the date and the age reached."""
-    numbers = _numbers(arguments)
-    died = event(arguments, named)
+    numbers = _read_numbers(arguments)
+    date = show_event(arguments, named)
     if len(numbers) < 6:
-        return died
+        return date
     age = numbers[0] - numbers[3] - (numbers[1:3] < numbers[4:6])
-    return f"{died} (aged {age})"
+    return f"{date} (aged {age})"
 
 
-def free_date(arguments: list[str], named: Named) -> str:
+def show_free_date(arguments: list[str], named: Named) -> str:
     """`{{date|2010-05-03|mdy}}`, or words that are a date already."""
     text, *rest = [*arguments, ""]
     if match := _ISO_DATE.fullmatch(text):
-        return _date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
-    day, month, *year = (*_numbers(arguments[:3] if rest else text.split()), 0, 0)
+        return _format_date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
+    day, month, *year = (*_read_numbers(arguments[:3] if rest else text.split()), 0, 0)
     if 1 <= month <= 12 and min(day, year[0]) <= 31 < max(day, year[0]):
-        return _date([max(day, year[0]), month, min(day, year[0])], True)
-    return " ".join(arguments[:3]) if len(_numbers(arguments[2:3])) else text
+        return _format_date([max(day, year[0]), month, min(day, year[0])], True)
+    return " ".join(arguments[:3]) if len(_read_numbers(arguments[2:3])) else text
 
 
-def years_between(arguments: list[str], named: Named) -> str:
+def show_age(arguments: list[str], named: Named) -> str:
     """`{{age|1920|7|1|2000|5|6}}` is 79; with one date it depends on the day of reading, and is a hole."""
-    numbers = _numbers(arguments)
+    numbers = _read_numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
 
 
-def as_of(arguments: list[str], named: Named) -> str:
+def show_as_of(arguments: list[str], named: Named) -> str:
     if "alt" in named:
         return named["alt"]
     words = ("as of " if _is_yes(named.get("lc")) else "As of ") + (named.get("pre", "") + " ").lstrip()
-    numbers, day_first = _numbers(arguments), named.get("df", "").lower() != "us"
-    return words + (_date(numbers, day_first) if numbers else first(arguments, named))
+    numbers, has_day_first = _read_numbers(arguments), named.get("df", "").lower() != "us"
+    return words + (_format_date(numbers, has_day_first) if numbers else show_first(arguments, named))

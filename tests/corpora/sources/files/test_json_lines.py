@@ -9,7 +9,7 @@ from hostile_lines import on_hostile_lines
 
 from corpora.sources.bytes import raw_files
 from corpora.sources.bytes.raw_files import Lines
-from corpora.sources.contract import RawFile, Record, Slice, Tally, quarantine_place
+from corpora.sources.contract import RawFile, Record, Slice, Tally, to_quarantine_key
 from corpora.sources.files.formats import JsonLines
 from corpora.sources.files.json_lines import find_columns, find_values
 from corpora.sources.files.json_spans import ABSENT
@@ -90,7 +90,7 @@ def test_a_line_in_quarantine_sends_its_part_the_long_way(tmp_path: Path) -> Non
     path.write_bytes(b'{"text":"a"}\n{"text":"b"}\n')
     whole = Slice(file=raw_file(path), start=0, stop=path.stat().st_size)
     first, second = form.records(whole, Tally())
-    bad, good = form.records(whole, Tally([quarantine_place(first.locator)]))
+    bad, good = form.records(whole, Tally([to_quarantine_key(first.locator)]))
     assert (bad.text, bad.drop is not None, good) == ("", True, second)
 
 

@@ -9,10 +9,10 @@ from source_reading import read_and_find as read
 from source_reading import reasons
 
 from corpora.errors import InputError
-from corpora.sources.contract import Record, unhashed_files
+from corpora.sources.contract import Record, list_unhashed_files
 from corpora.sources.files.endings import REMEDIES
 from corpora.sources.files.source import FilesSource
-from corpora.sources.passed_over import look
+from corpora.sources.passed_over import count_files
 from corpora.sources.xml.source import XmlSource
 
 GREENBOOK = """PATN
@@ -95,7 +95,7 @@ def test_files_of_another_preset_are_passed_over_and_named(tmp_path: Path) -> No
     (tmp_path / "a.xml").write_text(GRANT_2002)
     (tmp_path / "b.nxml").write_text("<article><front/></article>")
     source = XmlSource(name="own", path=str(tmp_path), preset="patent")
-    looked = look(source, unhashed_files(source.files()))
+    looked = count_files(source, list_unhashed_files(source.files()))
     assert [(group.kind, group.names) for group in looked.passed_over] == [("XML of preset jats", ("b.nxml",))]
     assert "XML of preset jats" in REMEDIES and len(read(source)) == 1
     with pytest.raises(InputError, match="holds XML of preset jats"):
@@ -106,7 +106,7 @@ def test_xml_of_another_root_is_not_read_and_named(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text(GRANT_2002)
     (tmp_path / "map.xml").write_text("<kml><Placemark/></kml>")
     source = files(tmp_path)
-    looked = look(source, unhashed_files(source.files()))
+    looked = count_files(source, list_unhashed_files(source.files()))
     assert [(group.kind, group.names) for group in looked.passed_over] == [("XML of no preset", ("map.xml",))]
     assert len(read(source)) == 1
 

@@ -17,7 +17,7 @@ from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import RawFile, StatCache, Tally, hash_files
 from corpora.sources.files import formats
 from corpora.sources.files.source import FilesSource
-from corpora.sources.passed_over import look, unopened_kind
+from corpora.sources.passed_over import classify_error, count_files
 
 LINES = "".join(json.dumps({"text": f"line {number}"}) + "\n" for number in range(50))
 
@@ -68,7 +68,7 @@ def test_what_is_not_read_of_a_zip_is_counted(tmp_path: Path) -> None:
     source = FilesSource(name="own", path=str(tmp_path))
     files = raw_files(source)
     assert [file.name for file in files] == ["x.zip/a.txt", "x.zip/caf\u00e9.txt", "y.zip/a.txt"]
-    passed = {group.kind: group.names for group in look(source, files).passed_over}
+    passed = {group.kind: group.names for group in count_files(source, files).passed_over}
     assert passed == {
         ".png": ("x.zip/b.png",),
         ".zip in a .zip": ("x.zip/c.zip",),
@@ -77,7 +77,7 @@ def test_what_is_not_read_of_a_zip_is_counted(tmp_path: Path) -> None:
         OTHER_PACKING: ("y.zip/z.txt",),
     }
     alone = FilesSource(name="own", path=str(tmp_path / "y.zip"))
-    assert [group.kind for group in look(alone, raw_files(alone)).passed_over] == [OTHER_PACKING]
+    assert [group.kind for group in count_files(alone, raw_files(alone)).passed_over] == [OTHER_PACKING]
 
 
 def test_a_zip_of_which_nothing_can_be_read_says_what_it_holds(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_resources_of_a_saved_page_are_no_documents(tmp_path: Path) -> None:
     source = FilesSource(name="own", path=str(tmp_path))
     files = raw_files(source)
     assert [file.name for file in files] == ["own_files/kept.html", "page.html"]
-    (group,) = look(source, files).passed_over
+    (group,) = count_files(source, files).passed_over
     assert (group.kind, group.number) == ("file of a saved page", 3)
 
 
@@ -176,4 +176,4 @@ def test_a_member_whose_header_is_damaged_is_told_as_that(tmp_path: Path) -> Non
     (tmp_path / "x.zip").write_bytes(b"PX" + data[2:])
     source, faults = FilesSource(name="own", path=str(tmp_path)), list[OSError]()
     hash_files(source.files(), StatCache(), lambda name, path, error: faults.append(error))
-    assert [unopened_kind(error) for error in faults] == ["damaged zip member"]
+    assert [classify_error(error) for error in faults] == ["damaged zip member"]

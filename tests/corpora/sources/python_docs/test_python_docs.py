@@ -10,7 +10,7 @@ from source_reading import read
 from corpora.errors import InputError
 from corpora.sources import python_docs as source_module
 from corpora.sources.contract import QUARANTINED, StatCache, Tally, hash_files
-from corpora.sources.python_docs import PythonDocsSource, module_units, topic_units
+from corpora.sources.python_docs import PythonDocsSource, parse_module, parse_topics
 from corpora.sources.python_docstrings import docstring_to_text
 
 METADATA = """Metadata-Version: 2.1
@@ -165,26 +165,26 @@ else:
     def g():
         \'\'\'Two.\'\'\'
 """
-    assert module_units(source)[0].docs == ["One.", "Two."]
-    assert module_units(b"def f():\n    'Single quotes are no docstring as PEP 257 writes it.'\n")[0].docs == []
+    assert parse_module(source)[0].docs == ["One.", "Two."]
+    assert parse_module(b"def f():\n    'Single quotes are no docstring as PEP 257 writes it.'\n")[0].docs == []
 
 
 @pytest.mark.parametrize("nested", ["not " * 50_000 + "1", "a" + ".b" * 100_000, "(" * 300, "\0"])
 def test_module_units_refuses_what_the_parser_cannot_hold(nested: str) -> None:
     with pytest.raises((SyntaxError, ValueError)):
-        module_units(b"'''A docstring.'''\nx = " + nested.encode())
+        parse_module(b"'''A docstring.'''\nx = " + nested.encode())
 
 
 def test_half_a_character_in_a_docstring_is_none() -> None:
     """Fails where an escape puts what no UTF-8 can hold into a text."""
-    (module,) = module_units(b'''"""A tide \\ud800 rose."""\n''')
+    (module,) = parse_module(b'''"""A tide \\ud800 rose."""\n''')
     assert module.docs == ["A tide \ufffd rose."]
 
 
 def test_topic_units_refuses_another_file() -> None:
-    assert [unit.name for unit in topic_units(b"topics = {'a': 'x', 'b': 'y'}")] == ["a", "b"]
+    assert [unit.name for unit in parse_topics(b"topics = {'a': 'x', 'b': 'y'}")] == ["a", "b"]
     with pytest.raises(ValueError, match="no dictionary"):
-        topic_units(b"x = 1")
+        parse_topics(b"x = 1")
 
 
 CASES = cases_of(__file__, "docstrings")
@@ -199,7 +199,7 @@ def test_a_module_in_quarantine_is_not_parsed(tmp_path: Path, monkeypatch: pytes
     """Fails where the parser, which may be what ended the worker, sees the module before it is looked for there."""
     path = tmp_path / "toy.py"
     path.write_text(MODULE)
-    monkeypatch.setattr(source_module, "module_units", lambda data: pytest.fail("it is parsed"))
+    monkeypatch.setattr(source_module, "parse_module", lambda data: pytest.fail("it is parsed"))
     (file,) = hash_files([("stdlib/toy.py", path)], StatCache())
     source, tally = PythonDocsSource(), Tally([f"{file.sha256} -1 0"])
     (record,) = source.records(source.slices(file)[0], tally)

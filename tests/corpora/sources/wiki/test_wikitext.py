@@ -24,7 +24,7 @@ from corpora.sources.wiki.wikitext.prose import (
     is_redirect,
     wikitext_to_text,
 )
-from corpora.sources.wiki.wikitext.wikis import apparatus_titles
+from corpora.sources.wiki.wikitext.wikis import list_apparatus_titles
 
 CASES = cases_of(__file__, "kinds")
 
@@ -187,7 +187,7 @@ def _oracle(page: str) -> str:
     for level in range(2, 7):
         for section in code.get_sections(levels=[level]):
             title = section.filter_headings(recursive=False)[0].title.strip_code()
-            gone += [section] if title.strip().lower() in apparatus_titles("en") else []
+            gone += [section] if title.strip().lower() in list_apparatus_titles("en") else []
     dropped_tags = "ref table gallery timeline math references source syntaxhighlight pre imagemap score".split()
     gone += [tag for tag in code.filter_tags() if str(tag.tag).strip().lower() in dropped_tags]
     for link in code.filter_wikilinks():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from corpora.errors import InputError
 from corpora.sources.bytes.bz2_streams import StreamPiece, find_streams, read_at
 from corpora.sources.contract import Record, StatCache, Tally, group_slices, hash_files
-from corpora.sources.wiki.pages import CutPage, PageCount, PageCutter
+from corpora.sources.wiki.pages import CutPage, PageCounter, PageCutter
 from corpora.sources.wiki.source import WikipediaSource
 
 HEAD = """<mediawiki version="0.11"><siteinfo><base>https://ltg.example.org/wiki/Home</base><namespaces>
@@ -66,14 +66,14 @@ def cut(data: bytes, borders: list[int]) -> tuple[list[CutPage], int]:
     found: list[CutPage] = []
     counted = 0
     for start, stop in itertools.pairwise(borders):
-        cutter, count = PageCutter(200, mid=start > 0), PageCount()
-        counted += count.add(data[start:stop])
+        cutter, count = PageCutter(200, starts_inside=start > 0), PageCounter()
+        counted += count.count_tags(data[start:stop])
         found += cutter.feed(StreamPiece(-1, start, data[start:stop]))
         cutter.stop_here()
         for at in range(stop, len(data), 7):
-            counted += count.add_begun(data[at : at + 7]) if at == stop else 0
+            counted += count.count_begun_tag(data[at : at + 7]) if at == stop else 0
             found += cutter.feed(StreamPiece(-1, at, data[at : at + 7]))
-            if cutter.done or not cutter.owner:
+            if cutter.is_done or not cutter.has_begun:
                 break
         found += cutter.finish()
     return found, counted

@@ -35,7 +35,7 @@ def test_a_converted_measure_is_right_to_two_figures(row: tuple[str, str, float]
 def test_every_unit_converts_by_default_to_another_of_its_dimension() -> None:
     for name, unit in module.UNITS.items():
         assert unit.size > 0 and unit.default != name
-        targets = [module.unit_of(target) for target in unit.default.split()]
+        targets = [module.find_unit(target) for target in unit.default.split()]
         assert targets and all(target and target.dimension == unit.dimension for target in targets), name
 
 

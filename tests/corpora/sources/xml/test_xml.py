@@ -17,7 +17,15 @@ from tiers import LONG
 
 from corpora.errors import InputError
 from corpora.sources.registry import make_source
-from corpora.sources.xml.source import TextLayout, XmlSource, date_of, find_all, paragraphs, parse_path, parse_step
+from corpora.sources.xml.source import (
+    TextLayout,
+    XmlSource,
+    extract_paragraphs,
+    find_all,
+    parse_date,
+    parse_path,
+    parse_step,
+)
 
 FIELDS = {"text": ["title", "body//p"], "key": "@id", "title": "title", "revision": "rev", "date": "when"}
 
@@ -90,7 +98,7 @@ def test_the_layout_of_a_text() -> None:
         "<s Label='AIM'>Lead<p>One<x t='ref'>1</x> two [<x t='ref'>2</x>, <x t='ref'>3</x>]; <x t='fig'>4</x>.</p>"
         "tail<table>no</table> stays<item>A <x t='ref'>Lee 2003</x> says</item></s>"
     )
-    assert paragraphs(element, layout) == ["AIM: Lead", "One two; 4.", "tail stays", "A Lee 2003 says"]
+    assert extract_paragraphs(element, layout) == ["AIM: Lead", "One two; 4.", "tail stays", "A Lee 2003 says"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,7 @@ def test_references_in_sentences_and_sections_without_text(xml: str, parts: list
     layout = TextLayout(
         blocks=frozenset(("p", "sec", "title")), skip=frozenset(("table", "label")), marks=(parse_step("x", "marks"),)
     )
-    assert paragraphs(etree.fromstring(xml), layout) == parts
+    assert extract_paragraphs(etree.fromstring(xml), layout) == parts
 
 
 @pytest.mark.parametrize(
@@ -124,7 +132,7 @@ def test_references_in_sentences_and_sections_without_text(xml: str, parts: list
     ],
 )
 def test_dates(xml: str, date: str | None) -> None:
-    assert date_of(etree.fromstring(xml)) == date
+    assert parse_date(etree.fromstring(xml)) == date
 
 
 BOMB = b'<!DOCTYPE set [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>\n<set>'

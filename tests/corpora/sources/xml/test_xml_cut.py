@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.sources.xml import cut as xml_cut
-from corpora.sources.xml.cut import CutElement, RecordCount, RecordCutter, namespaces
+from corpora.sources.xml.cut import CutElement, RecordCounter, RecordCutter, find_namespaces
 
 TOKENS = (
     "<rec>|</rec>|<rec a='1'>|<rec/>|<x:rec>|</x:rec>|<!-- <rec> -->|<![CDATA[ </rec> ]]>|<record>|text|<p>|</p>| < |\n"
@@ -15,7 +15,7 @@ TOKENS = (
 
 def cut(data: bytes, piece_bytes: int, max_bytes: int = 10_000) -> tuple[list[CutElement], RecordCutter, int]:
     """Records, the cutter, and the count of start tags."""
-    cutter, count = RecordCutter(("rec",), max_bytes), RecordCount("rec")
+    cutter, count = RecordCutter(("rec",), max_bytes), RecordCounter("rec")
     records: list[CutElement] = []
     number = 0
     for start in range(0, len(data), piece_bytes):
@@ -33,8 +33,13 @@ def test_pieces_of_any_size_give_the_same_records(text: str, piece_bytes: int) -
     records, cutter, number = cut(data, piece_bytes)
     whole, one, counted = cut(data, len(data) or 1)
     assert records == whole and number == counted
-    assert (cutter.open, cutter.closed, cutter.root, cutter.head) == (one.open, one.closed, one.root, one.head)
-    assert number == sum(record.fault != "no start" for record in records) + (cutter.open is not None)
+    assert (cutter.open_start, cutter.is_closed, cutter.root, cutter.head) == (
+        one.open_start,
+        one.is_closed,
+        one.root,
+        one.head,
+    )
+    assert number == sum(record.fault != "no start" for record in records) + (cutter.open_start is not None)
     for record in records:
         assert record.data == data[record.offset : record.offset + record.length]
 
@@ -47,17 +52,17 @@ def test_tags_are_found_where_the_pattern_finds_them(text: str) -> None:
     cutter = RecordCutter(("rec",), 10_000)
     at, places = 0, {needle: data.find(needle) for needle in cutter._needles}
     for expected in cutter._tag.finditer(data):
-        found = cutter._next_tag(data, at, len(data), places)
+        found = cutter._find_tag(data, at, len(data), places)
         assert found is not None and found.span() == expected.span()
         at = found.end()
-    assert cutter._next_tag(data, at, len(data), places) is None
+    assert cutter._find_tag(data, at, len(data), places) is None
 
 
 def test_every_byte_belongs_to_the_record_that_it_is_in() -> None:
     data = b"<?xml version='1.0'?><set><!-- <rec> --><rec a='>'>1<p/></rec>\n<rec/><recs/><n:rec>2</n:rec></set>"
     records, cutter, number = cut(data, 7)
     assert [record.data for record in records] == [b"<rec a='>'>1<p/></rec>", b"<rec/>", b"<n:rec>2</n:rec>"]
-    assert (cutter.root, cutter.closed, cutter.open, number) == (b"set", True, None, 3)
+    assert (cutter.root, cutter.is_closed, cutter.open_start, number) == (b"set", True, None, 3)
     assert cutter.head == b"<?xml version='1.0'?><set><!-- <rec> -->"
 
 
@@ -81,7 +86,7 @@ def test_missing_tags_cost_one_record() -> None:
 
 
 def test_a_record_that_is_too_large_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xml_cut, "MOST_TAG_BYTES", 50)
+    monkeypatch.setattr(xml_cut, "MAX_TAG_BYTES", 50)
     data = b"<set><rec>" + b"x" * 5000 + b"</rec><rec>" + b"< " * 2000 + b"</rec><rec>ok</rec></set>"
     records, cutter, number = cut(data, 10, max_bytes=100)
     assert [(record.length, record.data, record.fault) for record in records] == [
@@ -89,9 +94,9 @@ def test_a_record_that_is_too_large_is_not_held(monkeypatch: pytest.MonkeyPatch)
         (4011, b"", "too large"),
         (13, b"<rec>ok</rec>", ""),
     ]
-    assert number == 3 and cutter.closed and len(cutter._tail) < 100
+    assert number == 3 and cutter.is_closed and len(cutter._tail) < 100
 
 
 def test_namespaces_of_the_head_hold_in_a_record() -> None:
     head = b"<set xmlns=\"d\" xmlns:a='one' xmlns:b=\"two\"><x xmlns:a='three'>"
-    assert namespaces(head) == b" xmlns:a='three' xmlns:b=\"two\""
+    assert find_namespaces(head) == b" xmlns:a='three' xmlns:b=\"two\""

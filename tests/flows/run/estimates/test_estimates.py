@@ -10,10 +10,9 @@ from small_recipe import World, new_world, page, prose
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.run.estimates import room
-from flows.run.estimates.figures import Estimates, StageEstimate
-from flows.run.estimates.rates import estimate_of
-from flows.run.estimates.whole import estimate_run
+from flows.run.estimates import capacity as room
+from flows.run.estimates.run_estimates import estimate_run
+from flows.run.estimates.stage_estimates import Estimates, StageEstimate, estimate_of
 from flows.run.plan_run import plan_run
 from flows.run.record.ledger_balance import num_tokens, size_bytes
 

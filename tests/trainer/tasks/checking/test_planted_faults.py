@@ -245,7 +245,7 @@ def test_a_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None:
     assert (findings[0].severity == "stops") is fault.stops, findings[0].line
     for seen in report.findings:
         assert len(seen.line) <= 160 and "\n" not in seen.line
-        assert seen.line == seen.whole or seen.name == "not-learnable", seen.whole
+        assert seen.line == seen.text or seen.name == "not-learnable", seen.text
     assert fault.finding in report.paragraph
 
 

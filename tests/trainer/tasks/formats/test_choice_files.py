@@ -36,7 +36,8 @@ def test_copa_as_xml(tmp_path: Path) -> None:
     first = {"id": "1", "context": "Why?", "question": "cause", "choices": ["A & b.", "C."], "label": 0}
     assert found == [TaskRecord(1, first), TaskRecord(2, {**first, "id": "2", "label": 1})]
     assert counts.unusable == {"a label that is none of the choices": 2, "an empty choice": 2, "no label": 1}
-    assert (counts.first["a label that is none of the choices"], counts.where["an empty choice"]) == (3, ", question 5")
+    assert counts.first_lines["a label that is none of the choices"] == 3
+    assert counts.first_places["an empty choice"] == ", question 5"
     assert [record.values["id"] for record in read(path, "copa", ("context", "choices"))[0]] == ["1", "2", "6"]
 
 
@@ -86,7 +87,7 @@ def test_race(tmp_path: Path) -> None:
         "a file that is not JSON": 2,
         "a file without article, questions, options and answers of equal number": 2,
     }
-    assert counts.where["a file that is not JSON"] == ", 12.txt"
+    assert counts.first_places["a file that is not JSON"] == ", 12.txt"
     alone, _ = read(tmp_path / "train" / "high" / "10.txt", "race")
     assert [each.values for each in alone] == [each.values for each in found[:2]]
     assert read(tmp_path / "train", "")[0] == found

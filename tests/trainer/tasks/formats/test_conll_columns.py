@@ -10,7 +10,7 @@ from task_records import read_records
 
 from corpora.errors import InputError
 from trainer.tasks.formats.records import FileSettings, RowCounts, Values
-from trainer.tasks.formats.tag_layouts import bio2
+from trainer.tasks.formats.tag_layouts import to_bio2
 
 
 def read(path: Path, roles: tuple[str, ...] = ("words", "tags"), **settings: Any) -> tuple[list[Values], RowCounts]:
@@ -76,7 +76,7 @@ def test_uneven_sentences_are_counted_with_their_line(tmp_path: Path) -> None:
     path = written(tmp_path, "a O\nb\n\nc O\n\nd\tO\n\tO\n\ne\t\n\n\udcff O\n\nf\0 O\n")
     found, counts = read(path)
     assert found == [{"words": ["c"], "tags": ["O"]}]
-    assert counts.first == {
+    assert counts.first_lines == {
         "uneven columns": 2, "an empty word": 7, "an empty tag": 9, "not UTF-8": 11, "a zero in a text": 13,
     }  # fmt: skip
     with pytest.raises(InputError, match=r"1 uneven columns \(first in line 2, 1 of 2\)"):
@@ -116,7 +116,7 @@ def test_conll_u(tmp_path: Path) -> None:
     first = {"words": ["He", "did", "n't"], "document": 1, "id": "a-1"}
     found, counts = read(path)
     assert found == [{**first, "tags": ["PRON", "AUX", "PART"]}]
-    assert counts.first == {"no tags": 11}
+    assert counts.first_lines == {"no tags": 11}
     both, _ = read(path, columns={"tags": "xpos"})
     assert both == [{**first, "tags": ["PRP", "VBD", "RB"]}, {"words": ["#"], "tags": ["NN"], "document": 1}]
 
@@ -135,7 +135,7 @@ def test_bio2_of_iob1(chunks: list[tuple[str, int] | None]) -> None:
         iob1 += [f"{'B' if kind == before else 'I'}-{kind}"] + [f"I-{kind}"] * (length - 1)
         expected += [f"B-{kind}"] + [f"I-{kind}"] * (length - 1)
         before = kind
-    assert bio2(iob1) == expected == bio2(expected)
+    assert to_bio2(iob1) == expected == to_bio2(expected)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "-DOCSTART- O\n"])

@@ -18,7 +18,7 @@ from office_files import cell, package, sheet, xlsx_parts
 from task_records import TaskRecord, read_records
 
 from corpora.errors import InputError
-from trainer.tasks.data import digest_at
+from trainer.tasks.data import digest_if_exists
 from trainer.tasks.formats import tables
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, Unusable, Values, as_label, as_text
@@ -65,7 +65,7 @@ def test_each_table_format_gives_the_same_records(tmp_path: Path, ending: str) -
     first, step = FIRST[ending], 4 if ending == ".json" else 1  # an object is on four lines
     assert [record.line for record in records] == [first, first + step, first + 3 * step]
     assert (counts.rows, counts.given, counts.unusable) == (4, 3, {"empty text": 1})
-    assert counts.first == {"empty text": first + 2 * step}
+    assert counts.first_lines == {"empty text": first + 2 * step}
     assert counts.account.outcomes == {"given": 3, "dropped: empty text": 1}
 
 
@@ -88,13 +88,13 @@ def test_a_zip_is_read_as_its_file_is(tmp_path: Path, ending: str) -> None:
         archive.write(path, f"train/rows{ending}")
         archive.writestr("__MACOSX/._rows", "")
     assert read(packed)[0] == read(path)[0]
-    digest = digest_at(str(packed))
+    digest = digest_if_exists(str(packed))
     with ZipFile(packed, "a") as archive:
         archive.writestr("about.txt", "Rows.")
     with pytest.raises(InputError, match=rf"holds 2 files, such as train/rows{ending}: name it, "):
         read(packed)
     member = Path(f"{packed}!/train/rows{ending}")
-    assert read(member)[0] == read(path)[0] and digest_at(str(member)) == digest_at(str(path)) != digest
+    assert read(member)[0] == read(path)[0] and digest_if_exists(str(member)) == digest_if_exists(str(path)) != digest
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"rows\.zip: it is no zip, or a damaged one"):
         read(packed)
@@ -161,7 +161,7 @@ def test_a_row_of_csv_begins_at_its_first_line(tmp_path: Path) -> None:
     path.write_text('text,label\n"two\nlines",1\n\n"three\n\nlines",1\n,1\n')
     records, counts = read(path)
     assert [record.line for record in records] == [2, 5]
-    assert counts.first == {"empty text": 8}
+    assert counts.first_lines == {"empty text": 8}
 
 
 def test_marks_quotes_and_line_ends_of_tsv(tmp_path: Path) -> None:
@@ -206,12 +206,12 @@ def test_each_reason_is_counted_with_its_first_line(tmp_path: Path) -> None:
     file = FileSettings(path=str(path), max_unusable=1.0)
     examples = list(read_examples(file, counts, ROLES, labelled))
     assert examples == [(1, ("fine", "1")), (13, ("fine", "1")), (14, ("fine", "true"))]
-    assert counts.first == {
+    assert counts.first_lines == {
         "not JSON": 2, "not a JSON object": 3, "no text": 4, "no label": 5, "text is no text": 6, "empty text": 7,
         "empty label": 8, "label is neither text nor number": 9, "not UTF-8": 10, "unknown label": 12,
         "a zero in a text": 15,
     }  # fmt: skip
-    assert counts.unusable == dict.fromkeys(counts.first, 1) | {"not UTF-8": 3, "not JSON": 3}
+    assert counts.unusable == dict.fromkeys(counts.first_lines, 1) | {"not UTF-8": 3, "not JSON": 3}
     assert counts.account.total == 18
     counts.account.check()
 
@@ -222,7 +222,7 @@ def test_parquet_that_is_no_utf_8_costs_its_row_alone(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": text, "label": [1, 2, None]}), tmp_path / "rows.parquet")
     records, counts = read(tmp_path / "rows.parquet")
     assert records == [TaskRecord(1, {"text": "fine", "label": 1})]
-    assert counts.first == {"not UTF-8": 2, "no label": 3}
+    assert counts.first_lines == {"not UTF-8": 2, "no label": 3}
 
 
 def test_parquet_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
@@ -317,12 +317,12 @@ def test_a_file_of_latin_1_is_to_be_converted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at_once", [1, 2, 7, 64])
 def test_a_list_in_json_is_read_part_by_part(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     """Fails where a value, a mark or a line is lost at the end of a part, or the whole text is read first."""
-    monkeypatch.setattr(tables, "AT_ONCE", at_once)
+    monkeypatch.setattr(tables, "READ_CHARACTERS", at_once)
     items = [{"a": "é, ] }"}, [1, 2], 123456, -1.5e3, True, None, "x\n", {"b": {"c": [{}]}}] * 9
     for indent, step in ((None, 0), (0, 1)):
         text = json.dumps(items if indent is None else [0, *range(100, 199)], indent=indent)
         stream = StringIO(text)
-        found = tables.json_items(stream, "rows.json")
+        found = tables.iter_json_items(stream, "rows.json")
         first = next(found)
         assert stream.tell() < len(text) / 2
         lines, values = zip(first, *found, strict=True)
@@ -331,7 +331,7 @@ def test_a_list_in_json_is_read_part_by_part(monkeypatch: pytest.MonkeyPatch, at
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.tasks.formats.records.MOST_CHARACTERS", 100)
+    monkeypatch.setattr("trainer.tasks.formats.records.MAX_LINE_CHARACTERS", 100)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "a" * 99 + "\n" + "a" * 100)
     with pytest.raises(InputError, match="line 3, has more than 100 characters"):
         read(tmp_path / "rows.tsv", ("text",))

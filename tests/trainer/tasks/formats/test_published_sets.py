@@ -11,7 +11,7 @@ import pytest
 from task_records import TaskRecord, read_records
 
 from corpora.errors import InputError
-from trainer.tasks.formats.published import PUBLISHED, published, published_set
+from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_published_set
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
@@ -81,12 +81,12 @@ LABELS = {"stsb": ["5.000", "2.5"], "qnli": ["entailment", "not_entailment"], "r
 @pytest.mark.parametrize("name", GLUE)
 def test_glue_as_it_is_published(tmp_path: Path, name: str) -> None:
     """Fails where a column of a split is named otherwise, or the test split is read as if it had labels."""
-    known = published_set(f"glue/{name}")
+    known = get_published_set(f"glue/{name}")
     folder = tmp_path / known.folder
     folder.mkdir()
     for split, text in GLUE[name].items():
         (folder / known.layouts[0].files[split]).write_text(text + "\n", encoding="utf-8")
-    found = published(f"glue/{name}", str(tmp_path))
+    found = find_published_set(f"glue/{name}", str(tmp_path))
     assert {*found.files} == {*GLUE[name]}
     labels = []
     for split, file in found.files.items():
@@ -127,7 +127,7 @@ DIAGNOSTIC: dict[str, tuple[str, dict[str, Any]]] = {
 def test_superglue_as_it_is_published(tmp_path: Path, name: str) -> None:
     for split in ("train", "val"):
         (tmp_path / f"{split}.jsonl").write_text(json.dumps(SUPERGLUE[name]) + "\n")
-    found = published(f"superglue/{name}", str(tmp_path))
+    found = find_published_set(f"superglue/{name}", str(tmp_path))
     assert {*found.files} == {"train", "dev"}
     for file in found.files.values():
         (record,) = read(file, found.published.kind)
@@ -137,7 +137,7 @@ def test_superglue_as_it_is_published(tmp_path: Path, name: str) -> None:
     unlabelled = {key: value for key, value in SUPERGLUE[name].items() if key not in ("label", "qas", "passage")}
     if {*unlabelled} & {"premise", "sentence1", "target"}:
         (tmp_path / "test.jsonl").write_text(json.dumps(unlabelled) + "\n")
-        test = published(f"superglue/{name}", str(tmp_path)).files["test"]
+        test = find_published_set(f"superglue/{name}", str(tmp_path)).files["test"]
         assert len(read(test, found.published.kind, labelled=False)) == 1
 
 
@@ -146,7 +146,7 @@ def test_diagnostic_sets_have_labels(tmp_path: Path, name: str) -> None:
     folder, line = DIAGNOSTIC[name]
     (tmp_path / folder).mkdir()
     (tmp_path / folder / f"{folder}.jsonl").write_text(json.dumps(line) + "\n")
-    found = published(f"superglue/{name}", str(tmp_path), ("test",))
+    found = find_published_set(f"superglue/{name}", str(tmp_path), ("test",))
     (record,) = read(found.files["test"], "classes")
     assert record.values == {"text": "A.", "second": "B.", "label": line["label"], "id": 0}
     assert not found.published.hidden
@@ -170,7 +170,7 @@ def test_diagnostic_sets_have_labels(tmp_path: Path, name: str) -> None:
 def test_samples_of_published_sets(shared: Path, name: str, folder: str, rows: dict[str, int]) -> None:
     """The real files, of which a few are not there: every record is given, and every label is a known one."""
     splits = tuple(split for split in ("train", "dev") if split in rows)
-    found = published(name, str(shared / "data" / folder), splits)
+    found = find_published_set(name, str(shared / "data" / folder), splits)
     labels = set[str]()
     for split, number in rows.items():
         records = read(found.files[split], found.published.kind)
@@ -185,11 +185,11 @@ def test_conll_2003_is_read_as_bio(tmp_path: Path) -> None:
         (tmp_path / file).write_text(
             "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nUN NNP I-NP B-ORG\n\nall DT I-NP O\nPeter NNP I-NP I-PER\n"
         )
-    records = read(published("conll2003", str(tmp_path)).files["train"], "tags")
+    records = read(find_published_set("conll2003", str(tmp_path)).files["train"], "tags")
     assert [record.values["tags"] for record in records] == [["B-ORG", "B-ORG"], ["O", "B-PER"]]
     (tmp_path / "eng.train").rename(tmp_path / "train.txt")
     (tmp_path / "eng.testa").rename(tmp_path / "valid.txt")
-    found = published("conll2003-pos", str(tmp_path))
+    found = find_published_set("conll2003-pos", str(tmp_path))
     assert read(found.files["dev"], "tags")[0].values["tags"] == ["NNP", "NNP"]
 
 
@@ -199,23 +199,23 @@ def test_folders_and_packed_files_are_found(tmp_path: Path) -> None:
         (tmp_path / "RACE" / split / "high").mkdir(parents=True)
         (tmp_path / "RACE" / split / "high" / "1.txt").write_text(json.dumps(article))
     for name in ("race", "race/high"):
-        (record,) = read(published(name, str(tmp_path)).files["train"], "choice")
+        (record,) = read(find_published_set(name, str(tmp_path)).files["train"], "choice")
         assert (record.values["label"], record.values["level"]) == (1, "high")
     for split in ("train", "dev"):
         (tmp_path / f"{split}-v1.1.json.gz").write_bytes(b"")
-    assert published("squad/1.1", str(tmp_path)).files["dev"].path.endswith("dev-v1.1.json.gz")
+    assert find_published_set("squad/1.1", str(tmp_path)).files["dev"].path.endswith("dev-v1.1.json.gz")
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n")
     with pytest.raises(InputError, match=r"does not hold glue/rte as it is published: it lacks train\.tsv\. Give the"):
-        published("glue/rte", str(tmp_path))
+        find_published_set("glue/rte", str(tmp_path))
     with pytest.raises(InputError, match=r"eng\.train and eng\.testa, or train\.txt and valid\.txt"):
-        published("conll2003", str(tmp_path / "nowhere"))
+        find_published_set("conll2003", str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match=r"lacks diagnostic\.tsv, or AX\.tsv, or test\.tsv"):
-        published("glue/ax", str(tmp_path))
+        find_published_set("glue/ax", str(tmp_path))
     with pytest.raises(InputError, match="has no key 'glue/sst': did you mean 'glue/sst2'"):
-        published("glue/sst", str(tmp_path))
+        find_published_set("glue/sst", str(tmp_path))
 
 
 def test_the_table_is_whole() -> None:
@@ -235,7 +235,7 @@ def test_the_sts_benchmark_of_its_authors_is_read_whole(tmp_path: Path) -> None:
             "main-forums\tdeft\t2014\t0002\t1.250\tA.\tB.\thttps://example.org\tCC BY"]  # fmt: skip
     for split in ("train", "dev", "test"):
         (tmp_path / f"sts-{split}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    for file in published("sts-benchmark", str(tmp_path)).files.values():
+    for file in find_published_set("sts-benchmark", str(tmp_path)).files.values():
         assert [(*record.values.values(),) for record in read(file, "number", True)] == [
             ('A "plane" left.', '"A plane left.', "5.000"), ("A.", "B.", "1.250")]  # fmt: skip
 
@@ -243,7 +243,7 @@ def test_the_sts_benchmark_of_its_authors_is_read_whole(tmp_path: Path) -> None:
 def test_mrpc_as_its_authors_publish_it(tmp_path: Path) -> None:
     for split in ("train", "test"):
         (tmp_path / f"msr_paraphrase_{split}.txt").write_text(GLUE["mrpc"]["train"] + "\n", encoding="utf-8")
-    found = published("glue/mrpc", str(tmp_path), ("train", "test"))
+    found = find_published_set("glue/mrpc", str(tmp_path), ("train", "test"))
     assert [len(read(file, "classes")) for file in found.files.values()] == [1, 1]
     with pytest.raises(InputError, match=r"or a dev split next to msr_paraphrase_train\.txt and msr_para"):
-        published("glue/mrpc", str(tmp_path))
+        find_published_set("glue/mrpc", str(tmp_path))

@@ -55,8 +55,8 @@ def test_mentions_that_do_not_fit_are_counted(tmp_path: Path) -> None:
         ["a sentence with a mention that begins or ends within a word", "a sentence with mentions that overlap",
          "a sentence with a mention whose text is another", "a mention beyond its document"], 1
     )  # fmt: skip
-    assert counts.first["a sentence with mentions that overlap"] == 6
-    assert counts.where["a sentence with a mention that begins or ends within a word"] == (
+    assert counts.first_lines["a sentence with mentions that overlap"] == 6
+    assert counts.first_places["a sentence with a mention that begins or ends within a word"] == (
         ", at character 0, 'Colon cancer'"
     )
 

@@ -51,7 +51,7 @@ def test_record(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert {each["text"] for each in found} == {"Ada met Bob. Ada won."}
     assert {each["group"] for each in found} == {"1.5"}
-    assert counts.where == {"a query without @placeholder or candidates": ", query 1.6"}
+    assert counts.first_places == {"a query without @placeholder or candidates": ", query 1.6"}
 
 
 def test_wic(tmp_path: Path) -> None:
@@ -76,4 +76,4 @@ def test_wsc(tmp_path: Path) -> None:
     )
     assert found == [{"id": "2", "text": "*The trophy* is big,  but #it#, too, fits.", "label": "true"}]
     assert counts.unusable == {"a span that is not at its place": 2}
-    assert counts.where == {"a span that is not at its place": ", text 2"}
+    assert counts.first_places == {"a span that is not at its place": ", text 2"}
