@@ -33,7 +33,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish_stage
 from corpora.store.worker_pool import WorkerPool
 from flows.integrity.inventory import find_faults, read_holdings
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.pipeline import run_recipe
@@ -98,7 +98,7 @@ class World:
 def new_world(folder: Path) -> World:
     """Make a world in a folder; the samples come in two generations."""
     recipe = parse_recipe(RECIPE, folder / "recipe.toml", {})
-    [files] = resolve(recipe, Lock(), StatCache()).lock.generations
+    [files] = resolve_raw_files(recipe, Lock(), StatCache()).lock.generations
     first = {name: group for name, group in files.items() if name != SECOND}
     return World(folder=folder, recipe=recipe, lock=Lock(generations=(first, {SECOND: files[SECOND]})))
 

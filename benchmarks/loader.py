@@ -30,7 +30,7 @@ from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_part_table
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
 from flows.run.pipeline import run_recipe
 from shards.reading.files.shard_set import ShardSet
@@ -101,7 +101,7 @@ def build_given(texts: Sequence[str], folder: Path, copies: int) -> Given:
     (folder / "texts.jsonl").write_text("".join(lines), encoding="utf-8")
     recipe = parse_recipe(RECIPE.format(copies=copies), folder / "recipe.toml", {})
     place = Place(str(folder / "store"))
-    lock = resolve(recipe, Lock(), StatCache()).lock
+    lock = resolve_raw_files(recipe, Lock(), StatCache()).lock
     outcome = run_recipe(place, recipe, lock, lambda stages: [build_stage(place, stage) for stage in stages])
     shard_set = ShardSet(place, outcome.shards)
     examples = [row.to_numpy() for part in shard_set.parts for row in _rows(shard_set, part)]

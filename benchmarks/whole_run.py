@@ -28,7 +28,7 @@ from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
 from flows.run.pipeline import run_recipe
 
@@ -82,7 +82,7 @@ def measure_run(megabytes: float, books: Path | None) -> dict[str, float]:
         folder = Path(name)
         recipe = parse_recipe(RECIPE, folder / "texts.toml", {})
         write_texts(folder / "texts", megabytes, books)
-        lock, place = resolve(recipe, Lock(), StatCache()).lock, Place(recipe.store)
+        lock, place = resolve_raw_files(recipe, Lock(), StatCache()).lock, Place(recipe.store)
         last = time.process_time()
 
         def build(stage: Stage) -> Manifest:

@@ -40,11 +40,11 @@ from corpora.store.tables import read_table
 from corpora.views import CORPUS
 from flows.command.dedup_display import similar_facts
 from flows.dedup.similar import find_similar
-from flows.recipes.guessed_fields import reading
+from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock, read_lock
-from flows.recipes.privacy import visible
-from flows.recipes.recipe import name_of_folder
-from flows.recipes.tables import dotted, resolved_path, toml
+from flows.recipes.privacy import to_one_line
+from flows.recipes.recipe import choose_recipe_name
+from flows.recipes.tables import join_key, resolve_path, to_toml
 from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.folder_defaults import recipe_of_folder
 from flows.run.pipeline import Parsed, make_corpora, make_documents
@@ -179,12 +179,12 @@ class Documents:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: how many there are, the first of them, and why others were dropped."""
         rows = "".join(
-            f"<tr><td>{escape(visible(row['title'] or '', SHOWN_CHARACTERS))}</td>"
-            f"<td>{escape(visible(row['text'], SHOWN_CHARACTERS))}</td></tr>"
+            f"<tr><td>{escape(to_one_line(row['title'] or '', SHOWN_CHARACTERS))}</td>"
+            f"<td>{escape(to_one_line(row['text'], SHOWN_CHARACTERS))}</td></tr>"
             for row in islice(self, SHOWN_ROWS)
         )
         reasons = "".join(
-            f"<li>{escape(visible(name, SHOWN_CHARACTERS))}: {n:,}</li>" for name, n in self.dropped.items()
+            f"<li>{escape(to_one_line(name, SHOWN_CHARACTERS))}: {n:,}</li>" for name, n in self.dropped.items()
         )
         head = "<tr><th>title</th><th>text</th></tr>"
         return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table><ul>{reasons}</ul>"
@@ -211,7 +211,7 @@ class Documents:
         begins = group_begins(Path(self._opened.given.path))
         numbers = [begins[row["locator"]["stream"]] + row["locator"]["offset"] for row in rows]
         [entry] = self._recipe.sources
-        names = reading(entry.source, self._opened.lock.guessed, 1).settings().get("fields", {})["text"]
+        names = with_guessed_names(entry.source, self._opened.lock.guessed, 1).settings().get("fields", {})["text"]
         found = [each for each in ([names] if isinstance(names, str) else names) if each in dataset.column_names]
         if not found:
             raise InputError(
@@ -323,7 +323,7 @@ def _opened(
             settings = {"fields": {"text": "text"}, **settings}
         if given.documents:
             settings = {"fields": {**{name: name for name in OF_DOCUMENTS}, "key": "id"}, **settings}
-        name = name or ("texts" if given.written else name_of_folder(Path(given.path)))
+        name = name or ("texts" if given.written else choose_recipe_name(Path(given.path)))
         tables = {"name": name, "source": [{"kind": kind, "name": name, "path": given.path, **settings}]}
         recipe = workspace.recipe(tables)
         return Documents(workspace, tables, Opened(given, {}, workspace.resolved(recipe, Lock())))
@@ -333,10 +333,10 @@ def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Ta
     """Open files of text as `cloze run --source` does. Raises InputError."""
     path = given.path
     if not is_object_address(path):
-        path = resolved_path(str(Path(path).expanduser()) if path[:1] == "~" else path, Path.cwd() / "recipe.toml")
-    overrides = {dotted(["source", key]): toml(listed(value)) for key, value in settings.items()}
+        path = resolve_path(str(Path(path).expanduser()) if path[:1] == "~" else path, Path.cwd() / "recipe.toml")
+    overrides = {join_key(["source", key]): to_toml(listed(value)) for key, value in settings.items()}
     if name is not None:
-        overrides |= {key: toml(name) for key in ("name", "source.name")}
+        overrides |= {key: to_toml(name) for key in ("name", "source.name")}
     recipe = recipe_of_folder(path, workspace.recipes, overrides)
     tables = parse_toml(recipe.text)
     lock = workspace.resolved(recipe, read_lock(recipe.lock_path))

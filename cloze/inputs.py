@@ -28,8 +28,8 @@ from corpora.sources.contract import split_glob
 from corpora.sources.files.parquet import group_starts, open_parquet
 from corpora.store.places.address import is_object_address
 from corpora.store.tables import read_table
-from flows.recipes.privacy import visible
-from flows.recipes.store_folders import store_around
+from flows.recipes.privacy import to_one_line
+from flows.recipes.store_folders import find_store
 from flows.run.addresses import Artifact, find_artifacts, newest
 
 SHOWN = 60  # characters of a value
@@ -96,9 +96,10 @@ def _path(value: str | Path, argument: str, path: Path) -> Given:
         there = False
     if not there or not address:
         raise InputError(
-            f"{argument}: there is no file or folder {visible(address, SHOWN)!r}. A text is given in a list: [text]."
+            f"{argument}: there is no file or folder {to_one_line(address, SHOWN)!r}. A text is given in a list: "
+            "[text]."
         )
-    if store_around(first) is None:
+    if find_store(first) is None:
         return Given(address, written=False)
     artifact = _artifact(address if pattern == "." else str(first), argument)
     stored = (

@@ -11,7 +11,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from flows.recipes.recipe import SOURCE_KEYS
-from flows.recipes.tables import key_parts, setting_value
+from flows.recipes.tables import parse_setting, split_key
 
 NESTED = ("fields", *SOURCE_KEYS)  # keys of a source; what follows `source.` else is its name
 _SET = re.compile(r"--set ('[^']*'|[^\s']\S*?(?=[.,;:)]?(?:\s|$)))")
@@ -70,10 +70,10 @@ def in_words(value: Any, folder: Path) -> Any:
 def _as_argument(match: re.Match[str]) -> str:
     [given] = shlex.split(match[1]) or [""]
     key, equals, value = given.partition("=")
-    first, *rest = key_parts(key)
+    first, *rest = split_key(key)
     if first == "source" and rest:
         first, *rest = rest[1:] if len(rest) > 1 and rest[0] not in NESTED else rest
-    shown = _shown(setting_value(value))
+    shown = _shown(parse_setting(value))
     for part in reversed(rest):
         shown = f'{{"{part}": {shown}}}'
     return f"{first}={shown}" if equals else first

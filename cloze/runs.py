@@ -25,7 +25,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import read_manifest
 from flows.command.arguments import find_recipe
-from flows.recipes.tables import toml
+from flows.recipes.tables import to_toml
 from flows.run.record.run_record import RunRecord, list_runs, read_run
 from trainer.build import read_events
 
@@ -120,7 +120,7 @@ def run(
     if workers is not None:
         PROCESSES.check("workers", workers)
     folder = Path(recipe) if Path(recipe).is_dir() else None
-    pairs = [f"{key}={toml(listed(value))}" for key, value in (settings or {}).items()]
+    pairs = [f"{key}={to_toml(listed(value))}" for key, value in (settings or {}).items()]
     address = None if store is None else str(store)
     loaded = find_recipe(None if folder else str(recipe), folder, address, pairs)  # its mistakes are raised here
     place = Place(loaded.store)

@@ -17,7 +17,7 @@ from cloze.workspace import Tables, Workspace
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from flows.recipes.guessed_fields import proposed_next_to
+from flows.recipes.guessed_fields import propose_settings
 from flows.recipes.recipe import Recipe
 from flows.run.example_stages import make_vocabularies
 from tokenizers_train.build import plan_given_vocabulary, read_vocabulary
@@ -221,7 +221,7 @@ def train_vocabulary(
     chosen = {"algorithm": algorithm, "size": size, **settings}
     fitted = {"size": 8000, **given._opened.fitted("vocabulary").get("vocabulary", {})}
     table = (
-        proposed_next_to({f"vocabulary.{key}": value for key, value in chosen.items()}, "vocabulary", fitted) | chosen
+        propose_settings({f"vocabulary.{key}": value for key, value in chosen.items()}, "vocabulary", fitted) | chosen
     )
     made = given._with("corpus", progress=progress, vocabulary=table)
     workspace, recipe = made._workspace, made._recipe
@@ -251,5 +251,5 @@ def manifest_of(vocabulary: Vocabulary, workspace: Workspace, recipe: Recipe) ->
     if vocabulary._made is not None and vocabulary._made[0].place.address == workspace.place.address:
         return vocabulary._made[1]
     vocabulary._words.check_roles("The vocabulary")
-    [manifest] = workspace.perform([plan_given_vocabulary(recipe.artifact_name(""), vocabulary._words.with_template())])
+    [manifest] = workspace.perform([plan_given_vocabulary(recipe.name_artifact(""), vocabulary._words.with_template())])
     return manifest

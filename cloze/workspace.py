@@ -29,8 +29,8 @@ from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import PartPlan, Stage, build_parts, publish_stage
 from corpora.store.worker_pool import WorkerPool
-from flows.recipes.lock import Lock, resolve
-from flows.recipes.recipe import Recipe, recipe_of_tables
+from flows.recipes.lock import Lock, resolve_raw_files
+from flows.recipes.recipe import Recipe, build_recipe
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.policies import ranges
 from trainer.job import TrainingJob
@@ -81,12 +81,12 @@ class Workspace:
 
     def recipe(self, tables: Tables) -> Recipe:
         """Return the recipe that tables mean in this store. Raises InputError."""
-        recipe = recipe_of_tables({**listed(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
+        recipe = build_recipe({**listed(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
         return replace(recipe, path=None)
 
     def resolved(self, recipe: Recipe, lock: Lock) -> Lock:
         """Find the raw files of a recipe. Reads each once. Raises InputError if there are none."""
-        return resolve(replace(recipe, store=self.place.address), lock, StatCache()).lock
+        return resolve_raw_files(replace(recipe, store=self.place.address), lock, StatCache()).lock
 
     def past_damage(self, work: Callable[[], Result]) -> Result:
         """Do some work that performs stages; what it finds damaged is built again. Raises InputError."""

@@ -64,9 +64,9 @@ def _run() -> int:
 
         return run_command_line(sys.argv[1:], home)
     except InputError as error:
-        from flows.recipes.privacy import printable  # a message may hold a file's name
+        from flows.recipes.privacy import to_printable  # a message may hold a file's name
 
-        print("cloze:", "\n".join(map(printable, str(error).split("\n"))), file=sys.stderr)
+        print("cloze:", "\n".join(map(to_printable, str(error).split("\n"))), file=sys.stderr)
         return 2
 
 

@@ -2,7 +2,7 @@
 
 from growth_by_size import PIECES, QUADRATIC, growth
 
-from flows.recipes.tables import name_given_twice
+from flows.recipes.tables import find_repeated_name
 
 
 def count(number: int) -> int:
@@ -17,4 +17,4 @@ def test_quadratic_work_is_told_from_linear_work() -> None:
 
 def test_names_of_sources_are_compared_once() -> None:
     """Fails if each of a recipe's names is compared with each other."""
-    assert growth(lambda size: name_given_twice([f"source {number}" for number in range(size)]), 16_000) < QUADRATIC
+    assert growth(lambda size: find_repeated_name([f"source {number}" for number in range(size)]), 16_000) < QUADRATIC

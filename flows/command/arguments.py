@@ -97,22 +97,22 @@ def find_recipe(
     engine: str | None = None,
 ) -> "Recipe":
     """Return the same in any process. Raises InputError."""
-    from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes
-    from flows.recipes.run_settings import check_engine
-    from flows.recipes.tables import read_override, resolved_store
+    from flows.recipes.recipe import load_shipped_recipe, read_recipe, read_shipped_recipes
+    from flows.recipes.run_settings import parse_engine
+    from flows.recipes.tables import parse_override, resolve_store
 
     if (name is None) == (source is None):
         raise InputError("Name a recipe, or a folder of text with --source FOLDER (one of the two).")
-    given = [read_override(text) for text in overrides or []]
+    given = [parse_override(text) for text in overrides or []]
     pairs = dict([*given, *([("engine", engine)] if engine else [])])
     if source is not None:
         recipe = _folder_recipe(source, dict(given))
-        recipe = replace(recipe, engine=check_engine(engine)) if engine else recipe
-    elif name in shipped_recipes() and not Path(str(name)).is_file():
-        recipe = shipped_recipe(str(name), Path.cwd(), pairs)
+        recipe = replace(recipe, engine=parse_engine(engine)) if engine else recipe
+    elif name in read_shipped_recipes() and not Path(str(name)).is_file():
+        recipe = load_shipped_recipe(str(name), Path.cwd(), pairs)
     else:
         recipe = read_recipe(Path(str(name)), pairs)
-    return replace(recipe, store=resolved_store(store, Path.cwd())) if store else recipe
+    return replace(recipe, store=resolve_store(store, Path.cwd())) if store else recipe
 
 
 def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
@@ -120,12 +120,12 @@ def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
 
     A vocabulary's path is relative to the current folder, too, if there is something.
     """
-    from flows.recipes.tables import setting_value, toml
+    from flows.recipes.tables import parse_setting, to_toml
     from flows.run.inputs.folder_defaults import recipe_of_folder
 
     if not source.exists():
         raise InputError(f"--source {source}: there is no such folder.")
-    path = setting_value(overrides.get(VOCABULARY_PATH, ""))
+    path = parse_setting(overrides.get(VOCABULARY_PATH, ""))
     if isinstance(path, str) and path and Path(path).exists():
-        overrides = overrides | {VOCABULARY_PATH: toml(str(Path(path).resolve()))}
+        overrides = overrides | {VOCABULARY_PATH: to_toml(str(Path(path).resolve()))}
     return recipe_of_folder(source, Path.cwd() / "store", overrides)

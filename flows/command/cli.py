@@ -241,7 +241,7 @@ def preview(
     """
     from flows.command.preview import look_at, preview_source
     from flows.command.terminal.display import show_preview
-    from flows.recipes.guessed_fields import chosen_line, fitted_line
+    from flows.recipes.guessed_fields import describe_chosen, describe_fitted
 
     named = {entry.source.name for entry in load_recipe(recipe).sources}
     folder = Path(source) if source not in named and Path(source).exists() else None
@@ -260,8 +260,8 @@ def preview(
         )
     for item in preview_source(entry, looked.files, number, say):
         console.print(show_preview(item))
-    fitted = fitted_line(loaded.name, loaded.fitted) if loaded.fitted else ""
-    say(*filter(None, [*looked.lines, fitted, chosen_line(loaded.name, loaded.chosen or {})]))
+    fitted = describe_fitted(loaded.name, loaded.fitted) if loaded.fitted else ""
+    say(*filter(None, [*looked.lines, fitted, describe_chosen(loaded.name, loaded.chosen or {})]))
 
 
 @app.command
@@ -281,10 +281,10 @@ def new(
 
     Its rules fit a kind of text, or it is the recipe of a published model.
     """
-    from flows.recipes.recipe_templates import new_recipe, next_steps
+    from flows.recipes.recipe_templates import describe_next_steps, write_new_recipe
 
-    path = new_recipe(name, template, Path.cwd())
-    say(next_steps(path, template))
+    path = write_new_recipe(name, template, Path.cwd())
+    say(describe_next_steps(path, template))
 
 
 @app.command
@@ -298,12 +298,12 @@ def fetch(
 ) -> None:
     """Download the raw files of a recipe; a run does so by itself."""
     from flows.command.terminal.progress import FetchProgress
-    from flows.recipes.recipe import settle_recipe
+    from flows.recipes.recipe import write_recipe
     from flows.run.inputs.fetch import FetchOptions
     from flows.run.inputs.raw_files import fetch_inputs
 
     loaded = load_recipe(recipe, overrides=overrides)
-    settle_recipe(loaded)
+    write_recipe(loaded)
     options = FetchOptions(source=source, limit=limit, refresh=refresh)
     with FetchProgress(console) as progress:
         lines = fetch_inputs(loaded, _home, say, options, progress.advance)

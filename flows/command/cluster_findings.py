@@ -2,7 +2,7 @@
 
 from corpora.errors import InputError
 from flows.command.doctor import Finding, fail, ok
-from flows.recipes.run_settings import LOCAL, check_engine
+from flows.recipes.run_settings import LOCAL_ENGINE, parse_engine
 
 
 def engine_lines(address: str) -> list[str]:
@@ -15,7 +15,7 @@ def engine_lines(address: str) -> list[str]:
 
 def engine_findings(address: str | None) -> list[Finding]:
     """Return the engine as `cloze doctor` judges it. Raises InputError if the address is not one."""
-    if address is None or check_engine(address) == LOCAL:
+    if address is None or parse_engine(address) == LOCAL_ENGINE:
         return []
     from flows.engines.open_engine import engine_seen  # with the pool
 

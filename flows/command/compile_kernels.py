@@ -63,13 +63,13 @@ def _keep_tables() -> None:
     """Ask for words in every way, which keeps the tables of characters (`corpora.kernels.array_cache`)."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
-    from corpora.text.words import word_tables
+    from corpora.text.words import read_word_tables
     from tokenizers_train.vocabularies.settings import ALGORITHMS, VocabularySettings
     from tokenizers_train.words.counts import count_words
 
     for algorithm in ALGORITHMS:
         count_words(VocabularySettings(algorithm=algorithm).word_rule, pa.array(["A word."], pa.large_string()))
-    word_tables()
+    read_word_tables()
 
 
 def is_compiled(first: bool = False) -> bool:

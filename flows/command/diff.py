@@ -120,7 +120,7 @@ def _table(compared: "Compared", shown: Any) -> "Table":
     from rich.text import Text
 
     from flows.command.terminal.tables import plain_table
-    from flows.recipes.privacy import printable
+    from flows.recipes.privacy import to_printable
     from flows.report.compared import change_text, figure_text
 
     table = plain_table("figure", "before", "after", "change")
@@ -128,7 +128,7 @@ def _table(compared: "Compared", shown: Any) -> "Table":
     for change in shown:
         values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(printable(change.name), style), *values, change_text(change))
+        table.add_row(Text(to_printable(change.name), style), *values, change_text(change))
     return table
 
 

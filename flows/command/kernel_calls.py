@@ -18,7 +18,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_parts, publish_stage, survey_stage
 from flows.command.compile_kernels import CALLS
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.pipeline import run_recipe
 from flows.signals import scratch_folder
@@ -72,7 +72,7 @@ def _store_of(path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[st
         *(f'[[shards]]\nname = "{name}"\nvocabulary = "{used}"\n{rest}' for name, used, rest in shards),
     )
     recipe = parse_recipe("\n".join(parts), path, {})
-    return recipe, resolve(recipe, Lock(), StatCache()).lock
+    return recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock
 
 
 def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:

@@ -13,16 +13,16 @@ from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Record, Tally, list_unhashed_files
 from corpora.sources.passed_over import count_files
 from flows.recipes.guessed_fields import (
-    WITHOUT,
-    guess_line,
-    guess_new,
-    refuse_nothing_left,
-    to_guess,
+    TABLE_WITHOUT_TEXT,
+    describe_guess,
+    find_files_without_text,
+    get_guessable_source,
+    guess_text_fields,
+    refuse_source_without_text,
     with_names,
-    without_text,
 )
-from flows.recipes.lock import files_of, read_lock, stores_apart
-from flows.recipes.privacy import visible
+from flows.recipes.lock import build_store_check, list_raw_files, read_lock
+from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.inputs.unread_files import looked_lines
 
@@ -63,17 +63,17 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
     Raises InputError.
     """
-    files, source = list_unhashed_files(files_of(entry, recipe)), entry.source  # a dump may have many gigabytes
+    files, source = list_unhashed_files(list_raw_files(entry, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
-    kept, guesses = guess_new([source], {source.name: locked} if locked else {}, [], {source.name: files})
-    without = without_text(guesses).get(source.name, set())
+    kept, guesses = guess_text_fields([source], {source.name: locked} if locked else {}, [], {source.name: files})
+    without = find_files_without_text(guesses).get(source.name, set())
     left = [file for file in files if file.path not in without]
     if not left:
-        refuse_nothing_left(source, guesses[source.name])
+        refuse_source_without_text(source, guesses[source.name])
     names = [kept_guess.name for kept_guess in kept.get(source.name, ())]
-    kinds = {str(raw_path(path).absolute()): WITHOUT for path in without}
-    looked = count_files(source, left, is_excluded=stores_apart(source, recipe), kinds=kinds)
-    guess = [guess_line(source, names, guesses.get(source.name))] if names and to_guess(source) else []
+    kinds = {str(raw_path(path).absolute()): TABLE_WITHOUT_TEXT for path in without}
+    looked = count_files(source, left, is_excluded=build_store_check(source, recipe), kinds=kinds)
+    guess = [describe_guess(source, names, guesses.get(source.name))] if names and get_guessable_source(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
@@ -94,7 +94,7 @@ def preview_source(
     def leave_out(fault: FileFault) -> None:
         if entry.on_damage != "skip":
             raise fault
-        tell(f"{entry.source.name}: left out as unreadable: {visible(fault.reason, REASON)}")
+        tell(f"{entry.source.name}: left out as unreadable: {to_one_line(fault.reason, REASON)}")
 
     for record in islice(sample_records(entry.source, files, leave_out, tally), number):
         yield preview_record(record, entry)
@@ -102,7 +102,7 @@ def preview_source(
     if unknown:
         tell(f"{entry.source.name}: templates in sentences that no table names, most used first:")
     for template in unknown:
-        tell(f"  {template.number:,} {visible(template.name, NAME)}: {visible(template.example, REASON)}")
+        tell(f"  {template.number:,} {to_one_line(template.name, NAME)}: {to_one_line(template.example, REASON)}")
 
 
 def preview_record(record: Record, entry: SourceEntry) -> Preview:

@@ -13,7 +13,7 @@ from corpora.store.leases import Heartbeat
 from corpora.store.places.place import Place
 from flows.command.terminal.output import print_json, say
 from flows.command.terminal.tables import plain_table
-from flows.recipes.privacy import printable, visible
+from flows.recipes.privacy import to_one_line, to_printable
 from flows.run.inputs.unread_files import set_aside_in_words
 from flows.run.record.counts_text import counted, progress_text, readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
@@ -32,9 +32,9 @@ def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int)
     table = plain_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
     for state in states:
         table.add_row(
-            Text(printable(short.get(state.run_id, state.run_id))),
+            Text(to_printable(short.get(state.run_id, state.run_id))),
             when(state.started),
-            Text(printable(state.recipe)),
+            Text(to_printable(state.recipe)),
             Text(state.outcome, STYLES.get(state.outcome, STYLES.get(state.state, ""))),
             what_was_new(state),
             *_columns(costs_of(state), width),
@@ -82,27 +82,28 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
         yield waiting_line(present)
     for state in status.lost:
         yield (
-            f"{printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone without "
-            "a word. What it has finished is kept; run the recipe again to continue from there."
+            f"{to_printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone "
+            "without a word. What it has finished is kept; run the recipe again to continue from there."
         )
     for state in status.ended:
         kinds = set_aside_in_words(state.record.set_aside) if state.record is not None else ""
         aside = f" It goes on without {kinds}; its report names them." if kinds else ""
-        yield f"{printable(state.recipe)}: the newest run, which began {when(state.started)}: {state.outcome}.{aside}"
+        began = f"which began {when(state.started)}"
+        yield f"{to_printable(state.recipe)}: the newest run, {began}: {state.outcome}.{aside}"
 
 
 def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
     """Yield what a run does now."""
     facts, process = present.report, present.process
     workers = counted(int(facts.get("workers", 0)), "worker")
-    where = f"process {process.pid} on {printable(process.host)}"
+    where = f"process {process.pid} on {to_printable(process.host)}"
     silence = f", last heard of {readable_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
-    yield f"{printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
+    yield f"{to_printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
-        yield f"  {printable(stage)}: {progress_text(stage, progress)}"
+        yield f"  {to_printable(stage)}: {progress_text(stage, progress)}"
     if not stages and facts.get("doing"):
-        yield f"  {printable(str(facts['doing']))}"
+        yield f"  {to_printable(str(facts['doing']))}"
 
 
 def schedule_line(present: Heartbeat) -> str:
@@ -110,12 +111,13 @@ def schedule_line(present: Heartbeat) -> str:
     facts = present.report
     due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
     waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
-    return f"{printable(str(facts.get('recipe')))}: on its schedule, {printable(str(facts.get('when')))}; {due}{waits}"
+    recipe, schedule = (to_printable(str(facts.get(key))) for key in ("recipe", "when"))
+    return f"{recipe}: on its schedule, {schedule}; {due}{waits}"
 
 
 def waiting_line(present: Heartbeat) -> str:
     """Return the line of a release that waits for a person: since when, and where to answer."""
-    facts = {key: printable(str(value)) for key, value in present.report.items()}
+    facts = {key: to_printable(str(value)) for key, value in present.report.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
     return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
 
@@ -140,7 +142,7 @@ def show_releases(entries: Sequence[Release], short: Mapping[str, str]) -> Table
         name = f"{entry.name} *" if newest[entry.name] == entry.number else entry.name
         run = short.get(entry.run, entry.run)
         cells = (name, str(entry.number), when(entry.when), entry.who, what(entry), run, entry.reason)
-        table.add_row(*(Text(visible(cell, CELL_CHARACTERS)) for cell in cells))
+        table.add_row(*(Text(to_one_line(cell, CELL_CHARACTERS)) for cell in cells))
     return table
 
 

@@ -22,7 +22,7 @@ from corpora.sources.registry import SOURCES, load_source_class
 from flows.command.cli import app
 from flows.command.terminal.help import EXAMPLES, JSON_KEYS, command_names, command_of, summary_of
 from flows.environment import ROOT
-from flows.recipes.meanings import SETTINGS, meanings, self_telling
+from flows.recipes.meanings import SETTINGS, explain_by_name, read_meanings
 from flows.recipes.recipe import SourceEntry
 from shards.inputs import INPUTS
 from shards.settings import ShardSettings
@@ -201,7 +201,7 @@ def _inputs() -> Iterator[str]:
 
 def settings_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
     """Return key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
-    hints, texts = get_type_hints(settings), meanings(settings)
+    hints, texts = get_type_hints(settings), read_meanings(settings)
     rows: list[Row] = []
     for field in dataclasses.fields(settings):
         hint = hints[field.name]
@@ -210,7 +210,7 @@ def settings_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) ->
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             rows += settings_rows(hint, f"{prefix}{field.name}.")
             continue
-        meaning = texts.get(field.name) or self_telling(field.name)
+        meaning = texts.get(field.name) or explain_by_name(field.name)
         rows.append((f"`{prefix}{field.name}`", type_name(hint), default_text(field), meaning))
     return rows
 

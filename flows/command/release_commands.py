@@ -137,7 +137,7 @@ def deploy(
     from corpora.errors import InputError
     from flows.orchestration.deploy import prefect_yaml, refuse_served, write_prefect_yaml
     from flows.orchestration.scheduled_run import timetable
-    from flows.recipes.recipe import settle_recipe
+    from flows.recipes.recipe import write_recipe
 
     if not recipes:
         raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
@@ -148,7 +148,7 @@ def deploy(
     refuse_served([recipe.name for recipe in loaded], home, teller(as_json=True))
     write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
     for recipe in loaded:
-        settle_recipe(recipe)
+        write_recipe(recipe)
     say(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
     say(*(f"  {line}" for line in next_steps(output, pool)))
 

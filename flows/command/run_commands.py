@@ -111,9 +111,13 @@ def _store_or_recipe(of: str) -> "tuple[Place, str | None]":
     from corpora.store.places.place import Place
 
     if not Path(of).is_dir():
-        from flows.recipes.recipe import read_recipe, shipped_recipe, shipped_recipes  # with all sources and steps
+        from flows.recipes.recipe import (  # with all sources and steps
+            load_shipped_recipe,
+            read_recipe,
+            read_shipped_recipes,
+        )
 
-        if Path(of).is_file() or of in shipped_recipes():
-            recipe = read_recipe(Path(of)) if Path(of).is_file() else shipped_recipe(of, Path.cwd(), {})
+        if Path(of).is_file() or of in read_shipped_recipes():
+            recipe = read_recipe(Path(of)) if Path(of).is_file() else load_shipped_recipe(of, Path.cwd(), {})
             return Place(recipe.store), recipe.name
     return _place(of), None

@@ -12,7 +12,7 @@ from rich.text import Text
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.terminal.tables import plain_table
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.run.addresses import find_artifacts, is_short, newest
 from flows.run.record.releases import release_address
 from tokenizers_train.build import read_vocabulary
@@ -28,7 +28,7 @@ NAME, MOST_PIECES, MOST_TOKENS = 40, 512, 12
 
 def vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
     """Return vocabularies side by side, with the figures of a text if they have some."""
-    heads = [visible(name, 3 * NAME) for name in names]
+    heads = [to_one_line(name, 3 * NAME) for name in names]
     table = plain_table("", *heads, texts=["", *heads])
     for title, values in zip(_rows(facts[0]), zip(*(_rows(each).values() for each in facts), strict=True), strict=True):
         table.add_row(Text(title), *map(Text, values))
@@ -44,7 +44,7 @@ def _rows(facts: Facts) -> dict[str, str]:
         "algorithm": facts["algorithm"],
         "words": rule,
         "special": ", ".join(f"{token} {id}" for token, id in facts["special_tokens"].items()) or "none",
-        "longest": "  ".join(visible(token, NAME) for token in facts["longest"]),
+        "longest": "  ".join(to_one_line(token, NAME) for token in facts["longest"]),
     }
     if "text" in facts:
         text = facts["text"]
@@ -56,7 +56,7 @@ def _rows(facts: Facts) -> dict[str, str]:
 
 def pieces_text(pieces: Sequence[dict[str, Any]]) -> Text:
     """Return the pieces of a text as the vocabulary writes them, each with its id."""
-    shown = [f"{visible(piece['token'], NAME)} {piece['id']}" for piece in pieces[:MOST_PIECES]]
+    shown = [f"{to_one_line(piece['token'], NAME)} {piece['id']}" for piece in pieces[:MOST_PIECES]]
     if len(pieces) > MOST_PIECES:
         shown.append(f"… {len(pieces) - MOST_PIECES:,} more pieces")
     return Text("  ".join(shown))
@@ -65,10 +65,10 @@ def pieces_text(pieces: Sequence[dict[str, Any]]) -> Text:
 def comparison_display(facts: Facts) -> RenderableType:
     """Return two vocabularies side by side, the pieces that they share, and words that they cut in other places."""
     sides, shared = facts["vocabularies"], facts["overlap"]
-    names = [visible(side["name"], NAME) for side in sides]
+    names = [to_one_line(side["name"], NAME) for side in sides]
     apart = plain_table("cut in other places", *names, texts=["cut in other places", *names])
     for word in facts["cut_apart"]:
-        apart.add_row(*(Text(visible(text, NAME)) for text in (word["word"], *map(" · ".join, word["pieces"]))))
+        apart.add_row(*(Text(to_one_line(text, NAME)) for text in (word["word"], *map(" · ".join, word["pieces"]))))
     first, second = (f"{shared[side]:,} of {name}" for side, name in zip(("first", "second"), names, strict=True))
     pieces = Text(f"{shared['shared']:,} pieces in both, of {first} and {second}")
     return Group(vocabulary_table([side["name"] for side in sides], sides), Text(), pieces, Text(), apart)
@@ -80,12 +80,12 @@ def adaptation_display(name: str, facts: Facts, output: Path) -> RenderableType:
     before, after = facts["before"], facts["after"]
     sources = before["sources"] if len(before["sources"]) > 1 else {}
     for source in sources:
-        table.add_row(Text(visible(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
+        table.add_row(Text(to_one_line(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
     table.add_row("all", *_gains(before, after))
     added = plain_table("token added", "saves", "was", texts=["token added", "was"])
     for token in facts["tokens"][:MOST_TOKENS]:
-        was = Text(visible(" ".join(token["pieces"]), 2 * NAME))
-        added.add_row(Text(visible(token["token"], NAME)), f"{token['saved']:,}", was)
+        was = Text(to_one_line(" ".join(token["pieces"]), 2 * NAME))
+        added.add_row(Text(to_one_line(token["token"], NAME)), f"{token['saved']:,}", was)
     return Group(table, Text(), added, Text(), *map(Text, _outcome(name, facts)), Text(str(output)))
 
 
@@ -97,7 +97,7 @@ def _gains(before: Facts, after: Facts) -> list[str]:
 def _outcome(name: str, facts: Facts) -> Iterator[str]:
     size, number = facts["size"], len(facts["tokens"])
     yield (
-        f"{number:,} tokens added to {visible(name, NAME)}: {facts['filled']:,} in unused slots, "
+        f"{number:,} tokens added to {to_one_line(name, NAME)}: {facts['filled']:,} in unused slots, "
         f"{facts['appended']:,} after the last one ({size['before']:,} → {size['after']:,} tokens)"
     )
     if number < facts["wanted"]:

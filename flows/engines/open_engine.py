@@ -9,7 +9,7 @@ from corpora.errors import InputError
 from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.contract import RunEngine
 from flows.engines.worker_checks import Sight
-from flows.recipes.run_settings import LOCAL
+from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.signals import SIGNAL_THREAD, last_word
 
 MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (a process of 230 MB)
@@ -31,7 +31,7 @@ def engine_at_work(
     sight: what the workers of a cluster must see
     Raises InputError if there is no such cluster, or its workers do not fit the run.
     """
-    if address == LOCAL:
+    if address == LOCAL_ENGINE:
         with WorkerPool(workers, limits, tell) as pool:
             yield pool
         return

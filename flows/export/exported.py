@@ -267,7 +267,7 @@ class Provenance:
 
     def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
         """Return the raw files that documents were parsed from; none where the lock does not name them."""
-        return self.lock.raw_files(documents) if self.lock is not None else ()
+        return self.lock.find_raw_files(documents) if self.lock is not None else ()
 
 
 @dataclass(frozen=True, kw_only=True)

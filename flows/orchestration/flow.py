@@ -103,7 +103,7 @@ def run_in_this_flow(
     Raises InputError, and what a stage raised.
     """
     with report_failure(recipe, tell) as notifier:
-        run = prepare_run(recipe.on_schedule(), home, tell, workers, begun)
+        run = prepare_run(recipe.to_scheduled(), home, tell, workers, begun)
         run.notifier = notifier
         with record_failure(run), open_workers(run, None):
             show_run(run)

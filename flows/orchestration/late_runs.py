@@ -26,7 +26,7 @@ from corpora.store.settings import bind_settings
 from flows.orchestration.embedded_server import answers, ask, own_password
 from flows.orchestration.pages import artifact, report_shown
 from flows.orchestration.recording import EndedTask, api_of_profile
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 
 FOLDER = "late-runs"  # of a Prefect home
 MAX_KEPT = 500
@@ -64,7 +64,7 @@ class EndedRun:
 
 def describe_failure(error: BaseException) -> Mapping[str, str]:
     """Return the final state of a run that an error ended."""
-    message = visible(str(error) or type(error).__name__, ERROR_CHARACTERS)
+    message = to_one_line(str(error) or type(error).__name__, ERROR_CHARACTERS)
     return {"type": "FAILED", "name": "Failed", "message": message}
 
 

@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe, read_recipe
-from flows.recipes.run_settings import notify_of_text
+from flows.recipes.run_settings import parse_notify_settings
 from flows.run.inputs.unread_files import set_aside_in_words
 from flows.run.record.figures import bound_of
 from flows.run.record.notifications import Notice, is_due, keep_named, named_earlier, notify, settings_at_work
@@ -56,7 +56,7 @@ class Notifier:
 
         None of bounds if a recent notice named them all, and none of what any notice said is set aside.
         """
-        if not self.settings.somebody:
+        if not self.settings.is_enabled:
             return
         place = Place(self.recipe.store)
         before = named_earlier(place, record.recipe)
@@ -115,7 +115,7 @@ def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: T
         name, settings = recipe.name, recipe.notify
     except InputError:
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        name, settings = path.stem, notify_of_text(text, overrides)
+        name, settings = path.stem, parse_notify_settings(text, overrides)
     notice = Notice(event="failure", recipe=name, text=f"The run of {name} failed. {message}")
     notify(settings, notice, path.parent, tell)
 
@@ -142,7 +142,7 @@ class LifeSigns:
 def report_stalls(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
     """Send a notice, once each time, if the signs of life stay the same for long during the block."""
     over = threading.Event()
-    if notifier.settings.somebody and "stall" in notifier.settings.on:
+    if notifier.settings.is_enabled and "stall" in notifier.settings.on:
         threading.Thread(target=_watch, args=(notifier, signs.look, over), name="stalls", daemon=True).start()
     try:
         yield

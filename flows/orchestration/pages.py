@@ -295,7 +295,7 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
         if seen[reason] <= SAMPLES_EACH:
             texts = {"title": row.title, "excerpt": row.excerpt, "detail": row.detail}
             shown = {name: privacy.show(text) for name, text in texts.items()}
-            rows.append({"reason": reason, **shown, "where": privacy.where(row.locator)})
+            rows.append({"reason": reason, **shown, "where": privacy.format_locator(row.locator)})
         if len(rows) >= SAMPLES:
             break
     return rows

@@ -51,7 +51,7 @@ from flows.orchestration.steps import (
     report_run,
 )
 from flows.recipes.recipe import Recipe
-from flows.recipes.run_settings import LOCAL
+from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, default_workers, threads_for
 from flows.run.record.run_status import Advance
 from flows.run.stage_kinds import STAGES
@@ -133,7 +133,7 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
     They are until the run starts threads, locks files or calls a server: so this comes first.
     """
-    if recipe.engine != LOCAL or not Place(recipe.store).is_local or not is_safe_to_fork():
+    if recipe.engine != LOCAL_ENGINE or not Place(recipe.store).is_local or not is_safe_to_fork():
         yield None
         return
     with WorkerPool(workers or default_workers(), recipe.workers, tell) as pool:

@@ -50,7 +50,7 @@ from corpora.store.settings import PROCESSES, SECONDS, parse_toml
 from flows.environment import prepare
 from flows.orchestration.pages import Living, flow_called
 from flows.recipes.recipe import Recipe
-from flows.recipes.tables import key_parts, read_override
+from flows.recipes.tables import parse_override, split_key
 from flows.signals import answer_signals, last_word, stop
 
 # When a recipe is due
@@ -401,7 +401,7 @@ def overrides_given(pairs: Sequence[str]) -> dict[str, str]:
                 f"set {pair}: a run of a schedule is not given this setting. Write it into the recipe, or give it to "
                 f"`cloze serve` or `cloze deploy` as `--set {shlex.quote(pair)}`."
             )
-    return dict(read_override(pair, "set") for pair in pairs)
+    return dict(parse_override(pair, "set") for pair in pairs)
 
 
 def is_allowed(pair: str) -> bool:
@@ -410,6 +410,6 @@ def is_allowed(pair: str) -> bool:
     >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
     (True, False, False)
     """
-    *parents, key = key_parts(read_override(pair, "set")[0])
+    *parents, key = split_key(parse_override(pair, "set")[0])
     table = parents[0] if parents else ""
     return table in ALLOWED_TABLES or key in ALLOWED_KEYS.get(table, ())

@@ -76,7 +76,7 @@ from flows.orchestration.scheduled_run import (
     timetable,
     when,
 )
-from flows.recipes.recipe import Recipe, settle_recipe
+from flows.recipes.recipe import Recipe, write_recipe
 from flows.run.record.run_status import schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
 
@@ -115,7 +115,7 @@ def serve_recipe(
         profile = answering_profile(tell)
         if profile is None:
             prepare_server(home, port, recipe.retention.history_days, tell)
-        settle_recipe(recipe)
+        write_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
         with last_word(service.stop, STOPPING, patient=True):
             first = True

@@ -37,8 +37,8 @@ from flows.orchestration.recording import recording
 from flows.orchestration.run_state import DRIFTED, Judgement, RunState
 from flows.orchestration.stages import Ended, TaskRunner, build_stages
 from flows.recipes.lock import write_lock
-from flows.recipes.recipe import Recipe, settle_recipe
-from flows.recipes.run_settings import LOCAL
+from flows.recipes.recipe import Recipe, write_recipe
+from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.estimates.capacity import refuse_plainly_without_room
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.faults.locks import clear_up, recipe_held, wait_for_clearing
@@ -62,7 +62,7 @@ def prepare_run(
     """
     if workers is not None:
         PROCESSES.check("the number of workers", workers)
-    if (recipe.tasks or (recipe.model is not None and recipe.engine == LOCAL)) and find_spec("torch") is None:
+    if (recipe.tasks or (recipe.model is not None and recipe.engine == LOCAL_ENGINE)) and find_spec("torch") is None:
         raise InputError(
             f"The recipe {recipe.name!r} has a [model], and torch is not installed here to train it: run `make "
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
@@ -82,7 +82,7 @@ def prepare_run(
         with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
             resolved = resolve_inputs(recipe, home)
             run.lock = replace(resolved.lock, pending=resolved.lock.pending + bool(resolved.added))
-            run.looked = resolved.looked
+            run.looked = resolved.unread
             if workers is None:
                 pulse.workers = workers_for(run.lock.raw_bytes)
             for line in describe_inputs(recipe, resolved, totals_lines):
@@ -91,7 +91,7 @@ def prepare_run(
             new_files = [file for files in resolved.added.values() for file in files]
             refuse_plainly_without_room(recipe, new_files, pulse.workers)
             begin_run(place, run_id, recipe)
-            settle_recipe(recipe)
+            write_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, run.lock)
         run.mending.distrust_listed(names_of(recipe))

@@ -32,11 +32,11 @@ from corpora.sources.contract import RawFile, Source
 from corpora.sources.files.guessing import FoundText, guess_text
 from corpora.sources.files.source import FilesSource
 from corpora.sources.registry import has_setting
-from flows.recipes.privacy import visible
-from flows.recipes.tables import dotted, key_parts, leaves, setting_value, toml_lines
+from flows.recipes.privacy import to_one_line
+from flows.recipes.tables import iter_settings, iter_toml_lines, join_key, parse_setting, split_key
 from tokenizers_train.vocabularies.settings import is_of_algorithm
 
-WITHOUT = "table without text"
+TABLE_WITHOUT_TEXT = "table without text"
 MAX_NAME_CHARACTERS = 60  # characters of a name
 
 
@@ -48,15 +48,15 @@ class GuessedName:
     generation: int
 
 
-Guessed = Mapping[str, tuple[GuessedName, ...]]  # by source, in the order in which they count
+GuessedNames = Mapping[str, tuple[GuessedName, ...]]  # by source, in the order in which they count
 
 
-def to_guess(source: Source) -> FilesSource | None:
+def get_guessable_source(source: Source) -> FilesSource | None:
     """Return the source if it has files with fields and its recipe does not name the text field."""
     return source if isinstance(source, FilesSource) and "text" not in source.fields else None
 
 
-def reading(source: Source, guessed: Guessed, generation: int) -> Source:
+def with_guessed_names(source: Source, guessed: GuessedNames, generation: int) -> Source:
     """Return a source as it reads a generation: under the names that were guessed by then."""
     names = tuple(guess.name for guess in guessed.get(source.name, ()) if guess.generation <= generation)
     return with_names(source, names)
@@ -64,15 +64,15 @@ def reading(source: Source, guessed: Guessed, generation: int) -> Source:
 
 def with_names(source: Source, names: Sequence[str]) -> Source:
     """Return a source with these names of the text field, where it does not set others."""
-    files = to_guess(source)
+    files = get_guessable_source(source)
     if files is None or tuple(names) in ((), ("text",)):
         return source
     return replace(files, fields={"text": names[0] if len(names) == 1 else tuple(names), **files.fields})
 
 
-def guess_new(
+def guess_text_fields(
     sources: Sequence[Source],
-    guessed: Guessed,
+    guessed: GuessedNames,
     older: Sequence[Mapping[str, Sequence[RawFile]]],
     added: Mapping[str, Sequence[RawFile]],
 ) -> tuple[dict[str, tuple[GuessedName, ...]], dict[str, FoundText]]:
@@ -83,13 +83,13 @@ def guess_new(
     kept = {source.name: guessed[source.name] for source in sources if source.name in guessed}
     guesses = {}
     for source in sources:
-        files = to_guess(source)
+        files = get_guessable_source(source)
         existing = tuple(kept_guess.name for kept_guess in kept.get(source.name, ()))
         before = [] if existing else [file for entry in older for file in entry.get(source.name, ()) if file.path]
-        looked = [*before, *added.get(source.name, ())]
-        if files is None or not looked:
+        to_inspect = [*before, *added.get(source.name, ())]
+        if files is None or not to_inspect:
             continue
-        guesses[source.name] = guess = guess_text(files, looked, existing)
+        guesses[source.name] = guess = guess_text(files, to_inspect, existing)
         generation = len(older) + 1 if existing or not before else 1
         new = tuple(GuessedName(name=name, generation=generation) for name in guess.names[len(existing) :])
         if existing or new:
@@ -97,58 +97,59 @@ def guess_new(
     return kept, guesses
 
 
-def without_text(guesses: Mapping[str, FoundText]) -> dict[str, set[str]]:
+def find_files_without_text(guesses: Mapping[str, FoundText]) -> dict[str, set[str]]:
     """Return, by source, the paths of files that have no text."""
     return {name: {file.path for file, _ in guess.without} for name, guess in guesses.items()}
 
 
-def refuse_nothing_left(source: Source, guess: FoundText) -> None:
+def refuse_source_without_text(source: Source, guess: FoundText) -> None:
     """Raise InputError for a source none of whose files has a text."""
     file, columns = guess.without[0]
     names = ", ".join(columns)[:500] or "none"
     raise InputError(
         f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {names}. "
-        f"Name one with {option(source.name, 'text', 'NAME')}."
+        f"Name one with {format_set_option(source.name, 'text', 'NAME')}."
     )
 
 
-def option(source: str, field: str, name: str) -> str:
+def format_set_option(source: str, field: str, name: str) -> str:
     """Return the `--set` option that names a field of a source."""
-    key = dotted(["source", source, "fields", field])
+    key = join_key(["source", source, "fields", field])
     return f"--set {quote(f'{key}={name}')}"
 
 
-def guess_line(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
+def describe_guess(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
     """Return what is reported of a guess: the names, other candidates, and how to change it."""
     files = guess.files if guess is not None else {}
-    guessed = ", else ".join(_shown(name, files.get(name, {})) for name in names)
-    line = f"{source.name}: the text is guessed to be {guessed}. {_how_to_change(source, names, guess)}"
+    guessed = ", else ".join(_format_name(name, files.get(name, {})) for name in names)
+    line = f"{source.name}: the text is guessed to be {guessed}. {_describe_change(source, names, guess)}"
     further = {"key": guess.keys, "date": guess.dates, "group": guess.groups} if guess is not None else {}
     hints = [
-        f"{field} {' or '.join(repr(visible(name, MAX_NAME_CHARACTERS)) for name in candidates)}"
+        f"{field} {' or '.join(repr(to_one_line(name, MAX_NAME_CHARACTERS)) for name in candidates)}"
         for field, candidates in further.items()
         if candidates
     ]
     return f"{line} Not used, but could be: {', '.join(hints)}." if hints else line
 
 
-def _how_to_change(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
+def _describe_change(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
     if len(names) > 1:
-        return f"To change it, name others in {option(source.name, 'text', json.dumps(names, ensure_ascii=False))}."
+        option = format_set_option(source.name, "text", json.dumps(names, ensure_ascii=False))
+        return f"To change it, name others in {option}."
     other = guess.others[0] if guess is not None and guess.others else "NAME"
-    return f"To change it: {option(source.name, 'text', visible(other, MAX_NAME_CHARACTERS))}."
+    return f"To change it: {format_set_option(source.name, 'text', to_one_line(other, MAX_NAME_CHARACTERS))}."
 
 
-def _shown(name: str, files: Mapping[str, int]) -> str:
+def _format_name(name: str, files: Mapping[str, int]) -> str:
     counts = ", ".join(f"{number:,} {ending}" for ending, number in sorted(files.items()))
-    return f"{visible(name, MAX_NAME_CHARACTERS)!r}{f' ({counts})' if counts else ''}"
+    return f"{to_one_line(name, MAX_NAME_CHARACTERS)!r}{f' ({counts})' if counts else ''}"
 
 
 MAX_SETTING_CHARACTERS = 120  # characters of a setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class FittedDefaults:
     """The settings that fit the texts of a folder. looked_at: documents; why: what was chosen and why, a phrase each
 
     tables: what the recipe says for it, over the settings as they come
@@ -163,47 +164,47 @@ class Fitted:
         if not self.tables:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
-        return "\n".join([*comments, *toml_lines(self.tables)]) + "\n\n"
+        return "\n".join([*comments, *iter_toml_lines(self.tables)]) + "\n\n"
 
 
-def chosen_line(name: str, chosen: Mapping[str, str]) -> str:
+def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
     """Return what a run reports of the settings that a folder was given earlier or now; "" if there are none."""
     if not chosen:
         return ""
-    listed = ", ".join(visible(f"{key}={value}", MAX_SETTING_CHARACTERS) for key, value in chosen.items())
+    listed = ", ".join(to_one_line(f"{key}={value}", MAX_SETTING_CHARACTERS) for key, value in chosen.items())
     first = next(iter(chosen))
     return f"{name}: set for this folder, and remembered by its lock: {listed}. To forget one: --set {first}=."
 
 
-def with_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source: str) -> dict[str, str]:
+def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source: str) -> dict[str, str]:
     """Return the settings of a folder after some `--set`. Raises InputError.
 
     A value without text forgets a setting, and so does a new one that excludes it.
 
-    >>> with_chosen({"seed": "7", "source.encoding": "auto"}, {"seed": "", "source.own.encoding": "utf-8"}, "own")
+    >>> merge_chosen({"seed": "7", "source.encoding": "auto"}, {"seed": "", "source.own.encoding": "utf-8"}, "own")
     {'source.encoding': 'utf-8'}
-    >>> with_chosen({"seed": "7", "vocabulary.size": "900"}, {"vocabulary.path": "mine"}, "own")
+    >>> merge_chosen({"seed": "7", "vocabulary.size": "900"}, {"vocabulary.path": "mine"}, "own")
     {'seed': '7', 'vocabulary.path': 'mine'}
     """
-    new = {_without_name(key, source): value.strip() for key, value in given.items()}
-    if strange := [key for key, value in new.items() if not value and key not in remembered]:
+    new = {_without_source_name(key, source): value.strip() for key, value in given.items()}
+    if unknown_keys := [key for key, value in new.items() if not value and key not in remembered]:
         listed = ", ".join(remembered) or "nothing"
         raise InputError(
-            f"--set {strange[0]}= forgets what was set for this folder, and that was not: remembered is {listed}. To "
-            f"set an empty text: --set '{strange[0]}=\"\"'."
+            f"--set {unknown_keys[0]}= forgets what was set for this folder, and that was not: remembered is {listed}. "
+            f"To set an empty text: --set '{unknown_keys[0]}=\"\"'."
         )
     kept = {key: value for key, value in remembered.items() if key not in new}
     now = {key: value for key, value in new.items() if value}
     return {key: value for key, value in kept.items() if not is_excluded(key, now)} | now
 
 
-def proposed_next_to(given: Mapping[str, Any], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def propose_settings(given: Mapping[str, Any], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is proposed for a table of a folder's recipe next to the settings of `--set`, which may exclude some.
 
     As many of a vocabulary's letters are kept as fit its size.
     """
-    algorithm, size = proposed.get("algorithm", ""), setting_value(given.get("vocabulary.size", ""))
-    other = any(key_parts(key)[0] == table and not is_of_algorithm(key_parts(key)[-1], algorithm) for key in given)
+    algorithm, size = proposed.get("algorithm", ""), parse_setting(given.get("vocabulary.size", ""))
+    other = any(split_key(key)[0] == table and not is_of_algorithm(split_key(key)[-1], algorithm) for key in given)
     kept = {key: value for key, value in proposed.items() if not is_excluded(f"{table}.{key}", given)}
     if other:
         kept.pop("algorithm", None)
@@ -214,8 +215,8 @@ def proposed_next_to(given: Mapping[str, Any], table: str, proposed: Mapping[str
 
 def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
     """Return True if no recipe of a folder has a setting next to one that is given with `--set`."""
-    values = dict(leaves({key: setting_value(value) for key, value in given.items()}))
-    table, name, *_ = [*key_parts(setting), ""]
+    values = dict(iter_settings({key: parse_setting(value) for key, value in given.items()}))
+    table, name, *_ = [*split_key(setting), ""]
     if table == "source" and "source.kind" in values:
         return has_setting("files", name) and not has_setting(values["source.kind"], name)
     if table != "vocabulary":
@@ -227,14 +228,14 @@ def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
     return unknown or not {"vocabulary.path", "model.start"}.isdisjoint(values)
 
 
-def _without_name(key: str, source: str) -> str:
+def _without_source_name(key: str, source: str) -> str:
     """Return a key of `--set` without the name or number of the folder's only source."""
-    first, *rest = key_parts(key)
+    first, *rest = split_key(key)
     named = first == "source" and len(rest) > 1 and rest[0] in (source, "1")
-    return dotted([first, *rest[named:]])
+    return join_key([first, *rest[named:]])
 
 
-def fitted_line(name: str, fitted: Fitted) -> str:
+def describe_fitted(name: str, fitted: FittedDefaults) -> str:
     """Return what a run reports of fitted defaults; "" if nothing was fitted."""
     if not fitted.why:
         return ""
@@ -244,11 +245,11 @@ def fitted_line(name: str, fitted: Fitted) -> str:
     )
 
 
-FEWEST = 3  # texts needed for a hint
-BOOK_WORDS, TICKET_WORDS = 20_000, 60
-MOST_CHARACTERS = 200_000  # of a text whose words are counted
-SEARCHED = 20_000  # characters of it that are searched for the words of a template
-FEWEST_TURNS, SPOKEN = 4, 0.6  # lines of a chat, and the share of them that begin with a name
+MIN_TEXTS = 3  # texts needed for a hint
+MIN_BOOK_WORDS, MAX_TICKET_WORDS = 20_000, 60
+MAX_CHARACTERS = 200_000  # of a text whose words are counted
+MAX_SEARCHED_CHARACTERS = 20_000  # characters of it that are searched for the words of a template
+MIN_CHAT_LINES, MIN_SPOKEN_SHARE = 4, 0.6  # lines of a chat, and the share of them that begin with a name
 LEGAL = re.compile(
     r"\b(?:whereas|hereinafter|hereof|herein|hereby|hereto|hereunder|thereof|witnesseth|notwithstanding|pursuant to"
     r"|indemnif\w+|governing law|plaintiff|defendant|appellant|respondent|severab\w+|lessee|lessor|licensee|licensor"
@@ -275,52 +276,53 @@ BIOMEDICAL = re.compile(
     re.IGNORECASE,
 )
 # The templates of words: the sign, how many different ones half of the texts have, whose words they are.
-WORDS = {
+TEMPLATE_TERMS = {
     "patents": (PATENTS, 5, "patents"),
     "clinical": (CLINICAL, 4, "clinical notes"),
     "legal": (LEGAL, 5, "contracts and courts"),
     "biomedical": (BIOMEDICAL, 5, "biomedical papers"),
 }
-TURN = re.compile(r"(?:\[?\d{1,2}:\d\d(?::\d\d)?[^\n:\]]{0,9}\]?\s)?<?\w[\w .'-]{0,23}[:>]\s")
+CHAT_TURN = re.compile(r"(?:\[?\d{1,2}:\d\d(?::\d\d)?[^\n:\]]{0,9}\]?\s)?<?\w[\w .'-]{0,23}[:>]\s")
 
 # In scripts without spaces about two characters are a word: Japanese, Chinese, Thai, Lao, Tibetan, Burmese, Khmer.
-WITHOUT_SPACES = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-CHARACTERS_OF_A_WORD = 2
+SPACELESS_LETTER = re.compile(r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+CHARACTERS_PER_WORD = 2
 
 
-def num_words(text: str) -> int:
+def count_words(text: str) -> int:
     """Count the words of a text; in scripts without spaces, CHARACTERS_OF_A_WORD characters are one."""
-    return len(text.split()) + len(WITHOUT_SPACES.findall(text)) // CHARACTERS_OF_A_WORD
+    return len(text.split()) + len(SPACELESS_LETTER.findall(text)) // CHARACTERS_PER_WORD
 
 
-def fitting_template(texts: Sequence[str]) -> tuple[str, str] | None:
+def choose_template(texts: Sequence[str]) -> tuple[str, str] | None:
     """Return the template that fits some texts, and its sign in words; None where the default rules fit.
 
-    >>> fitting_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
+    >>> choose_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
     ('tickets', 'half of them have 4 words or fewer')
     """
     nonempty = [text for text in texts if text.strip()]
-    if len(nonempty) < FEWEST:
+    if len(nonempty) < MIN_TEXTS:
         return None
-    words = int(median(map(num_words, nonempty)))
-    for template, (sign, fewest, whose) in WORDS.items():
-        terms = int(median(len(_terms(sign, text)) for text in nonempty))
-        if terms >= fewest and (template == "patents" or words < BOOK_WORDS):
-            return template, f"half of them have {terms} or more of the words of {whose}"
-    if words >= BOOK_WORDS:
+    words = int(median(map(count_words, nonempty)))
+    for template, (sign, min_terms, owners) in TEMPLATE_TERMS.items():
+        terms = int(median(len(_find_terms(sign, text)) for text in nonempty))
+        if terms >= min_terms and (template == "patents" or words < MIN_BOOK_WORDS):
+            return template, f"half of them have {terms} or more of the words of {owners}"
+    if words >= MIN_BOOK_WORDS:
         return "books", f"half of them have {words:,} words or more"
-    if median(_share_of_turns(text) for text in nonempty) >= SPOKEN:
+    if median(_compute_turn_share(text) for text in nonempty) >= MIN_SPOKEN_SHARE:
         return "chats", "of half of them most lines begin with who speaks"
-    if words <= TICKET_WORDS:
+    if words <= MAX_TICKET_WORDS:
         return "tickets", f"half of them have {words} words or fewer"
     return None
 
 
-def _terms(sign: "re.Pattern[str]", text: str) -> set[str]:
-    return {re.sub(r"\d+", "", term.lower()) for term in sign.findall(text[:SEARCHED])}
+def _find_terms(sign: "re.Pattern[str]", text: str) -> set[str]:
+    return {re.sub(r"\d+", "", term.lower()) for term in sign.findall(text[:MAX_SEARCHED_CHARACTERS])}
 
 
-def _share_of_turns(text: str) -> float:
+def _compute_turn_share(text: str) -> float:
     """The share of a text's lines that begin with who speaks; 0 for fewer lines than a chat has."""
-    lines = [line for line in text[:MOST_CHARACTERS].splitlines() if line.strip()]
-    return sum(TURN.match(line) is not None for line in lines) / len(lines) if len(lines) >= FEWEST_TURNS else 0.0
+    lines = [line for line in text[:MAX_CHARACTERS].splitlines() if line.strip()]
+    turns = sum(CHAT_TURN.match(line) is not None for line in lines)
+    return turns / len(lines) if len(lines) >= MIN_CHAT_LINES else 0.0

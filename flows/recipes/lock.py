@@ -19,7 +19,7 @@ from typing import Any
 
 from corpora.acquire.fetch_table import folder_of
 from corpora.errors import InputError
-from corpora.judging.documents import raw_parent
+from corpora.judging.documents import build_raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, escape_surrogates, hash_files, split_glob
 from corpora.sources.files.guessing import FoundText
@@ -36,16 +36,23 @@ from corpora.store.manifest import Manifest, compute_fingerprint
 from corpora.store.places.files import replace_file
 from corpora.store.places.pipes import open_file
 from corpora.store.settings import bind_settings
-from flows.recipes.guessed_fields import WITHOUT, Fitted, Guessed, guess_new, refuse_nothing_left, without_text
+from flows.recipes.guessed_fields import (
+    TABLE_WITHOUT_TEXT,
+    FittedDefaults,
+    GuessedNames,
+    find_files_without_text,
+    guess_text_fields,
+    refuse_source_without_text,
+)
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.recipes.store_folders import is_store, is_written, refuse_store
+from flows.recipes.store_folders import is_store, is_written_by_runs, refuse_store
 from trainer.start_weights import Start
 
 VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOutFile:
     """A raw file that could not be read.
 
     settings: of its source at that time; where the source is changed, the file is read again
@@ -78,13 +85,13 @@ class Lock:
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
     quarantine: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOutFile, ...] = ()
     pending: int = 0
     accepted: int = 0
     vocabulary_generation: int = 1
     fetched: Mapping[str, Any] = field(default_factory=dict)
-    guessed: Guessed = field(default_factory=dict)
-    fitted: Fitted | None = None
+    guessed: GuessedNames = field(default_factory=dict)
+    fitted: FittedDefaults | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
     start: Start | None = None
     teacher: Start | None = None
@@ -96,7 +103,7 @@ class Lock:
         return sum(file.size_bytes for file in files)
 
     @property
-    def places(self) -> dict[tuple[str, str], tuple[int, str]]:
+    def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
         """The generation and the path of each raw file, by its source and digest."""
         return {
             (name, file.sha256): (number, file.path)
@@ -116,22 +123,22 @@ class Lock:
         data = {"version": VERSION, **fields, "generations": generations}
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
 
-    def left_out_of(self, source: Source) -> dict[str, str]:
+    def find_left_out(self, source: Source) -> dict[str, str]:
         """Return the files that a source does not read, as it is now: sha256 -> why."""
-        now = settings_digest(source) if self.left_out else ""
+        now = compute_settings_digest(source) if self.left_out else ""
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
-    def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
+    def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
         """Return the raw files that documents were parsed from; none where the lock does not name them."""
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
-        read = (files for files in of_source if files and raw_parent(files) in documents.parents)
+        read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
         return tuple(file for files in read for file in files)
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
         """Return this lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
         generations = tuple(
             {
-                name: _placed(files, {sha256: (path, "") for sha256, path in paths.items()})
+                name: _with_paths(files, {sha256: (path, "") for sha256, path in paths.items()})
                 for name, files in each.items()
             }
             for each in self.generations
@@ -142,7 +149,7 @@ class Lock:
     def from_bytes(data: bytes, where: Path) -> "Lock":
         """Return the lock that `to_bytes` wrote. Raises InputError for another format or a wrong digest."""
         try:
-            lock = _lock_of(unseal(data, str(where)) if find_digest(data) else json.loads(data))
+            lock = _from_json(unseal(data, str(where)) if find_digest(data) else json.loads(data))
         except Damaged as fault:
             raise InputError(
                 f"{where} is not as it was written: {fault.what}. Restore it from version control; or, if it was "
@@ -156,7 +163,7 @@ class Lock:
         return lock
 
 
-def _lock_of(fields: dict[str, Any]) -> Lock:
+def _from_json(fields: dict[str, Any]) -> Lock:
     """Return the lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
     if fields.pop("version") != VERSION:
         raise ValueError(f"its format is not {VERSION}")
@@ -179,7 +186,7 @@ def _lock_of(fields: dict[str, Any]) -> Lock:
     return lock
 
 
-def settings_digest(source: Source) -> str:
+def compute_settings_digest(source: Source) -> str:
     """Return a digest of the settings that decide how a source reads a file."""
     return compute_fingerprint(kind=source.kind, version=source.version, settings=source.settings())
 
@@ -214,37 +221,37 @@ class ResolvedLock:
 
     lock: Lock
     added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
-    gone: tuple[str, ...] = ()
-    looked: Mapping[str, FileCounts] = field(default_factory=dict)
+    gone_names: tuple[str, ...] = ()
+    unread: Mapping[str, FileCounts] = field(default_factory=dict)
     guesses: Mapping[str, FoundText] = field(default_factory=dict)
 
 
-def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
+def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
     """Find the raw files of all generations; new ones become a generation of their own.
 
     A file is identified by its content. Reads every raw file once; later runs ask `cache`.
     """
     unopened: dict[str, list[tuple[str, str, str]]] = {}
-    earlier = {name for generation in lock.generations for name in generation} if recipe.scheduled else set()
-    now = {entry.source.name: _hashed(entry, recipe, cache, unopened, earlier) for entry in recipe.sources}
-    here = {name: {file.sha256: (file.path, file.state) for file in files} for name, files in now.items()}
-    lock = without_files(lock, lambda name, file: name not in now)
-    lock, gone = _without_gone(lock, here)
+    earlier = {name for generation in lock.generations for name in generation} if recipe.is_scheduled else set()
+    found = {entry.source.name: _hash_source(entry, recipe, cache, unopened, earlier) for entry in recipe.sources}
+    paths = {name: {file.sha256: (file.path, file.state) for file in files} for name, files in found.items()}
+    lock = without_files(lock, lambda name, file: name not in found)
+    lock, gone = _without_gone_files(lock, paths)
     generations = [
-        {name: _placed(files, here.get(name, {})) for name, files in generation.items()}
+        {name: _with_paths(files, paths.get(name, {})) for name, files in generation.items()}
         for generation in lock.generations
     ]
     locked = {
         (name, file.sha256) for generation in lock.generations for name, files in generation.items() for file in files
     }
-    added = {name: tuple(file for file in files if (name, file.sha256) not in locked) for name, files in now.items()}
+    added = {name: tuple(file for file in files if (name, file.sha256) not in locked) for name, files in found.items()}
     sources = [entry.source for entry in recipe.sources]
-    guessed, guesses = guess_new(sources, lock.guessed, generations, added)
-    without = without_text(guesses)
+    guessed, guesses = guess_text_fields(sources, lock.guessed, generations, added)
+    without = find_files_without_text(guesses)
     for source in sources:
-        left = [file for file in now[source.name] if file.path not in without.get(source.name, ())]
-        if now[source.name] and not left:
-            refuse_nothing_left(source, guesses[source.name])
+        left = [file for file in found[source.name] if file.path not in without.get(source.name, ())]
+        if found[source.name] and not left:
+            refuse_source_without_text(source, guesses[source.name])
     added = {name: tuple(f for f in files if f.path not in without.get(name, ())) for name, files in added.items()}
     added = {name: files for name, files in added.items() if files}
     if added:
@@ -258,13 +265,13 @@ def resolve(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
             chosen=lock.chosen if recipe.chosen is None else recipe.chosen,
         ),
         added=added,
-        gone=gone,
-        looked=look_around(recipe, now, set().union(*without.values()), unopened),
+        gone_names=gone,
+        unread=find_unread_files(recipe, found, set().union(*without.values()), unopened),
         guesses=guesses,
     )
 
 
-def _hashed(
+def _hash_source(
     entry: SourceEntry,
     recipe: Recipe,
     cache: StatCache,
@@ -276,7 +283,7 @@ def _hashed(
     earlier: names of sources that go on with the files of earlier generations, however many cannot be opened
     An object store that fails ends the run: its objects are there again when it answers.
     """
-    files = files_of(entry, recipe)
+    files = list_raw_files(entry, recipe)
     if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):
         return hash_files(files, cache)
     faults: list[tuple[str, Path, OSError]] = []
@@ -291,7 +298,7 @@ def _hashed(
     return hashed
 
 
-def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
+def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
     """Return the raw files of a source; files that a store inside its folder holds do not count. Raises InputError."""
     if entry.fetch is not None and recipe.path is not None:
         folder = folder_of(entry.fetch, recipe.path.parent)
@@ -300,7 +307,7 @@ def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
                 f"Source {entry.source.name!r}: nothing is fetched yet, so there is no {folder}. "
                 f"`cloze fetch {quote(str(recipe.path))}` brings its files; `cloze run` does that first."
             )
-    apart, found = stores_apart(entry.source, recipe), entry.source.files()
+    apart, found = build_store_check(entry.source, recipe), entry.source.files()
     left = [
         (name, path)
         for name, path in found
@@ -315,7 +322,7 @@ def files_of(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
     return left
 
 
-def stores_apart(source: Source, recipe: Recipe) -> FolderPredicate:
+def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
     """Return the check whether a folder below the source is in a store: the recipe's own or another, by whatever path.
 
     Raises InputError if the source looks into what runs write to the recipe's store.
@@ -330,7 +337,7 @@ def stores_apart(source: Source, recipe: Recipe) -> FolderPredicate:
     own = Path(*store.parts) if objects == isinstance(store, ObjectPath) else None  # objects' paths too are compared so
     root = Path(*takewhile(lambda part: not WILDCARDS & set(part), where.parts))
     root = root if objects else split_glob(str(where))[0].resolve()
-    if own is not None and root.is_relative_to(own) and is_written(root, own):
+    if own is not None and root.is_relative_to(own) and is_written_by_runs(root, own):
         raise InputError(
             f"Source {source.name!r}: its path {where} is in the recipe's own store, {store}, so each run would read "
             "what earlier runs wrote. Give `store` or the source's `path` another folder."
@@ -339,10 +346,10 @@ def stores_apart(source: Source, recipe: Recipe) -> FolderPredicate:
         refuse_store(root)
     if objects:
         return lambda path: own is not None and path.is_relative_to(own) and not root.is_relative_to(own)
-    return _folders_apart(root, own)
+    return _build_folder_check(root, own)
 
 
-def _folders_apart(root: Path, own: Path | None) -> FolderPredicate:
+def _build_folder_check(root: Path, own: Path | None) -> FolderPredicate:
     """Do the same as `stores_apart`, for folders of this machine below a root."""
 
     known = dict.fromkeys((root, *root.parents), False)
@@ -360,7 +367,7 @@ def _folders_apart(root: Path, own: Path | None) -> FolderPredicate:
     return cache(is_apart)
 
 
-def look_around(
+def find_unread_files(
     recipe: Recipe,
     files_by_source: Mapping[str, Sequence[RawFile]],
     without_text: Collection[str],
@@ -373,13 +380,13 @@ def look_around(
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
     read = {to_absolute(file.path) for files in left.values() for file in files}
-    kinds = {to_absolute(path): WITHOUT for path in without_text}
+    kinds = {to_absolute(path): TABLE_WITHOUT_TEXT for path in without_text}
     return {
         entry.source.name: count_files(
             entry.source,
             left[entry.source.name],
             read,
-            stores_apart(entry.source, recipe),
+            build_store_check(entry.source, recipe),
             kinds,
             unopened.get(entry.source.name, ()),
         )
@@ -387,14 +394,14 @@ def look_around(
     }
 
 
-def _without_gone(lock: Lock, here: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
+def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
     """Return the lock without the files of pending generations that are gone, and the names of these.
 
     here: by source, sha256 -> path and state of its files
     """
     pending = lock.generations[len(lock.generations) - lock.pending :]
     files = [(name, file) for generation in pending for name, group in generation.items() for file in group]
-    gone = {(name, file.sha256): file.name for name, file in files if file.sha256 not in here.get(name, {})}
+    gone = {(name, file.sha256): file.name for name, file in files if file.sha256 not in paths.get(name, {})}
     return without_files(lock, lambda name, file: (name, file.sha256) in gone), tuple(gone.values())
 
 
@@ -423,7 +430,7 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
     )
 
 
-def _placed(files: Sequence[RawFile], here: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:
+def _with_paths(files: Sequence[RawFile], paths: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:
     """Return files of an older generation, with the path where their content is now ("" if it is gone)."""
-    found = ((file, *here.get(file.sha256, ("", ""))) for file in files)
+    found = ((file, *paths.get(file.sha256, ("", ""))) for file in files)
     return tuple(replace(file, path=path, state=state) for file, path, state in found)

@@ -38,7 +38,7 @@ SETTINGS: Mapping[str, type] = {
     "notify": NotifySettings,
 }
 
-SELF_TELLING = (
+MEANINGS_BY_NAME = (
     ("seed$", "where the choices of this table begin"),
     ("enabled$", "false switches these off"),
     ("min_", "a document with less is dropped"),
@@ -47,10 +47,10 @@ SELF_TELLING = (
 )
 
 
-def meanings(settings: type) -> dict[str, str]:
+def read_meanings(settings: type) -> dict[str, str]:
     """Return what a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
 
-    >>> sorted(meanings(DuplicateSettings)) == sorted(field.name for field in dataclasses.fields(DuplicateSettings))
+    >>> read_meanings(DuplicateSettings).keys() == {field.name for field in dataclasses.fields(DuplicateSettings)}
     True
     """
     names = {field.name for field in dataclasses.fields(settings)}
@@ -59,7 +59,7 @@ def meanings(settings: type) -> dict[str, str]:
         if match := re.match(r"    (\w+): [^#]+  # (.+)", line):
             texts[match[1]] = match[2]
     if issubclass(settings, tuple(map(load_source_class, SOURCES))):
-        texts["name"] = _sentence(inspect.getdoc(Source.name) or "")
+        texts["name"] = _format_first_sentence(inspect.getdoc(Source.name) or "")
     current: list[str] = []
     for line in (inspect.getdoc(settings) or "").splitlines():
         key, colon, rest = line.partition(":")
@@ -74,17 +74,17 @@ def meanings(settings: type) -> dict[str, str]:
     return texts
 
 
-def self_telling(key: str) -> str:
+def explain_by_name(key: str) -> str:
     """Return the meaning of a key that its name explains; "" for any other.
 
-    >>> self_telling("min_words"), self_telling("share")
+    >>> explain_by_name("min_words"), explain_by_name("share")
     ('a document with less is dropped', '')
     """
-    fitting = (meaning for pattern, meaning in SELF_TELLING if re.match(pattern, key))
+    fitting = (meaning for pattern, meaning in MEANINGS_BY_NAME if re.match(pattern, key))
     return next(fitting, "")
 
 
-def _sentence(text: str) -> str:
+def _format_first_sentence(text: str) -> str:
     """Return a docstring's first sentence as the cell of a table has it."""
     first = text.split(". ")[0].split("; ")[0].rstrip(".")
     return first[:1].lower() + first[1:]

@@ -4,7 +4,7 @@ The `[[task]]` tables: what the model learns from labelled examples after its tr
 
 A table's own keys are those of `TaskSettings`; every other key is a setting of the kind of task or of fine-tuning, as
 `cloze finetune --set` takes it. The names of kinds and of their settings are checked when the recipe is read; the
-labelled files when a run begins (`TaskEntry.suite`).
+labelled files when a run begins (`TaskEntry.load_suite`).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 
 from corpora.errors import InputError
 from corpora.store.settings import bind_settings, check_choice, check_keys, convert_value
-from flows.recipes.tables import named_tables, resolved_path
+from flows.recipes.tables import read_named_tables, resolve_path
 from tokenizers_train.vocabularies.settings import GivenVocabulary
 from trainer.objectives.distillation import DistillationObjective
 from trainer.settings.model import ModelSettings
@@ -26,11 +26,19 @@ from trainer.tasks.formats.published import PUBLISHED, get_published_set
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import ID
 from trainer.tasks.registry import field_names, read_task, task_and_settings
-from trainer.tasks.suites.suite import READ, Suite, check_metrics, check_seeds, read_suite, shipped_suites, suite_task
+from trainer.tasks.suites.suite import (
+    FILE_KEYS,
+    Suite,
+    build_suite_task,
+    check_metrics,
+    check_seeds,
+    list_shipped_suites,
+    read_suite,
+)
 from trainer.tasks.task import Task
 
-TEACHER = "model.objective.teacher"
-OF_START = GivenVocabulary(path="")  # the vocabulary of the model that training begins with, wherever that is
+TEACHER_KEY = "model.objective.teacher"
+START_VOCABULARY = GivenVocabulary(path="")  # the vocabulary of the model that training begins with, wherever that is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +74,11 @@ def read_model_table(
     teacher = objective.get("teacher", "") if isinstance(objective, Mapping) else ""
     entry = partial(ModelEntry, training=training, phases=phases)
     if isinstance(teacher, str) and teacher:
-        entry = partial(entry, teacher=teacher, teacher_folder=_folder(teacher, path))
+        entry = partial(entry, teacher=teacher, teacher_folder=_resolve_model_folder(teacher, path))
     if isinstance(objective, Mapping) and objective.get("kind") == DistillationObjective.kind and teacher == "":
         raise InputError(
-            f"{TEACHER} is missing: give the folder of a trained model of the same vocabulary, or models/NAME of the "
-            "recipe's store."
+            f"{TEACHER_KEY} is missing: give the folder of a trained model of the same vocabulary, or models/NAME of "
+            "the recipe's store."
         )
     if "start" not in section:
         return entry(settings=bind_settings(ModelSettings, section, "model"))
@@ -81,15 +89,15 @@ def read_model_table(
     check_keys(section, hints, "model")
     given = {key: convert_value(value, hints[key], f"model.{key}") for key, value in section.items()}
     del given["start"]
-    return entry(settings=settings, given=given, folder=_folder(settings.start, path))
+    return entry(settings=settings, given=given, folder=_resolve_model_folder(settings.start, path))
 
 
-def _folder(address: str, path: Path) -> str:
+def _resolve_model_folder(address: str, path: Path) -> str:
     """Return where a model may be on this machine."""
-    return "" if "://" in address else resolved_path(address, path)
+    return "" if "://" in address else resolve_path(address, path)
 
 
-ANSWERS = ("", "predict", "embed")
+ANSWER_KINDS = ("", "predict", "embed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +154,10 @@ class TaskEntry:
     name: str
     settings: TaskSettings
     given: Mapping[str, Any]
-    where: str
+    table_key: str
     baseline_folder: str = ""
 
-    def suite(self) -> Suite:
+    def load_suite(self) -> Suite:
         """Return its tasks with their files. Raises InputError if a file is missing."""
         own = self.settings
         data = Path(own.data) if own.data else None
@@ -159,13 +167,13 @@ class TaskEntry:
         name = self.name or own.task
         set_of = {"set": own.task} if own.task in PUBLISHED else {"kind": own.task}
         files = {"train": own.train, "dev": own.evaluate}
-        read = {key: getattr(own, key) for key in READ}
+        read = {key: getattr(own, key) for key in FILE_KEYS}
         table = {**set_of, **files, **read, "metrics": list(own.metrics), **self.given}
-        task = suite_task(name, table, data if data is not None else Path(), self.where)
+        task = build_suite_task(name, table, data if data is not None else Path(), self.table_key)
         return Suite(name=name, seeds=own.seeds, tasks=(task,), average=False)
 
 
-def read_tasks(
+def read_task_tables(
     table: Mapping[str, Any], path: Path, sources: tuple[str, ...], has_model: bool
 ) -> tuple[TaskEntry, ...]:
     """Return the `[[task]]` tables of a recipe at a path. sources: the names of the recipe's. Raises InputError."""
@@ -173,15 +181,17 @@ def read_tasks(
         return ()
     if not has_model:
         raise InputError("there is a [[task]] but no [model] that could learn it: add [model] and [training].")
-    return tuple(_entry(*named, path, sources) for named in named_tables(table, "task"))
+    return tuple(_read_task_table(*named, path, sources) for named in read_named_tables(table, "task"))
 
 
-def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]) -> TaskEntry:
+def _read_task_table(
+    name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]
+) -> TaskEntry:
     own_keys = field_names(TaskSettings)
     own = bind_settings(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
     given = {key: value for key, value in section.items() if key not in own_keys}
     check_seeds(where, own.seeds)
-    check_choice(f"{where}.answers", own.answers, ANSWERS)
+    check_choice(f"{where}.answers", own.answers, ANSWER_KINDS)
     check_accepted(f"{where}.accept", own.accept)
     for source in own.sources:
         check_choice(f"{where}.sources", source, sources)
@@ -190,10 +200,10 @@ def _entry(name: str, section: Mapping[str, Any], where: str, path: Path, source
     else:
         _check_task(own, given, where)
     files = {key: getattr(own, key) for key in ("train", "evaluate", "data")}
-    files["suite"] = "" if own.suite in shipped_suites() else own.suite
-    placed: dict[str, Any] = {key: resolved_path(value, path) for key, value in files.items() if value}
-    baseline = "" if not own.baseline or "://" in own.baseline else resolved_path(own.baseline, path)
-    return TaskEntry(name=name, settings=replace(own, **placed), given=given, where=where, baseline_folder=baseline)
+    files["suite"] = "" if own.suite in list_shipped_suites() else own.suite
+    placed: dict[str, Any] = {key: resolve_path(value, path) for key, value in files.items() if value}
+    baseline = "" if not own.baseline or "://" in own.baseline else resolve_path(own.baseline, path)
+    return TaskEntry(name=name, settings=replace(own, **placed), given=given, table_key=where, baseline_folder=baseline)
 
 
 def _check_suite(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
@@ -230,10 +240,10 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
         raise InputError(f"{where}.{missing[0]} is missing: {own.task!r} needs {' and '.join(needed)}.")
 
 
-def _check_answers(does: str, task: Task, where: str) -> None:
+def _check_answers(answers: str, task: Task, where: str) -> None:
     """Raise InputError if a task cannot answer documents: it reads more than one text."""
     needed, _ = split_roles(task, labelled=False)
-    if does == "predict" and needed != ["text"]:
+    if answers == "predict" and needed != ["text"]:
         reads = f"the task {task.kind!r} reads {' and '.join(needed)}"
         raise InputError(
             f'{where}.answers = "predict": {reads}, and a document is one text. Leave it out, or let it make vectors: '

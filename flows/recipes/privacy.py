@@ -1,7 +1,7 @@
 """Decides which texts a person may see next to the data: as they are, hashed, or not at all.
 
-Promises: what `Privacy.show` and `visible` return is bounded and on one line, and contains no control character, nor
-one that turns the text around it, so it cannot act on a terminal or a page: each becomes U+FFFD.
+Promises: `Privacy.show` and `to_one_line` return one line of bounded length. Control characters and characters that
+change the direction of text become U+FFFD, so the result cannot act on a terminal or a page.
 """
 
 import hashlib
@@ -13,23 +13,23 @@ from corpora.schema import Locator
 from corpora.store.settings import check_choice
 
 MODES = ("text", "hashed", "none")
-TITLE_CHARACTERS = 120
-DETAIL_CHARACTERS = 200
+MAX_TITLE_CHARACTERS = 120
+MAX_DETAIL_CHARACTERS = 200
 HASH_DIGITS = 12
 
 
-def visible(text: str, limit: int) -> str:
+def to_one_line(text: str, limit: int) -> str:
     """Return a text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
 
-    >>> visible("one\\x1b[31m\\n two three", 14)
+    >>> to_one_line("one\\x1b[31m\\n two three", 14)
     'one\ufffd[31m two …'
     """
     beginning = " ".join(text[: 4 * limit].split())
-    clean = printable(beginning)
+    clean = to_printable(beginning)
     return clean if len(clean) <= limit and len(text) <= 4 * limit else clean[: limit - 1] + "…"
 
 
-def printable(text: str) -> str:
+def to_printable(text: str) -> str:
     """Return a text that acts on nothing: every control or direction character becomes U+FFFD."""
     return "".join("\ufffd" if _is_unprintable(character) else character for character in text)
 
@@ -61,17 +61,17 @@ class Privacy:
     def __post_init__(self) -> None:
         check_choice("privacy.samples", self.samples, MODES)
 
-    def show(self, text: str | None, limit: int = TITLE_CHARACTERS) -> str:
+    def show(self, text: str | None, limit: int = MAX_TITLE_CHARACTERS) -> str:
         """Return a text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
         if not text or self.samples == "none":
             return ""
         if self.samples == "hashed":
             return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
-        return visible(text, limit)
+        return to_one_line(text, limit)
 
-    def where(self, locator: Locator) -> str:
+    def format_locator(self, locator: Locator) -> str:
         """Return a locator; without the file's name, which may name a person, unless text may be shown."""
         if self.samples == "text":
-            return visible(str(locator), DETAIL_CHARACTERS)
+            return to_one_line(str(locator), MAX_DETAIL_CHARACTERS)
         stream = f"stream {locator.stream}, " if locator.stream >= 0 else ""
         return f"file {locator.sha256[:12]}: {stream}bytes {locator.offset}-{locator.offset + locator.length}"

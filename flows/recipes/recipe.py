@@ -31,36 +31,36 @@ from corpora.store.settings import (
     parse_toml,
 )
 from corpora.store.worker_pool import WorkerLimits
-from flows.recipes.guessed_fields import Fitted, proposed_next_to
-from flows.recipes.model_and_tasks import OF_START, ModelEntry, TaskEntry, read_model_table, read_tasks
-from flows.recipes.privacy import Privacy, printable
+from flows.recipes.guessed_fields import FittedDefaults, propose_settings
+from flows.recipes.model_and_tasks import START_VOCABULARY, ModelEntry, TaskEntry, read_model_table, read_task_tables
+from flows.recipes.privacy import Privacy, to_printable
 from flows.recipes.run_settings import (
-    LOCAL,
+    LOCAL_ENGINE,
     Bound,
     NotifySettings,
     ReleaseSettings,
     RetentionSettings,
-    check_engine,
-    check_names,
-    figure_names,
+    check_bound_names,
+    iter_figure_names,
+    parse_engine,
     read_bounds,
 )
 from flows.recipes.tables import (
-    NAME_BYTES,
+    MAX_NAME_BYTES,
+    apply_override,
     check_name,
     choose_table,
-    key_parts,
-    merged_tables,
-    name_given_twice,
-    named_tables,
-    override,
-    recipe_texts,
-    resolved_path,
-    resolved_store,
-    table_of,
-    toml,
-    toml_lines,
-    with_paths,
+    find_repeated_name,
+    get_table,
+    iter_toml_lines,
+    merge_tables,
+    read_named_tables,
+    read_recipe_texts,
+    resolve_path,
+    resolve_paths,
+    resolve_store,
+    split_key,
+    to_toml,
 )
 from shards.settings import ShardSettings, read_shard_settings
 from tokenizers_train.vocabularies.settings import GivenVocabulary, VocabularySettings
@@ -80,20 +80,20 @@ TABLES = (
     "release",
     "notify",
 )
-NAMED = ("vocabulary", "shards", "task")  # one table, or several with names
-KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED)
+NAMED_TABLES = ("vocabulary", "shards", "task")  # one table, or several with names
+RECIPE_KEYS = ("name", "store", "seed", "engine", "source", "step", *TABLES, *NAMED_TABLES)
 SOURCE_KEYS = ("priority", "weight", "fetch", "on_damage", "license", "documents", *STEP_TABLES)
-ON_DAMAGE = ("stop", "skip")
+DAMAGE_CHOICES = ("stop", "skip")
 # A rule that drops much is reported above a fifth and stops above half; damage stops where it is most of a folder.
-PROPOSED_FOR_FOLDERS: dict[str, dict[str, Any]] = {
+FOLDER_DEFAULTS: dict[str, dict[str, Any]] = {
     "source": {"encoding": "auto", "on_damage": "skip"},
     "vocabulary": {"size": 8000},
 }
-COMMENTS = {
+FOLDER_COMMENTS = {
     'encoding = "auto"': "# UTF-8, else windows-1252",
     'on_damage = "skip"': "# a file that cannot be read is left out, counted and named",
 }
-BOUNDS_OF_FOLDERS = {"documents": {"rule_share_from": 1_000_000_000, "max_damaged_share": 0.5}}
+FOLDER_BOUNDS = {"documents": {"rule_share_from": 1_000_000_000, "max_damaged_share": 0.5}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ class Recipe:
     privacy: Privacy = field(default_factory=Privacy)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     workers: WorkerLimits = field(default_factory=WorkerLimits)
-    engine: str = LOCAL
+    engine: str = LOCAL_ENGINE
     bounds: tuple[Bound, ...] = ()
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
@@ -165,24 +165,24 @@ class Recipe:
     text: str = ""
     path: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
-    fitted: Fitted | None = None
+    fitted: FittedDefaults | None = None
     chosen: Mapping[str, str] | None = None
-    replaces: str = ""
-    scheduled: bool = False
+    replaced_text: str = ""
+    is_scheduled: bool = False
 
-    def on_schedule(self) -> "Recipe":
+    def to_scheduled(self) -> "Recipe":
         """Return the recipe as a schedule runs it: nobody is there to be asked about a damaged file."""
         sources = tuple(replace(entry, on_damage="skip") for entry in self.sources)
-        return replace(self, sources=sources, scheduled=True)
+        return replace(self, sources=sources, is_scheduled=True)
 
-    def artifact_name(self, entry: str) -> str:
+    def name_artifact(self, entry: str) -> str:
         """Return what the artifacts of a named table are called in the store."""
         return f"{self.name}-{entry}" if entry else self.name
 
     @property
     def given_folders(self) -> frozenset[str]:
         """The sources for which `--set`, and not the recipe, names the folder that they are fetched into."""
-        given = [parts[1:-2] for parts in map(key_parts, self.overrides) if parts[-2:] == ["fetch", "folder"]]
+        given = [parts[1:-2] for parts in map(split_key, self.overrides) if parts[-2:] == ["fetch", "folder"]]
         numbered = enumerate((entry.source.name for entry in self.sources), 1)
         return frozenset(name for n, name in numbered if any(which in ([], [name], [str(n)]) for which in given))
 
@@ -201,7 +201,7 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        known = f"A recipe is a TOML file, or one that comes with Cloze: {', '.join(sorted(shipped_recipes()))}."
+        known = f"A recipe is a TOML file, or one that comes with Cloze: {', '.join(sorted(read_shipped_recipes()))}."
         raise InputError(f"Cannot read the recipe {path}: {error.strerror}. {known}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"The recipe {path} is not UTF-8 text ({error}): save it as UTF-8.") from error
@@ -218,45 +218,45 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
     except ValueError as error:
         raise InputError(f"The recipe {path} is not TOML: {error}.") from error
     for key, value in overrides.items():
-        override(table, key, value)
+        apply_override(table, key, value)
     if store is not None:
         table["store"] = store
     try:
-        return replace(recipe_of_tables(table, path, text), overrides=dict(overrides))
+        return replace(build_recipe(table, path, text), overrides=dict(overrides))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe:
+def build_recipe(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe:
     """Return the recipe that tables mean, as `tomllib` reads them. path, text: of its file. Raises InputError."""
-    check_keys(table, KEYS, "the recipe")
+    check_keys(table, RECIPE_KEYS, "the recipe")
     name, seed, store = table.get("name", path.stem), table.get("seed", 42), table.get("store", "store")
     check_name("name", name)
     POSITION.check("seed", seed)
-    sections = {key: with_paths(key, table_of(table, key), path) for key in TABLES}
+    sections = {key: resolve_paths(key, get_table(table, key), path) for key in TABLES}
     entries = table.get("source", [])
     if not isinstance(entries, list) or not entries:
         raise InputError("there is no [[source]]: name at least one, with its kind and path.")
-    sources = _with_steps(_sources(entries, sections, path), table.get("step", []))
+    sources = _with_steps(_read_sources(entries, sections, path), table.get("step", []))
     vocabularies = tuple(
-        VocabularyEntry(name=called, settings=_vocabulary(section, where, path))
-        for called, section, where in named_tables(table, "vocabulary")
+        VocabularyEntry(name=table_name, settings=_read_vocabulary(section, where, path))
+        for table_name, section, where in read_named_tables(table, "vocabulary")
     )
     if "start" in sections["model"] and "vocabulary" not in table:
-        vocabularies = (VocabularyEntry(name="", settings=OF_START),)
+        vocabularies = (VocabularyEntry(name="", settings=START_VOCABULARY),)
     shards = tuple(
-        _shards(called, section, where, seed, vocabularies, sources)
-        for called, section, where in named_tables(table, "shards")
+        _read_shards(table_name, section, where, seed, vocabularies, sources)
+        for table_name, section, where in read_named_tables(table, "shards")
     )
-    model = _model(table, sections, seed, shards, path)
-    tasks = read_tasks(table, path, tuple(entry.source.name for entry in sources), model is not None)
+    model = _read_model(table, sections, seed, shards, path)
+    tasks = read_task_tables(table, path, tuple(entry.source.name for entry in sources), model is not None)
     names = {entry.name for entry in vocabularies} | {entry.name for entry in shards} | {entry.name for entry in tasks}
-    for called in names - {""}:
-        check_name("name and the name of a table, together", f"{name}-{called}")
+    for table_name in names - {""}:
+        check_name("name and the name of a table, together", f"{name}-{table_name}")
     bounds = read_bounds(sections["bounds"])
-    check_names(
+    check_bound_names(
         bounds,
-        lambda: figure_names(
+        lambda: iter_figure_names(
             sources=[entry.source.name for entry in sources],
             vocabularies=[entry.name for entry in vocabularies],
             shards=[entry.name for entry in shards],
@@ -268,7 +268,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
     return Recipe(
         name=name,
         seed=seed,
-        store=resolved_store(store, path.parent),
+        store=resolve_store(store, path.parent),
         sources=sources,
         duplicates=bind_settings(DuplicateSettings, sections["duplicates"], "duplicates"),
         held_out=bind_settings(SplitSettings, {"seed": seed, **sections["held_out"]}, "held_out"),
@@ -279,7 +279,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
         privacy=bind_settings(Privacy, sections["privacy"], "privacy"),
         retention=bind_settings(RetentionSettings, sections["retention"], "retention"),
         workers=bind_settings(WorkerLimits, sections["workers"], "workers"),
-        engine=check_engine(table.get("engine", LOCAL)),
+        engine=parse_engine(table.get("engine", LOCAL_ENGINE)),
         bounds=bounds,
         release=bind_settings(ReleaseSettings, sections["release"], "release"),
         notify=bind_settings(NotifySettings, sections["notify"], "notify"),
@@ -288,7 +288,7 @@ def recipe_of_tables(table: Mapping[str, Any], path: Path, text: str = "") -> Re
     )
 
 
-def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | GivenVocabulary:
+def _read_vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | GivenVocabulary:
     """Return a vocabulary to train, or with `path` an existing one, looked for next to the recipe."""
     if "path" not in section:
         return bind_settings(VocabularySettings, section, where)
@@ -298,11 +298,11 @@ def _vocabulary(section: Mapping[str, Any], where: str, path: Path) -> Vocabular
             f"{where}.{strange} is given with {where}.path: an existing vocabulary is used as it is, and only "
             "`lowercase` can be set, for a bare vocab.txt. Leave out one or the other."
         )
-    brought = bind_settings(GivenVocabulary, section, where)
-    return replace(brought, path=resolved_path(brought.path, path))
+    given = bind_settings(GivenVocabulary, section, where)
+    return replace(given, path=resolve_path(given.path, path))
 
 
-def _shards(
+def _read_shards(
     name: str,
     section: Mapping[str, Any],
     where: str,
@@ -324,7 +324,7 @@ def _shards(
     return ShardsEntry(name=name, vocabulary=vocabulary, settings=settings)
 
 
-def _model(
+def _read_model(
     table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
     """Return the model to train; None where the recipe ends with its shards."""
@@ -358,11 +358,11 @@ def _model(
     return entry
 
 
-def _sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:
-    _documents(sections, {})  # once for all: an error in a shared table is not the error of one source
-    checked = tuple(_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
+def _read_sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -> tuple[SourceEntry, ...]:
+    _read_documents(sections, {})  # once for all: an error in a shared table is not the error of one source
+    checked = tuple(_read_source(entry, number, sections, path) for number, entry in enumerate(entries, 1))
     names = [entry.source.name for entry in checked]
-    if twice := name_given_twice(names):
+    if twice := find_repeated_name(names):
         raise InputError(f"two sources are named {twice!r}: give each [[source]] a name of its own.")
     return checked
 
@@ -387,17 +387,17 @@ def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEn
     )
 
 
-def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) -> SourceEntry:
+def _read_source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) -> SourceEntry:
     if not isinstance(entry, dict):
         raise InputError(f"source {number} must be a table: [[source]].")
-    own = {key: with_paths(key, entry[key], path) for key in SOURCE_KEYS if key in entry}
+    own = {key: resolve_paths(key, entry[key], path) for key in SOURCE_KEYS if key in entry}
     table = {key: value for key, value in entry.items() if key not in SOURCE_KEYS}
     try:
         if "license" in own and has_setting(str(entry.get("kind")), "license"):
             table["license"] = own.pop("license")
         if isinstance(table.get("path"), str):
-            table["path"] = _source_path(table, "fetch" in own, path)
-        fetch = _fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
+            table["path"] = _resolve_source_path(table, "fetch" in own, path)
+        fetch = _read_fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
         if fetch is not None:
             table.setdefault("path", folder_of(fetch, path.parent))
         source = make_source(table)
@@ -407,9 +407,9 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
         priority = convert_value(own.get("priority", number), int, "priority")
         check_range("priority", priority, -1_000_000, 1_000_000)
         on_damage = str(own.get("on_damage", "stop"))
-        check_choice("on_damage", on_damage, ON_DAMAGE)
+        check_choice("on_damage", on_damage, DAMAGE_CHOICES)
         license = convert_value(own.get("license", ""), str, "license")
-        documents = _documents(_with_defaults(sections, source), own)
+        documents = _read_documents(_with_defaults(sections, source), own)
     except InputError as error:
         raise InputError(f"source {number}: {error}") from error
     return SourceEntry(
@@ -423,11 +423,11 @@ def _source(entry: Any, number: int, sections: Mapping[str, Any], path: Path) ->
     )
 
 
-def _source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
+def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
     """Return where a source's raw files are: a path of this machine, or the address of objects. Raises InputError."""
     text = str(table["path"])
     if fetched or not text.lower().startswith("s3://"):
-        return resolved_path(text, recipe)
+        return resolve_path(text, recipe)
     if table.get("kind") not in OBJECT_KINDS:
         raise InputError(
             f"kind = {table.get('kind')!r} does not read from an object store; these kinds do: "
@@ -440,10 +440,10 @@ def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any
     """Return the recipe's tables over the defaults of the source's kind. Raises InputError for an unknown table."""
     usual = get_step_defaults(source)
     check_keys(usual, ("documents", *STEP_TABLES), f"`defaults` of the source kind {source.kind!r}")
-    return {key: merged_tables(usual.get(key, {}), section) for key, section in sections.items()}
+    return {key: merge_tables(usual.get(key, {}), section) for key, section in sections.items()}
 
 
-def _fetch(table: Any, name: str) -> AcquireSettings | None:
+def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
     """Return the `fetch` table of a source."""
     if table is None:
         return None
@@ -452,36 +452,38 @@ def _fetch(table: Any, name: str) -> AcquireSettings | None:
     return read_settings(table, "fetch", name)
 
 
-def _documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
+def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
     """Return the settings of one source's documents: the recipe's tables with the source's own values over them."""
     for key in ("documents", *STEP_TABLES):
         if not isinstance(own.get(key, {}), Mapping):
             raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
-    whole = merged_tables(sections["documents"], own.get("documents", {}))
+    whole = merge_tables(sections["documents"], own.get("documents", {}))
     for key in STEP_TABLES:
         if key in whole:
             raise InputError(f"documents.{key} has a table of its own: write it as [{key}].")
     if "steps" in whole:
         raise InputError("documents.steps is not a key: write each step of your own as a table [[step]].")
     steps = {
-        key: bind_settings(kind, merged_tables(sections[key], own.get(key, {})), key)
+        key: bind_settings(kind, merge_tables(sections[key], own.get(key, {})), key)
         for key, kind in STEP_TABLES.items()
     }
     return replace(bind_settings(DocumentsSettings, whole, "documents"), **steps)
 
 
-def shipped_recipes() -> dict[str, str]:
+def read_shipped_recipes() -> dict[str, str]:
     """Return the recipes that come with the program: name -> TOML text."""
-    return recipe_texts("shipped")
+    return read_recipe_texts("shipped")
 
 
-def shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
+def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
     """Return a recipe that comes with Cloze, as it will be in `folder`; an existing copy there is used."""
     path = folder / f"{name}.toml"
-    return read_recipe(path, overrides) if path.exists() else parse_recipe(shipped_recipes()[name], path, overrides)
+    return (
+        read_recipe(path, overrides) if path.exists() else parse_recipe(read_shipped_recipes()[name], path, overrides)
+    )
 
 
-def settle_recipe(recipe: Recipe) -> None:
+def write_recipe(recipe: Recipe) -> None:
     """Write a recipe that has no file yet to its place, so that its lock and its store are next to it.
 
     That of a folder is written again where `--set` changed it and no person did.
@@ -489,7 +491,9 @@ def settle_recipe(recipe: Recipe) -> None:
     if recipe.path is None:
         return
     try:
-        if recipe.path.exists() and not (recipe.replaces and recipe.path.read_text("utf-8") == recipe.replaces):
+        if recipe.path.exists() and not (
+            recipe.replaced_text and recipe.path.read_text("utf-8") == recipe.replaced_text
+        ):
             return
         recipe.path.parent.mkdir(parents=True, exist_ok=True)
         recipe.path.write_text(recipe.text, encoding="utf-8")
@@ -499,29 +503,29 @@ def settle_recipe(recipe: Recipe) -> None:
         ) from error
 
 
-def resolved_source(source: Path | str) -> str:
+def resolve_source(source: Path | str) -> str:
     """Return the whole path of a folder, a file or a glob, or the address of objects."""
     return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
 
 
-def folder_recipe(
-    folder: Path | str, store: str, fitted: Fitted | None = None, chosen: Mapping[str, str] | None = None
+def render_folder_recipe(
+    folder: Path | str, store: str, fitted: FittedDefaults | None = None, chosen: Mapping[str, str] | None = None
 ) -> str:
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`.
 
     chosen: settings that are put in afterwards; what they exclude is left out
     """
-    fitted = fitted or Fitted()
-    merged = merged_tables(BOUNDS_OF_FOLDERS, fitted.tables)
+    fitted = fitted or FittedDefaults()
+    merged = merge_tables(FOLDER_BOUNDS, fitted.tables)
     of_source, of_vocabulary = (
-        list(toml_lines(proposed_next_to(chosen or {}, table, usual | merged.pop(table, {}))))
-        for table, usual in PROPOSED_FOR_FOLDERS.items()
+        list(iter_toml_lines(propose_settings(chosen or {}, table, usual | merged.pop(table, {}))))
+        for table, usual in FOLDER_DEFAULTS.items()
     )
-    name = name_of_folder(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))
+    name = choose_recipe_name(Path(str(folder).partition("?")[0] if is_object_address(str(folder)) else folder))
     lines = [
-        *(f'name = "{name}"', f"store = {toml(store)}", "", "[[source]]", 'kind = "files"', f'name = "{name}"'),
-        f"path = {toml(resolved_source(folder))}",
-        *(f"{line:25}{COMMENTS[line]}" if line in COMMENTS else line for line in of_source),
+        *(f'name = "{name}"', f"store = {to_toml(store)}", "", "[[source]]", 'kind = "files"', f'name = "{name}"'),
+        f"path = {to_toml(resolve_source(folder))}",
+        *(f"{line:25}{FOLDER_COMMENTS[line]}" if line in FOLDER_COMMENTS else line for line in of_source),
         "",
         replace(fitted, tables=merged).to_toml() + ("[vocabulary]" if of_vocabulary else ""),
         *of_vocabulary,
@@ -538,17 +542,17 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
         return text
     table = parse_toml(text)
     for key, value in overrides.items():
-        override(table, key, value)
+        apply_override(table, key, value)
     comments = [line for line in text.splitlines() if line.startswith("#")]
-    given = [f"# Set with --set, and remembered: {printable(f'{key}={value}')}" for key, value in overrides.items()]
-    return "\n".join([*comments, *given, *toml_lines(table)]) + "\n"
+    given = [f"# Set with --set, and remembered: {to_printable(f'{key}={value}')}" for key, value in overrides.items()]
+    return "\n".join([*comments, *given, *iter_toml_lines(table)]) + "\n"
 
 
-def name_of_folder(folder: Path) -> str:
+def choose_recipe_name(folder: Path) -> str:
     """Return what a recipe for a folder, or a file, is called."""
-    return shortened("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
+    return shorten_name("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 
-def shortened(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Return the beginning of a name that a recipe may have."""
-    return name.encode()[:NAME_BYTES].decode(errors="ignore")
+    return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore")

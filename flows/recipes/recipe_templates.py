@@ -22,9 +22,9 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import check_choice
 from corpora.store.stage import list_manifests
-from flows.recipes.tables import recipe_texts
+from flows.recipes.tables import read_recipe_texts
 
-TRAINS = """
+TRAINING_TEXT = """
 # With enough text, a model; then what it is for. Take the comment signs away.
 # [model]
 # size = "mini"
@@ -36,7 +36,7 @@ TRAINS = """
 # steps = 10_000
 # batch = 64
 """
-LEARNS = """
+TASK_TEXT = """
 # What the model is for, once there are labelled files (TSV, CSV, JSON lines or Parquet, with columns text and label):
 # it is fine-tuned from each seed, judged, and answers the documents that are new. A run that crosses no bound is
 # released: encoder, tokenizer and fine-tuned models under one name.
@@ -55,36 +55,40 @@ LEARNS = """
 # [release]
 # name = "prod"
 """
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-def templates() -> dict[str, str]:
+def read_templates() -> dict[str, str]:
     """Return the templates for kinds of text by name, as text with `{name}` in it."""
-    return recipe_texts("templates")
+    return read_recipe_texts("templates")
 
 
-def published() -> dict[str, str]:
+def read_published_recipes() -> dict[str, str]:
     """Return the same for published models."""
-    return recipe_texts("published")
+    return read_recipe_texts("published")
 
 
-def template_tables(template: str) -> dict[str, Any]:
+def read_template_tables(template: str) -> dict[str, Any]:
     """Return the tables of a template for a kind of text."""
-    return tomllib.loads(templates()[template].format(name=template))
+    return tomllib.loads(read_templates()[template].format(name=template))
 
 
-def new_recipe(name: str, template: str, folder: Path) -> Path:
+def write_new_recipe(name: str, template: str, folder: Path) -> Path:
     """Write NAME.toml into a folder; returns its path. Raises InputError for a file that exists already."""
-    texts = templates() | published()
+    texts = read_templates() | read_published_recipes()
     check_choice("--template", template, tuple(texts))
-    if not NAME.fullmatch(name):
+    if not RECIPE_NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot name a recipe: use letters, digits, - and _, as in `cloze new tickets-2026`."
         )
     path = folder / f"{name}.toml"
     try:
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(texts[template].format(name=name) + ("" if template in published() else TRAINS) + LEARNS)
+            stream.write(
+                texts[template].format(name=name)
+                + ("" if template in read_published_recipes() else TRAINING_TEXT)
+                + TASK_TEXT
+            )
     except FileExistsError as error:
         raise InputError(
             f"{path} is there already, and is left as it is. Choose another name, or remove it."
@@ -96,10 +100,10 @@ def new_recipe(name: str, template: str, folder: Path) -> Path:
     return path
 
 
-def next_steps(recipe: Path, template: str) -> str:
+def describe_next_steps(recipe: Path, template: str) -> str:
     """Return what to do with a recipe that was just written."""
-    if template in published():
-        fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in published()[template] else ""
+    if template in read_published_recipes():
+        fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in read_published_recipes()[template] else ""
         return (
             f"{recipe.name}: its comments say what to bring under raw/, what is fetched, and whose each number is:\n"
             f"{fetch}  cloze plan {recipe.name}\n  cloze run {recipe.name}"
@@ -110,7 +114,7 @@ def next_steps(recipe: Path, template: str) -> str:
     )
 
 
-FILE = "demo.contents.json"
+CONTENTS_FILE = "demo.contents.json"
 OWN_DOCS = "python-docs"  # differ from one Python installation to the next
 
 Contents = Mapping[str, Mapping[str, str]]  # source -> table -> content
@@ -123,30 +127,30 @@ class SampleComparison:
     source: str
     documents: int
     content: str
-    differ: tuple[str, ...]
+    differing_tables: tuple[str, ...]
 
 
-def contents_of(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
+def collect_contents(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
     """Return the contents of the documents of all shipped sources."""
     shipped = sorted((m for m in documents if m.name != OWN_DOCS), key=lambda manifest: manifest.name)
     return {m.name: {table: str(content) for table, content in m.tables.items()} for m in shipped}
 
 
-def shipped_contents() -> Contents:
+def read_shipped_contents() -> Contents:
     """Return the contents that come with the program."""
-    contents: Contents = json.loads((files("flows.recipes") / "shipped" / FILE).read_text(encoding="utf-8"))
+    contents: Contents = json.loads((files("flows.recipes") / "shipped" / CONTENTS_FILE).read_text(encoding="utf-8"))
     return contents
 
 
 def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
     """Compare each published source with what a run made of it."""
-    built = contents_of(documents)
+    built = collect_contents(documents)
     return [
         SampleComparison(
             source=source,
             documents=int(tables["documents"].partition(".")[0]),
             content=built.get(source, {}).get("documents", "nothing"),
-            differ=tuple(table for table in tables if built.get(source, {}).get(table) != tables[table]),
+            differing_tables=tuple(table for table in tables if built.get(source, {}).get(table) != tables[table]),
         )
         for source, tables in published.items()
     ]
@@ -157,8 +161,8 @@ def main(arguments: list[str]) -> None:
     place = Place(arguments[0])
     names = sorted({path.split("/")[1] for path in place.list_files("documents")})
     manifests = [manifest for name in names for manifest in list_manifests(place, "documents", name)]
-    text = json.dumps(contents_of(manifests), indent=1) + "\n"
-    (Path(__file__).parent / "shipped" / FILE).write_text(text, encoding="utf-8")
+    text = json.dumps(collect_contents(manifests), indent=1) + "\n"
+    (Path(__file__).parent / "shipped" / CONTENTS_FILE).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

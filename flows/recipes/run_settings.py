@@ -8,7 +8,7 @@
     "task sentiment: accuracy" = { min = 0.8, worse = 0.05 }
 
 Bounds are limits for the figures of a run, for themselves and against the run before. A run that crosses one completes,
-and is marked. `figure_names` lists the names that a bound may have, as far as they are known before the run
+and is marked. `iter_figure_names` lists the names that a bound may have, as far as they are known before the run
 (`flows.run.record.figures` counts the figures). A name that ends in `: ` or a space stands for all names that begin so,
 because the rest is known only from the data.
 
@@ -26,12 +26,12 @@ from typing import Any
 
 from corpora.duplicates.verdicts import REMOVAL_REASONS
 from corpora.errors import InputError
-from corpora.judging.batches import NO_TABLE, STEPS
-from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.judging.batches import NO_TABLE_PREFIX, STEPS
+from corpora.judging.steps.language import KNOWN_LANGUAGES, UNKNOWN
 from corpora.judging.steps.rules import DETAILS
 from corpora.store.settings import PORT, bind_settings, check_choice, check_range, parse_toml, suggest
 from flows.recipes.model_and_tasks import TaskEntry
-from flows.recipes.tables import check_name, override
+from flows.recipes.tables import apply_override, check_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,23 +63,23 @@ class Bound:
     figure: str
     settings: BoundSettings
 
-    def is_of(self, name: str) -> bool:
+    def is_for(self, name: str) -> bool:
         """Return whether it limits the figure of that name."""
         pattern = ".*".join(map(re.escape, self.figure.split("*")))
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
-    def can_be_of(self, name: str) -> bool:
+    def can_be_for(self, name: str) -> bool:
         """Return whether it limits the figure of a name, or one of those that begin so if the name ends in a space."""
         if not name.endswith(" "):
-            return self.is_of(name)
+            return self.is_for(name)
         head, star, _ = self.figure.partition("*")
         return head.startswith(name) or bool(star and name.startswith(head))
 
 
-def check_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
+def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
     """Raise InputError for a bound of a figure that no run of its recipe has. names: of figures, as `can_be_of`"""
     for bound in bounds:
-        if not any(map(bound.can_be_of, names())):
+        if not any(map(bound.can_be_for, names())):
             known = (f"{name}*" if name.endswith(" ") else name for name in names())
             raise InputError(
                 f'bounds."{bound.figure}" is of a figure that no run of this recipe has: {suggest(bound.figure, known)}'
@@ -88,10 +88,10 @@ def check_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> 
 
 def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
     """Return the bounds in a recipe's table. Raises InputError."""
-    return tuple(_bound(figure, section) for figure, section in table.items())
+    return tuple(_read_bound(figure, section) for figure, section in table.items())
 
 
-def _bound(figure: str, section: Any) -> Bound:
+def _read_bound(figure: str, section: Any) -> Bound:
     where = f'bounds."{figure}"'
     if not isinstance(section, Mapping) or not section:
         keys = ", ".join(field.name for field in fields(BoundSettings))
@@ -110,27 +110,27 @@ def _bound(figure: str, section: Any) -> Bound:
     return Bound(figure=figure, settings=settings)
 
 
-LOCAL = "local"
+LOCAL_ENGINE = "local"
 _CLUSTER = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 
 
-def check_engine(engine: Any) -> str:
+def parse_engine(engine: Any) -> str:
     """Return the engine that a value names. Raises InputError.
 
-    >>> check_engine("local"), check_engine("tcp://scheduler:8786")
+    >>> parse_engine("local"), parse_engine("tcp://scheduler:8786")
     ('local', 'tcp://scheduler:8786')
     """
     match = _CLUSTER.fullmatch(engine) if isinstance(engine, str) else None
-    if engine == LOCAL or (match is not None and PORT.is_valid(int(match[3]))):
+    if engine == LOCAL_ENGINE or (match is not None and PORT.is_valid(int(match[3]))):
         return str(engine)
     shown = "a text of another form" if isinstance(engine, str) and "@" in engine else repr(engine)
     raise InputError(
-        f'engine = {shown} is not an engine: use "{LOCAL}", for worker processes here, or the address of a Dask '
+        f'engine = {shown} is not an engine: use "{LOCAL_ENGINE}", for worker processes here, or the address of a Dask '
         'scheduler, as in "tcp://scheduler:8786" ("tls://..." where the cluster has certificates).'
     )
 
 
-EVENTS = ("failure", "stall", "bounds", "damage", "approval")
+NOTIFY_EVENTS = ("failure", "stall", "bounds", "damage", "approval")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class NotifySettings:
 
     webhook: str = ""
     command: tuple[str, ...] = ()
-    on: tuple[str, ...] = EVENTS
+    on: tuple[str, ...] = NOTIFY_EVENTS
     stall_seconds: float = 3600.0
     command_seconds: float = 30.0
 
@@ -160,20 +160,20 @@ class NotifySettings:
         if self.command and not self.command[0]:
             raise InputError("notify.command begins with an empty text: name a program, then its arguments.")
         for event in self.on:
-            check_choice("notify.on", event, EVENTS)
+            check_choice("notify.on", event, NOTIFY_EVENTS)
         check_range("notify.stall_seconds", self.stall_seconds, 1.0, 1e7)
         check_range("notify.command_seconds", self.command_seconds, 0.1, 600.0)
 
     @property
-    def somebody(self) -> bool:
+    def is_enabled(self) -> bool:
         """Return whether anybody is notified of anything."""
         return bool((self.webhook or self.command) and self.on)
 
 
-def notify_of_text(text: str, overrides: Mapping[str, str]) -> NotifySettings:
+def parse_notify_settings(text: str, overrides: Mapping[str, str]) -> NotifySettings:
     """Return whom to notify of a recipe that cannot be read: its `[notify]` table, whatever the rest says.
 
-    >>> notify_of_text("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
+    >>> parse_notify_settings("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
     'HOOK'
     """
     section = re.search(r"^\[notify\].*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
@@ -181,20 +181,22 @@ def notify_of_text(text: str, overrides: Mapping[str, str]) -> NotifySettings:
         table = parse_toml(section[0] if section else "")
         for key, value in overrides.items():
             if key.startswith("notify."):
-                override(table, key, value)
+                apply_override(table, key, value)
         return bind_settings(NotifySettings, table.get("notify", {}), "notify")
     except ValueError:
         return NotifySettings()
 
 
-NO_NAME = "@:?&#"  # of the addresses of releases and stores
+FORBIDDEN_IN_NAMES = "@:?&#"  # of the addresses of releases and stores
 
 
 def check_release_name(key: str, name: str) -> None:
     """Raise InputError for what cannot name a release. key: under which the name was given"""
     check_name(key, name)
-    if set(name) & set(NO_NAME) or name != name.strip():
-        raise InputError(f"{key} = {name!r}: the name of a release has none of {NO_NAME}, and no space at its ends.")
+    if set(name) & set(FORBIDDEN_IN_NAMES) or name != name.strip():
+        raise InputError(
+            f"{key} = {name!r}: the name of a release has none of {FORBIDDEN_IN_NAMES}, and no space at its ends."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,24 +233,24 @@ class RetentionSettings:
 
 
 UNKNOWN_LANGUAGE = "unknown"
-OF_SOURCES = ("raw files", "raw records", "documents", "text bytes", "mean bytes a document")
-OF_CORPUS = ("raw files left out", "kept", "removed", "removed share", "duplicates", "duplicate share")
-EDITS = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE)
-OF_TOKENS = ("tokens", "mean tokens a document", "tokens a word")  # of each source, too
-OF_VOCABULARIES = ("vocabulary", "unknown token share", "median tokens a document")
-OF_SHARDS = (
+SOURCE_FIGURES = ("raw files", "raw records", "documents", "text bytes", "mean bytes a document")
+CORPUS_FIGURES = ("raw files left out", "kept", "removed", "removed share", "duplicates", "duplicate share")
+EDIT_FIGURES = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE_PREFIX)
+TOKEN_FIGURES = ("tokens", "mean tokens a document", "tokens a word")  # of each source, too
+VOCABULARY_FIGURES = ("vocabulary", "unknown token share", "median tokens a document")
+SHARD_FIGURES = (
     *("examples", "example tokens", "mean tokens an example", "median tokens an example", "fill"),
     *("truncated token share", "left over token share", "cut sentence share", "without partner share"),
     *("lost neighbour share", "random share", "swapped share"),
     *("label deviation", "surface accuracy", "surface accuracy at least"),
 )
-OF_MODEL = (
+MODEL_FIGURES = (
     *("parameters", "training steps", "training loss", "held-out loss", "held-out unigram entropy"),
     *("held-out accuracy", "held-out accuracy on rarer words", "held-out pair accuracy"),
 )
 
 
-def figure_names(
+def iter_figure_names(
     *,
     sources: Sequence[str],
     vocabularies: Sequence[str],
@@ -258,19 +260,19 @@ def figure_names(
     has_model: bool,
 ) -> Iterator[str]:
     """Yield the names of the figures of a recipe, those that people ask for first. steps: kinds of steps of its own."""
-    yield from (*OF_SOURCES, "dropped", "dropped share", *OF_CORPUS)
-    yield from OF_MODEL if has_model else ()
+    yield from (*SOURCE_FIGURES, "dropped", "dropped share", *CORPUS_FIGURES)
+    yield from MODEL_FIGURES if has_model else ()
     for entry in tasks:
-        yield from task_figures(entry, several=len(tasks) > 1)
+        yield from iter_task_figures(entry, several=len(tasks) > 1)
     for name in shards:
-        yield from (_titled(what, name, shards) for what in OF_SHARDS)
+        yield from (_add_name(what, name, shards) for what in SHARD_FIGURES)
     for name in vocabularies:
-        titled = [_titled(what, name, vocabularies) for what in (*OF_TOKENS, *OF_VOCABULARIES)]
+        titled = [_add_name(what, name, vocabularies) for what in (*TOKEN_FIGURES, *VOCABULARY_FIGURES)]
         yield from titled
-        yield from (f"{what}: {source}" for what in titled[: len(OF_TOKENS)] for source in sources)
-    yield from (f"{what}: {source}" for what in OF_SOURCES for source in sources)
+        yield from (f"{what}: {source}" for what in titled[: len(TOKEN_FIGURES)] for source in sources)
+    yield from (f"{what}: {source}" for what in SOURCE_FIGURES for source in sources)
     yield from (f"dropped share ({source})" for source in sources if len(sources) > 1)
-    yield from EDITS
+    yield from EDIT_FIGURES
     for what in ("dropped", "dropped share"):
         yield from (f"{what}: rules: {reason}" for reason in DETAILS)
         judging = (step.name for step in STEPS if step.name != "rules")
@@ -278,25 +280,25 @@ def figure_names(
     yield from (f"{what}: {reason}" for what in ("removed", "removed share") for reason in REMOVAL_REASONS)
     for source in ("", *(sources if len(sources) > 1 else ())):
         what = f"language share ({source})" if source else "language share"
-        yield from (f"{what}: {language}" for language in (*sorted(KNOWN), UNKNOWN, UNKNOWN_LANGUAGE))
+        yield from (f"{what}: {language}" for language in (*sorted(KNOWN_LANGUAGES), UNKNOWN, UNKNOWN_LANGUAGE))
 
 
-def _titled(what: str, name: str, names: Sequence[str]) -> str:
+def _add_name(what: str, name: str, names: Sequence[str]) -> str:
     return f"{what} ({name})" if len(names) > 1 else what
 
 
-def task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
+def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
     """Yield the names of the figures of a task; if its files are not there to look at, how they begin."""
     try:
-        suite = entry.suite()
+        suite = entry.load_suite()
     except InputError:  # its file is missed when the run begins
         yield "task "
         return
     called = entry.name if several and entry.name else suite.name
     for task in suite.tasks:
-        of = f"task {called if len(suite.tasks) == 1 else f'{called} {task.name}'}"
+        prefix = f"task {called if len(suite.tasks) == 1 else f'{called} {task.name}'}"
         for split in task.splits:
-            within = "" if split.averaged else f" in {split.name}"
-            yield from (f"{of}: {metric}{within}" for metric in split.metrics)
-            gain = f"{of}: gain in {split.metrics[0]}{within}"
+            suffix = "" if split.averaged else f" in {split.name}"
+            yield from (f"{prefix}: {metric}{suffix}" for metric in split.metrics)
+            gain = f"{prefix}: gain in {split.metrics[0]}{suffix}"
             yield from (gain, *([f"{gain} over the baseline"] if entry.settings.baseline else []))

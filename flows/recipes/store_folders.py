@@ -10,19 +10,21 @@ from shlex import quote
 from corpora.errors import InputError
 from corpora.sources.contract import escape_surrogates
 
-MADE = ("documents", "vocabularies", "models")  # kinds of artifacts, of which each store has one
+ARTIFACT_KINDS = ("documents", "vocabularies", "models")  # kinds of artifacts, of which each store has one
 _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
 
 
-def store_around(path: Path) -> Path | None:
+def find_store(path: Path) -> Path | None:
     """Return the store that wrote a file or a folder of this machine, or that a folder is; None for any other path."""
     whole = path.resolve()
-    return next((each for each in (whole, *whole.parents) if is_store(each, None) and is_written(whole, each)), None)
+    return next(
+        (each for each in (whole, *whole.parents) if is_store(each, None) and is_written_by_runs(whole, each)), None
+    )
 
 
 def refuse_store(path: Path) -> None:
     """Refuse to read as raw text what a store holds. Raises InputError."""
-    if (store := store_around(path)) is not None:
+    if (store := find_store(path)) is not None:
         raise InputError(
             f"{escape_surrogates(str(path))} is not raw text: it is of the store {escape_surrogates(str(store))}. "
             "Write the documents of a corpus first, and read the folder documents/data: "
@@ -35,7 +37,7 @@ def is_store(folder: Path, own: Path | None) -> bool:
     try:
         if own is not None and own.exists() and folder.samefile(own):
             return True
-        made = (path for kind in MADE for path in (folder / kind).glob("*/*/manifest.json"))
+        made = (path for kind in ARTIFACT_KINDS for path in (folder / kind).glob("*/*/manifest.json"))
         runs = (folder / "runs").iterdir() if (folder / "runs").is_dir() else iter(())
         return any(_FINGERPRINT.fullmatch(each.parent.name) for each in made) or any(
             _RUN.fullmatch(run.name) for run in runs
@@ -44,7 +46,7 @@ def is_store(folder: Path, own: Path | None) -> bool:
         return False
 
 
-def is_written(folder: Path, store: Path) -> bool:
+def is_written_by_runs(folder: Path, store: Path) -> bool:
     """Return whether a folder of a store, or the store itself, is one that runs write to."""
     parts = folder.relative_to(store).parts
     by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))

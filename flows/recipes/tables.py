@@ -1,7 +1,7 @@
 """The tables of a recipe before they are checked: the TOML with overrides applied and paths resolved.
 
-Promise: only `override` changes the table that it is given. A table that is not allowed is an InputError that names the
-key, the value and what would work.
+Promise: only `apply_override` changes the table that it is given. A table that is not allowed is an InputError that
+names the key, the value and what would work.
 """
 
 import json
@@ -18,19 +18,19 @@ from corpora.errors import InputError
 from corpora.store.places.address import normalize_address
 from corpora.store.places.place import Place
 from corpora.store.settings import parse_toml, suggest
-from flows.recipes.privacy import printable
+from flows.recipes.privacy import to_printable
 
-NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
+MAX_NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
 
 
-def recipe_texts(folder: str) -> dict[str, str]:
+def read_recipe_texts(folder: str) -> dict[str, str]:
     """Return the recipes in a folder of this package: name -> TOML text."""
     place = files("flows.recipes") / folder
     names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
     return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
-def read_override(text: str, option: str = "--set") -> tuple[str, str]:
+def parse_override(text: str, option: str = "--set") -> tuple[str, str]:
     """Return key and value of one `--set`, or of one `--column`. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals:
@@ -39,26 +39,26 @@ def read_override(text: str, option: str = "--set") -> tuple[str, str]:
     return key, value
 
 
-def override(table: dict[str, Any], key: str, value: str) -> None:
+def apply_override(table: dict[str, Any], key: str, value: str) -> None:
     """Put one `--set` value where its dotted key points.
 
     One of several tables is addressed by name or number, as in `source.tickets.fields.text`; if there is only one, its
     name may be left out. A name with a dot in it is quoted.
     """
-    *parents, last = key_parts(key)
+    *parents, last = split_key(key)
     place: dict[str, Any] = table
     rest = list(parents)
     while rest:
         child = place.setdefault(rest.pop(0), {})
         if isinstance(child, list):
-            child = _one_of(child, rest, last, f"--set {key}={value}")
+            child = _select_table(child, rest, last, f"--set {key}={value}")
         if not isinstance(child, dict):
             raise InputError(f"--set {key}={value}: {parents[-len(rest) - 1]} is not a table of settings.")
         place = child
-    place[last] = setting_value(value)
+    place[last] = parse_setting(value)
 
 
-def setting_value(text: Any) -> Any:
+def parse_setting(text: Any) -> Any:
     """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
     if not isinstance(text, str):
         return text
@@ -68,7 +68,7 @@ def setting_value(text: Any) -> Any:
         return text
 
 
-def _one_of(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
+def _select_table(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
     """Return the table that the next name or number in `rest` addresses (and drop it), or the only table."""
     which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
@@ -85,41 +85,41 @@ def _one_of(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
     )
 
 
-def key_parts(key: str) -> list[str]:
+def split_key(key: str) -> list[str]:
     """Return the parts of a dotted key; a part that contains a dot is quoted.
 
-    >>> key_parts("source.tickets.fields.text"), key_parts('source."2026.11".path')
+    >>> split_key("source.tickets.fields.text"), split_key('source."2026.11".path')
     (['source', 'tickets', 'fields', 'text'], ['source', '2026.11', 'path'])
     """
     return [quoted or bare for quoted, bare in re.findall(r'"([^"]*)"|([^."]+)', key)] or [key]
 
 
-def dotted(at: Sequence[str]) -> str:
+def join_key(parts: Sequence[str]) -> str:
     """Return a key as `--set` takes it.
 
-    >>> dotted(["source", "2026.11", "path"])
+    >>> join_key(["source", "2026.11", "path"])
     'source."2026.11".path'
     """
-    return ".".join(f'"{part}"' if "." in part else part for part in at)
+    return ".".join(f'"{part}"' if "." in part else part for part in parts)
 
 
-def leaves(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def iter_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the values of a table, and of tables in it, with their dotted keys.
 
-    >>> list(leaves({"gopher": {"min_words": 3}, "enabled": True}))
+    >>> list(iter_settings({"gopher": {"min_words": 3}, "enabled": True}))
     [('gopher.min_words', 3), ('enabled', True)]
     """
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{rest}", leaf) for rest, leaf in leaves(value))
+            yield from ((f"{key}.{rest}", leaf) for rest, leaf in iter_settings(value))
         else:
             yield key, value
 
 
-def toml_lines(tables: Mapping[str, Any]) -> Iterator[str]:
+def iter_toml_lines(tables: Mapping[str, Any]) -> Iterator[str]:
     """Yield a recipe's tables as lines of TOML: first the values that are in none.
 
-    >>> print("\\n".join(toml_lines({"step": [{"kind": "mine"}], "rules": {"c4": {"enabled": False}}, "seed": 7})))
+    >>> print("\\n".join(iter_toml_lines({"step": [{"kind": "mine"}], "rules": {"c4": {"enabled": False}}, "seed": 7})))
     seed = 7
     [[step]]
     kind = "mine"
@@ -129,27 +129,27 @@ def toml_lines(tables: Mapping[str, Any]) -> Iterator[str]:
     several = {
         key: isinstance(value, list) and all(isinstance(v, Mapping) for v in value) for key, value in tables.items()
     }
-    yield from _toml_pairs({k: v for k, v in tables.items() if not (several[k] or isinstance(v, Mapping))})
+    yield from _iter_toml_pairs({k: v for k, v in tables.items() if not (several[k] or isinstance(v, Mapping))})
     for key, value in tables.items():
         for table in value if several[key] else [value] if isinstance(value, Mapping) else []:
             yield f"[[{key}]]" if several[key] else f"[{key}]"
-            yield from _toml_pairs(table)
+            yield from _iter_toml_pairs(table)
 
 
-def _toml_pairs(table: Mapping[str, Any]) -> Iterator[str]:
-    return (f"{key} = {toml(value)}" for key, value in leaves(table))
+def _iter_toml_pairs(table: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key} = {to_toml(value)}" for key, value in iter_settings(table))
 
 
-def toml(value: Any) -> str:
+def to_toml(value: Any) -> str:
     """Return a value as TOML writes it, on one line.
 
-    >>> toml(["a", 1.5, True]), toml({"a b": "x"})
+    >>> to_toml(["a", 1.5, True]), to_toml({"a b": "x"})
     ('["a", 1.5, true]', '{"a b" = "x"}')
     """
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{toml(str(key))} = {toml(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{to_toml(str(key))} = {to_toml(item)}' for key, item in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(toml, value))}]"
+        return f"[{', '.join(map(to_toml, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -157,18 +157,18 @@ def check_name(key: str, name: Any) -> None:
     """Refuse what cannot be the name of a folder in the store, or cannot be displayed. Raises InputError."""
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
-    if printable(name) != name or len(name.splitlines()) > 1:
+    if to_printable(name) != name or len(name.splitlines()) > 1:
         raise InputError(f"{key} = {name!r} holds a character that acts on a terminal: leave it out.")
-    if len(name.encode()) > NAME_BYTES:
+    if len(name.encode()) > MAX_NAME_BYTES:
         raise InputError(
-            f"{key} = {name[:40]!r}... is longer than {NAME_BYTES} bytes, and files are named after it: shorten it."
+            f"{key} = {name[:40]!r}... is longer than {MAX_NAME_BYTES} bytes, and files are named after it: shorten it."
         )
 
 
-def name_given_twice(names: Sequence[str]) -> str | None:
+def find_repeated_name(names: Sequence[str]) -> str | None:
     """Return the first name that looks like a later one to a reader: an accent may be a character of its own.
 
-    >>> name_given_twice(["tea", "caf\\xe9", "cafe\\u0301"])
+    >>> find_repeated_name(["tea", "caf\\xe9", "cafe\\u0301"])
     'caf\xe9'
     """
     looks = [unicodedata.normalize("NFC", name) for name in names]
@@ -176,7 +176,7 @@ def name_given_twice(names: Sequence[str]) -> str | None:
     return next((name for name, look in zip(names, looks, strict=True) if times[look] > 1), None)
 
 
-def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the table of a key; an empty one where it is not given. Raises InputError if it is not a table."""
     section = table.get(key, {})
     if not isinstance(section, dict):
@@ -184,11 +184,11 @@ def table_of(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     return section
 
 
-def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
+def read_named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
     """Return the tables of a key that is given once or several times: (name, the rest of it, its name in messages)."""
     section = table.get(key, {})
     if not isinstance(section, list):
-        return [("", table_of(table, key), key)]
+        return [("", get_table(table, key), key)]
     tables = []
     for number, entry in enumerate(section, 1):
         if not isinstance(entry, dict) or "name" not in entry:
@@ -197,7 +197,7 @@ def named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str
         rest = {name: value for name, value in entry.items() if name != "name"}
         tables.append((entry["name"], rest, f"{key} {entry['name']!r}"))
     names = [name for name, _, _ in tables]
-    twice = name_given_twice(names)
+    twice = find_repeated_name(names)
     if twice is not None or not names:
         problem = f"two [[{key}]] are named {twice!r}" if names else f"there is no [[{key}]] in the list"
         raise InputError(f"{problem}: give each a name of its own, or write one table [{key}].")
@@ -216,40 +216,40 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
     raise InputError(f"{key} = {value!r} is not one of the [[{what}]]: {suggest(str(value), choices)}")
 
 
-def with_paths(key: str, section: Any, recipe: Path) -> Any:
+def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
     """Return a table of a recipe with its paths resolved; a set of evaluation items may be its path alone."""
     if not isinstance(section, Mapping):
         return section
     if key == "selection" and isinstance(section.get("questions"), list):
         return {
             **section,
-            "questions": [resolved_path(p, recipe) if isinstance(p, str) else p for p in section["questions"]],
+            "questions": [resolve_path(p, recipe) if isinstance(p, str) else p for p in section["questions"]],
         }
     if key == "training" and not str(section.get("continue_from") or "models/").startswith("models/"):
-        return {**section, "continue_from": resolved_path(str(section["continue_from"]), recipe)}
+        return {**section, "continue_from": resolve_path(str(section["continue_from"]), recipe)}
     if key == "contamination" and isinstance(section.get("sets"), list):
         sets = [{"path": one} if isinstance(one, str) else one for one in section["sets"]]
-        return {**section, "sets": [_with_path(one, recipe) for one in sets]}
+        return {**section, "sets": [_resolve_table_path(one, recipe) for one in sets]}
     return section
 
 
-def _with_path(table: Any, recipe: Path) -> Any:
+def _resolve_table_path(table: Any, recipe: Path) -> Any:
     """Return a table with its path resolved, where it has one."""
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table
-    return {**table, "path": resolved_path(table["path"], recipe)}
+    return {**table, "path": resolve_path(table["path"], recipe)}
 
 
-def merged_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return a section with a source's overrides, table by table."""
     merged = dict(section)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merged_tables(merged[key], value) if both else value
+        merged[key] = merge_tables(merged[key], value) if both else value
     return merged
 
 
-def resolved_path(path: str, recipe: Path) -> str:
+def resolve_path(path: str, recipe: Path) -> str:
     """Return a path of a recipe: relative to the recipe's folder, or `sample:...` for one of Cloze's samples."""
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
@@ -262,23 +262,23 @@ def resolved_path(path: str, recipe: Path) -> str:
     return plain if Path(plain).is_absolute() else str((recipe.parent / plain).resolve())
 
 
-def resolved_store(store: Any, folder: Path) -> str:
+def resolve_store(store: Any, folder: Path) -> str:
     """Return the absolute address of a store. folder: what a relative one is below. Raises InputError."""
     if not isinstance(store, str) or not store:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
-    if printable(store) != store or len(store.splitlines()) > 1:
+    if to_printable(store) != store or len(store.splitlines()) > 1:
         raise InputError(f"store = {store!r} holds a character that acts on a terminal: choose another folder.")
     place = Place(store)
     if not place.is_local:
         return place.address
     path = (folder / place.address).resolve()
     for part in (path, *path.parents):
-        if _is_no_folder(part):
+        if _is_not_folder(part):
             raise InputError(f"Cannot write {path}: {part} is not a folder. Move it away, or choose another store.")
     return str(path)
 
 
-def _is_no_folder(path: Path) -> bool:
+def _is_not_folder(path: Path) -> bool:
     try:
         return not stat.S_ISDIR(path.stat().st_mode)
     except OSError:  # it does not exist, or may not be looked at

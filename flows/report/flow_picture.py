@@ -19,7 +19,7 @@ from unicodedata import east_asian_width
 from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.report.templates import drawings, number
 from flows.run.record.ledger_balance import (
     copy_accounts,
@@ -81,7 +81,7 @@ class Flow:
     def in_words(self) -> str:
         """The picture for those who do not see it."""
         counts = [" ".join(head).strip() for _, head in sorted(self.heads.items())]
-        lost = [f"{node.count:,} {visible(node.label, 80)}" for node in self.nodes if node.lost]
+        lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.lost]
         return f"{', then '.join(counts)}. Lost on the way: {', '.join(lost) or 'nothing'}."
 
 
@@ -305,5 +305,5 @@ def _band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box], widt
     middle = (x0 + x1) / 2
     over = f"M{x0:g} {y0:.1f}C{middle:g} {y0:.1f} {middle:g} {y1:.1f} {x1:g} {y1:.1f}"
     under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + begins:.1f} {x0:g} {y0 + begins:.1f}Z"
-    title = visible(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120)
+    title = to_one_line(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120)
     return "turns" if turns else "lost" if nodes[link.end].lost else "main", f"{over}{under}", title

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from corpora.judging.batches import NO_TABLE
-from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.judging.batches import NO_TABLE_PREFIX
+from corpora.judging.steps.language import KNOWN_LANGUAGES, UNKNOWN
 from corpora.text.counts.languages import ENGLISH
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.report.compared import Compared, by_source, change_text, figure_text, parted
 from flows.report.plots import growth_chart
 from flows.report.run import RunView, View
@@ -44,7 +44,7 @@ def compared_with(run: RunView) -> tuple[Compared | None, str]:
     heard: list[str] = []
     before = figures_before(run.place, run.record, heard.append)
     if before is None:
-        said_why = " ".join(visible(line, 300) for line in heard)
+        said_why = " ".join(to_one_line(line, 300) for line in heard)
         return None, said_why or "There is no older run of this recipe in this store that came to its end."
     return Compared.of(*before, run.figures), ""
 
@@ -53,7 +53,7 @@ def not_read(run: RunView, lines: Sequence[str]) -> list[str]:
     """Return which files of the sources' folders were not read, as far as the record says. lines: all of it"""
     if not lines:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
-    first = [visible(line, LINE_CHARACTERS) for line in lines[:FIRST_NOT_READ]]
+    first = [to_one_line(line, LINE_CHARACTERS) for line in lines[:FIRST_NOT_READ]]
     more = len(lines) - FIRST_NOT_READ
     return [*first, *([f"And {counted(more, 'line')} more."] if more > 0 else [])]
 
@@ -171,7 +171,7 @@ def _source_row(name: str, changes: Mapping[str, Change]) -> View:
     records, documents = _now(changes, "raw records"), _now(changes, "documents")
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
-        "name": visible(name, NAME_CHARACTERS),
+        "name": to_one_line(name, NAME_CHARACTERS),
         "files": figure_text(_now(changes, "raw files"), COUNT, "files"),
         "records": figure_text(records, COUNT, "records"),
         "dropped": figure_text(records - documents, COUNT, "records"),
@@ -234,7 +234,7 @@ def _damage(run: RunView) -> Iterator[Remark]:
     """Yield files of the store that were damaged, and records that could not be read."""
     for stage in run.record.stages:
         if "damaged" in stage.reason:
-            said_why = visible(stage.reason, MESSAGE_CHARACTERS)
+            said_why = to_one_line(stage.reason, MESSAGE_CHARACTERS)
             yield _look("times", f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why}).")
     for manifest in run.parsed:
         if number := manifest.ledger.figures.get("damaged records", 0):
@@ -256,7 +256,7 @@ def _unjudged(run: RunView) -> Iterator[Remark]:
     """Yield the sources with documents in languages that have no table of words."""
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
-        found = {name.removeprefix(NO_TABLE): n for name, n in figures if n and name.startswith(NO_TABLE)}
+        found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}
         total, known = sum(found.values()), sorted(found.keys() - {UNKNOWN}, key=lambda code: -found[code])
         if known and total > UNJUDGED * manifest.count_rows("documents"):
             listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MOVED])
@@ -273,7 +273,7 @@ def _stripped(run: RunView) -> Iterator[Remark]:
     others = {
         code: share
         for (what, of, code), share in shares.items()
-        if (what, of) == ("language share", "") and code in KNOWN - {ENGLISH}
+        if (what, of) == ("language share", "") and code in KNOWN_LANGUAGES - {ENGLISH}
     }
     stripping = [
         manifest
@@ -293,7 +293,7 @@ def _notices(run: RunView) -> Iterator[Remark]:
     for manifest in run.manifests:
         if notice := manifest.facts.get("notice"):
             part = "training" if manifest.kind == "models" else "vocabularies"
-            yield _look(part, f"{manifest.stage_folder}: {visible(str(notice), MESSAGE_CHARACTERS)}")
+            yield _look(part, f"{manifest.stage_folder}: {to_one_line(str(notice), MESSAGE_CHARACTERS)}")
 
 
 def _examples(run: RunView) -> Iterator[Remark]:
@@ -326,7 +326,7 @@ def _sources(compared: Compared) -> Iterator[Remark]:
     kinds = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
     for what, names in kinds.items():
         if names:
-            shown = ", ".join(visible(name, MAX_NAME_CHARACTERS) for name in names[:MOVED])
+            shown = ", ".join(to_one_line(name, MAX_NAME_CHARACTERS) for name in names[:MOVED])
             more = f" and {len(names) - MOVED:,} more" if len(names) > MOVED else ""
             text = f"{counted(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
             yield _look("compared", text)

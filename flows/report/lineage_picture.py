@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.report.templates import drawings
 
 ACROSS = 4  # boxes in a row
@@ -32,7 +32,7 @@ class Box:
     @property
     def lines(self) -> list[str]:
         """The lines below the title, wrapped to fit."""
-        wrapped = [line for text in self.texts for line in textwrap.wrap(visible(text, 120), LETTERS)]
+        wrapped = [line for text in self.texts for line in textwrap.wrap(to_one_line(text, 120), LETTERS)]
         return wrapped if len(wrapped) <= LINES else [*wrapped[: LINES - 1], "…"]
 
     @property

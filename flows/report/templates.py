@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 
 
 def environment_of_pages() -> Environment:
@@ -16,7 +16,7 @@ def environment_of_pages() -> Environment:
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals["style"] = Markup(_text("page.css"))
-    environment.filters |= {"bounded": visible, "number": number, "px": pixels}
+    environment.filters |= {"bounded": to_one_line, "number": number, "px": pixels}
     return environment
 
 

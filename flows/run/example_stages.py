@@ -32,7 +32,7 @@ def make_vocabularies(
     counts = count_words(recipe, corpus, existing, perform)
     stages = []
     for entry in recipe.vocabularies:
-        name = recipe.artifact_name(entry.name)
+        name = recipe.name_artifact(entry.name)
         if isinstance(entry.settings, GivenVocabulary):
             stages.append(plan_given_vocabulary(name, existing[entry.name]))
         else:
@@ -49,7 +49,7 @@ def count_words(
     existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
     """
     rules = word_rules(recipe, existing)
-    wanted = {name: plan_counts(corpus, rule, recipe.artifact_name(name)) for name, rule in rules.items()}
+    wanted = {name: plan_counts(corpus, rule, recipe.name_artifact(name)) for name, rule in rules.items()}
     first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
     counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
     counted |= merged(counted, plan_totals, perform)
@@ -132,7 +132,7 @@ def plan_all_shards(
             vocabularies[entry.vocabulary],
             read_vocabulary(corpus.place, vocabularies[entry.vocabulary]),
             entry.settings,
-            recipe.artifact_name(entry.name),
+            recipe.name_artifact(entry.name),
             merges.get(entry.vocabulary),
         )
         for entry in recipe.shards

@@ -34,7 +34,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage
 from corpora.tombstones import Tombstones, read_tombstones
-from flows.recipes.guessed_fields import reading
+from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.answers_build import plan_answers
@@ -152,7 +152,7 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
     settled = NOTHING
     if settle:
         asked = partial(find_settled, place, recipe, sources, len(lock.generations))
-        settled = asked(lambda number, entry: plan(number, entry)(cut=False), tombstones)
+        settled = asked(lambda number, entry: plan(number, entry)(with_parts=False), tombstones)
     [corpus] = perform(settled.corpora[-1:]) if settled.number else [None]
     stages = [
         from_raw_or_store(
@@ -195,7 +195,7 @@ def judged_sources(parsed: Parsed, lock: Lock) -> list[JudgedSource]:
     """The sources of all generations with what was made of them."""
     return [
         JudgedSource(
-            entry=replace(entry, source=reading(entry.source, lock.guessed, number)),
+            entry=replace(entry, source=with_guessed_names(entry.source, lock.guessed, number)),
             manifest=manifest,
             files=readable(lock, entry, lock.generations[number - 1]),
             quarantine=lock.quarantine,
@@ -236,8 +236,8 @@ def learn_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform)
     """Fine-tune the model on the tasks of a recipe, by their names: one after another, because each takes all cores."""
     learnt = {}
     for entry in recipe.tasks:
-        asked = model, entry.suite(), find_baseline(recipe, entry), entry.settings.control
-        [learnt[entry.name]] = perform([plan_tasks(place, recipe.artifact_name(entry.name), *asked)])
+        asked = model, entry.load_suite(), find_baseline(recipe, entry), entry.settings.control
+        [learnt[entry.name]] = perform([plan_tasks(place, recipe.name_artifact(entry.name), *asked)])
     return learnt
 
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, folder_of
 from corpora.sources.registry import find_distribution, list_kinds
 from corpora.store.places.address import is_object_address, without_password
-from flows.recipes.privacy import printable
+from flows.recipes.privacy import to_printable
 from flows.recipes.recipe import Recipe
-from flows.recipes.run_settings import LOCAL
+from flows.recipes.run_settings import LOCAL_ENGINE
 from trainer.settings.model import model_json
 from trainer.tasks.registry import task_package
 
@@ -22,7 +22,7 @@ from trainer.tasks.registry import task_package
 def reach_of(recipe: Recipe) -> Mapping[str, list[str]]:
     """Return what a recipe runs, writes to and asks, in words."""
     found = {"runs": _runs(recipe), "writes to": _writes(recipe), "asks": _asks(recipe)}
-    return {what: list(dict.fromkeys(map(printable, lines))) for what, lines in found.items()}
+    return {what: list(dict.fromkeys(map(to_printable, lines))) for what, lines in found.items()}
 
 
 def _runs(recipe: Recipe) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _asks(recipe: Recipe) -> Iterator[str]:
         *((each.source.name, getattr(each.source, "path", "")) for each in recipe.sources),
     ]
     yield from (f"{place} ({what})" for what, place in places if is_object_address(str(place)))
-    if recipe.engine != LOCAL:
+    if recipe.engine != LOCAL_ENGINE:
         yield f"{recipe.engine} (engine: its workers run the recipe)"
     if recipe.notify.webhook:
         yield f"the address in {recipe.notify.webhook} (notify.webhook)"

@@ -78,7 +78,7 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
     resolved = resolve_inputs(recipe, home)
     notes = [*describe_inputs(recipe, resolved), *labelled]
     stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
-    inputs = looked_json(resolved.looked, recipe.privacy.samples)
+    inputs = looked_json(resolved.unread, recipe.privacy.samples)
     return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)
 
 

@@ -14,7 +14,7 @@ from corpora.sources.contract import RawFile
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, survey_stage
-from flows.recipes.guessed_fields import reading
+from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.example_stages import Perform
@@ -31,7 +31,7 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
         if first and entry.documents.needs_statistics:
             plan = partial(
                 plan_statistics,
-                reading(entry.source, lock.guessed, number),
+                with_guessed_names(entry.source, lock.guessed, number),
                 first,
                 entry.documents,
                 read_inputs(entry.documents),
@@ -43,37 +43,37 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
 
 def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
     """The raw files of a source in a generation, except those that the lock leaves out."""
-    left_out = lock.left_out_of(entry.source)
+    left_out = lock.find_left_out(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
 
 def documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return what plans the documents stage of one source and generation, with `cut=False` without its parts."""
+    """Return what plans the documents stage of one source and generation, with `with_parts=False` without its parts."""
     settings = entry.documents
     return partial(
         plan_documents,
-        reading(entry.source, lock.guessed, number),
+        with_guessed_names(entry.source, lock.guessed, number),
         lock.generations[number - 1][entry.source.name],
         settings,
         quarantine=lock.quarantine,
         inputs=read_inputs(settings),
         statistics=statistics,
-        left_out=lock.left_out_of(entry.source),
+        left_out=lock.find_left_out(entry.source),
     )
 
 
 def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
     """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
 
-    plan: makes the stage, with `cut=False` without its parts. Raises InputError if both are gone.
+    plan: makes the stage, with `with_parts=False` without its parts. Raises InputError if both are gone.
     """
     gone = [file.name for file in raw if not file.path]
     if not gone:
         return plan()
     lost = counted(len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone")
-    stage = plan(cut=False)
+    stage = plan(with_parts=False)
     survey = survey_stage(place, stage)
     for fault in survey.faults:
         if fault.path.startswith(f"{stage.folder}/"):

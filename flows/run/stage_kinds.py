@@ -75,7 +75,7 @@ class StageKind:
     def artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
         """Return the names of its artifacts. rules: of words, by the names of the vocabularies that have one"""
         names = self.names(recipe, rules)
-        return [*names] if self.of_source else [*map(recipe.artifact_name, names)]
+        return [*names] if self.of_source else [*map(recipe.name_artifact, names)]
 
 
 STAGES: dict[str, StageKind] = {  # in the order in which a run builds them

@@ -20,7 +20,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_parts, publish_stage, survey_stage
 from corpora.store.tables import read_table
 from flows.command.arguments import find_recipe
-from flows.recipes.lock import Lock, resolve, write_lock
+from flows.recipes.lock import Lock, resolve_raw_files, write_lock
 from flows.run.faults.skipped_files import leave_out
 from flows.run.pipeline import make_documents
 
@@ -37,7 +37,7 @@ GAUNTLET = Path(__file__).resolve().parents[3] / "shared" / "data" / "gauntlet"
 def documents_of_command(folder: Path, *given: str) -> tuple[Place, Lock, list[Manifest]]:
     """The documents stage of `cloze run --source`, in this process; its lock is written. given: of `--set`"""
     recipe = find_recipe(None, folder, overrides=[*given])
-    place, lock = Place(recipe.store), resolve(recipe, Lock(), StatCache()).lock
+    place, lock = Place(recipe.store), resolve_raw_files(recipe, Lock(), StatCache()).lock
 
     def perform(stages: Any) -> list[Manifest]:
         return [build_here(place, stage) for stage in stages]

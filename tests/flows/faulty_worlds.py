@@ -22,7 +22,7 @@ from flows.command.cli import run_command_line
 from flows.orchestration.run_recipe import run_recipe
 from flows.orchestration.run_state import RunState
 from flows.recipes.recipe import parse_recipe
-from flows.recipes.tables import read_override
+from flows.recipes.tables import parse_override
 from flows.run.addresses import find_artifacts
 
 RECIPE = """
@@ -134,7 +134,7 @@ def bring_back(bench: Bench, _: "re.Match[str]") -> None:
 def type_option(bench: Bench, found: "re.Match[str]") -> Overrides:
     """Give the next run the options that the message names."""
     pairs = re.findall(r"--set (?:'([^']+)'|(\S+))", found[0])
-    return dict(read_override(quoted or plain, "--set") for quoted, plain in pairs)
+    return dict(parse_override(quoted or plain, "--set") for quoted, plain in pairs)
 
 
 def type_command(bench: Bench, found: "re.Match[str]") -> None:

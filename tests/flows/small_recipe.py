@@ -26,7 +26,7 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_parts, publish_stage, read_manifest
 from flows.engines.contract import RunEngine
-from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+from flows.recipes.lock import Lock, read_lock, resolve_raw_files, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.pipeline import Outcome, run_recipe
@@ -361,7 +361,7 @@ class World:
     def resolved(self, **overrides: str) -> tuple[Recipe, Lock]:
         """The recipe, and its lock with what is new among the raw files."""
         recipe = self.recipe(**overrides)
-        return recipe, resolve(recipe, read_lock(recipe.lock_path), StatCache()).lock
+        return recipe, resolve_raw_files(recipe, read_lock(recipe.lock_path), StatCache()).lock
 
     def run(
         self,

@@ -46,9 +46,9 @@ def finetune(
     """
     from flows.command.tasks.finetune import FinetuneAsked, finetune_folds, finetune_model, published_task, task_files
     from flows.command.tasks.piped import from_pipe
-    from flows.recipes.tables import read_override
+    from flows.recipes.tables import parse_override
 
-    pairs, file = dict(map(read_override, overrides or [])), reading.of(None)
+    pairs, file = dict(map(parse_override, overrides or [])), reading.of(None)
     if data is not None or train is None or "/" in task:  # a published set
         kind, files, settings = published_task(task, data, train, evaluate, file=file)
         finetune_model(FinetuneAsked(kind, model, files, output, {**settings, **pairs}, accept), say)
@@ -80,9 +80,9 @@ def check(
     Exit code 1 if something would make a score meaningless.
     """
     from flows.command.tasks.check import check_data, show_report
-    from flows.recipes.tables import read_override, setting_value
+    from flows.recipes.tables import parse_override, parse_setting
 
-    given = {key: setting_value(text) for key, text in map(read_override, overrides or [])}
+    given = {key: parse_setting(text) for key, text in map(parse_override, overrides or [])}
     report = check_data([reading.of(file) for file in files], task, given, model, accept)
     if as_json:
         print_json(report.to_json())

@@ -13,14 +13,14 @@ from corpora.store.places.files import replace_file
 from flows.command.tasks.check import checked_first
 from flows.command.tasks.piped import absolute
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.recipes.tables import setting_value
+from flows.recipes.tables import parse_setting
 from flows.run.record.task_scores import Listener
 from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_published_set
 from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 from trainer.tasks.registry import task_and_settings
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.suites.suite import settings_of_set
+from trainer.tasks.suites.suite import derive_settings
 
 AS_PUBLISHED = FileSettings(path="")
 HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named
@@ -95,7 +95,7 @@ def published_task(
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
     training, evaluation = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
-    return of_set.published.kind, TaskFiles(training, evaluation), settings_of_set(of_set.published)
+    return of_set.published.kind, TaskFiles(training, evaluation), derive_settings(of_set.published)
 
 
 class FinetuneAsked(NamedTuple):
@@ -149,7 +149,7 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
 
     The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
     """
-    files, overrides = asked.files, {key: setting_value(text) for key, text in asked.overrides.items()}
+    files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
     task, settings = task_and_settings(asked.kind, overrides, "finetune")
     with model_folder(asked.model) as folder:
         job = FinetuneJob(

@@ -44,7 +44,7 @@ class FileAsked:
         keep: columns whose values are given as they are
         """
         from flows.command.tasks.piped import absolute
-        from flows.recipes.tables import read_override
+        from flows.recipes.tables import parse_override
         from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 
         return FileSettings(
@@ -52,7 +52,7 @@ class FileAsked:
             format=self.format,
             header=self.header,
             columns={
-                **dict(read_override(text, "--column") for text in self.columns or []),
+                **dict(parse_override(text, "--column") for text in self.columns or []),
                 **{f"{KEEP_PREFIX}{column}": column for column in keep},
             },
             max_unusable=self.max_unusable,

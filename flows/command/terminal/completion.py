@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def recipes(context: "CompletionContext") -> Iterator[str]:
     """Yield the recipes that a beginning may mean: those that come with the program, files `.toml`, folders."""
-    from flows.recipes.recipe import shipped_recipes
+    from flows.recipes.recipe import read_shipped_recipes
 
     begun = context.incomplete
-    yield from (name for name in shipped_recipes() if name.startswith(begun))
+    yield from (name for name in read_shipped_recipes() if name.startswith(begun))
     folder, slash, start = begun.rpartition("/")
     if not Path(folder + slash or ".").is_dir():
         return

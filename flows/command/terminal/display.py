@@ -18,8 +18,8 @@ from corpora.store.manifest import Manifest
 from flows.command.preview import Passed, Preview
 from flows.command.terminal.output import console
 from flows.command.terminal.tables import plain_table
-from flows.recipes.privacy import printable, visible
-from flows.recipes.tables import leaves
+from flows.recipes.privacy import to_one_line, to_printable
+from flows.recipes.tables import iter_settings
 from flows.report.masked_example import ShownToken, example_in_words, shown_tokens, stored_masks
 from flows.run.record.counts_text import counted, parent_name, rows_in_words
 from flows.run.record.ledger_balance import Accounts, accounts_of, losses, readable_bytes, size_bytes
@@ -90,7 +90,7 @@ def show_manifest(manifest: Manifest) -> RenderableType:
     libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
     head.append(f"\nlibraries    {libraries}" if libraries else "")
     for parent in manifest.parents[:ROWS]:
-        head.append(f"\nmade from    {parent.role}/{visible(parent_name(parent), TITLE)} {parent.fingerprint}")
+        head.append(f"\nmade from    {parent.role}/{to_one_line(parent_name(parent), TITLE)} {parent.fingerprint}")
     sections: list[RenderableType] = [
         head,
         *_more(len(manifest.parents), ROWS, "parents"),
@@ -98,7 +98,7 @@ def show_manifest(manifest: Manifest) -> RenderableType:
         _ledger(manifest),
     ]
     for title, values in (("setting", manifest.settings), ("fact", manifest.facts)):
-        pairs = [(key, str(value)) for key, value in leaves(values)]
+        pairs = [(key, str(value)) for key, value in iter_settings(values)]
         if pairs:
             sections += [_two_columns(title, pairs[: 3 * ROWS]), *_more(len(pairs), 3 * ROWS, f"{title}s")]
     return Group(*sections)
@@ -129,7 +129,7 @@ def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
     table = plain_table(title, "value")
     table.columns[1].justify = "left"
     for name, value in pairs:
-        table.add_row(Text(name), Text(visible(value, VALUE)))
+        table.add_row(Text(name), Text(to_one_line(value, VALUE)))
     return table
 
 
@@ -159,9 +159,9 @@ def _token_text(token: ShownToken) -> Text:
     """Return a token; a masked one reversed, followed by the original: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
-        return Text(visible(token.text, TITLE), "dim" if token.kind == "special" else style)
-    guess = "=" if token.kind == "kept" else visible(token.text, TITLE)
-    return Text.assemble((visible(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
+        return Text(to_one_line(token.text, TITLE), "dim" if token.kind == "special" else style)
+    guess = "=" if token.kind == "kept" else to_one_line(token.text, TITLE)
+    return Text.assemble((to_one_line(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
 
 
 def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MOST_LINES) -> RenderableType:
@@ -177,8 +177,8 @@ def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MO
         "language": document.language,
     }
     for name, value in fields.items():
-        head.append(f"\n  {name:9} {visible(value, 3 * TITLE)}" if value else "")
-    text = Text.assemble(("\n  text      ", "dim"), visible(document.text, EXCERPT))
+        head.append(f"\n  {name:9} {to_one_line(value, 3 * TITLE)}" if value else "")
+    text = Text.assemble(("\n  text      ", "dim"), to_one_line(document.text, EXCERPT))
     return Group(head.append_text(text), raw_text(raw, lines))
 
 
@@ -190,7 +190,7 @@ def raw_text(raw: bytes | None, most: int) -> Text:
     rest = len(raw) - sum(map(len, lines))
     text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
     for line in lines:
-        text.append("\n  │ ", "dim").append(printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
+        text.append("\n  │ ", "dim").append(to_printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
     return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
 
 
@@ -202,12 +202,14 @@ def show_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
 
 
 def _dropped_text(row: DroppedDocument) -> Text:
-    detail = f" ({visible(row.detail, VALUE)})" if row.detail else ""
-    text = Text.assemble((f"{row.step}: {row.reason}", "red"), detail, "  ", (visible(row.title or "", TITLE), "bold"))
+    detail = f" ({to_one_line(row.detail, VALUE)})" if row.detail else ""
+    text = Text.assemble(
+        (f"{row.step}: {row.reason}", "red"), detail, "  ", (to_one_line(row.title or "", TITLE), "bold")
+    )
     if row.survivor is not None:
         text.append(f"\n  stays: {row.survivor.hex()}, similarity {row.similarity:.3f}")
-    text.append(f"\n  {visible(str(row.locator), 2 * VALUE)}", "dim")
-    return text.append(f"\n  {visible(row.excerpt, EXCERPT)}" if row.excerpt else "")
+    text.append(f"\n  {to_one_line(str(row.locator), 2 * VALUE)}", "dim")
+    return text.append(f"\n  {to_one_line(row.excerpt, EXCERPT)}" if row.excerpt else "")
 
 
 def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
@@ -219,7 +221,7 @@ def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
         "dim",
     )
     for row in rows[:LINES]:
-        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(visible(row["line"], EXCERPT))
+        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(to_one_line(row["line"], EXCERPT))
     return text
 
 
@@ -227,19 +229,19 @@ def show_preview(preview: Preview) -> RenderableType:
     """Return a record as its source gives it, after every step, and where it ends."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
-        (visible(preview.title or "(no title)", TITLE), "bold"),
+        (to_one_line(preview.title or "(no title)", TITLE), "bold"),
         "  ",
-        (visible(preview.verdict, VALUE), "green" if kept else "red"),
-        (f"\n  {visible(preview.where, 2 * VALUE)}", "dim"),
+        (to_one_line(preview.verdict, VALUE), "green" if kept else "red"),
+        (f"\n  {to_one_line(preview.where, 2 * VALUE)}", "dim"),
     )
     width = max(len(step.step) for step in (*preview.steps, Passed(step="parsed")))
-    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {visible(preview.parsed, 2 * EXCERPT)}")
+    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {to_one_line(preview.parsed, 2 * EXCERPT)}")
     for step in preview.steps:
         head.append(f"\n  {step.step:{width}}", "dim")
         if step.drop:
-            head.append(f" dropped: {visible(step.drop, VALUE)}", "red")
+            head.append(f" dropped: {to_one_line(step.drop, VALUE)}", "red")
         elif step.text is None:
             head.append(" as it was", "dim")
         else:
-            head.append(f" {visible(step.text, 2 * EXCERPT)}")
+            head.append(f" {to_one_line(step.text, 2 * EXCERPT)}")
     return head.append("\n")

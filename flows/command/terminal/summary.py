@@ -15,7 +15,7 @@ from flows.command.terminal.display import show_ledger
 from flows.command.trainer_process import model_folder, relay
 from flows.orchestration.embedded_server import is_free, server_of_home
 from flows.orchestration.run_state import RunState
-from flows.recipes.recipe_templates import SampleComparison, compare_contents, shipped_contents
+from flows.recipes.recipe_templates import SampleComparison, compare_contents, read_shipped_contents
 from flows.run.addresses import Artifact
 from flows.run.record.counts_text import counted, readable_seconds
 from flows.run.record.figures import stored_manifests
@@ -50,7 +50,7 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
     home: whose server has the UI
     """
     place, cloze = finished.place, command_name()
-    show_sample_comparison(console, compare_contents(finished.outcome.documents, shipped_contents()))
+    show_sample_comparison(console, compare_contents(finished.outcome.documents, read_shipped_contents()))
     shards = Artifact(place=place, manifest=finished.outcome.shards)
     number = example_of_first_source(finished)
     console.print("\nOne example, and the raw record it came from:\n")
@@ -81,8 +81,8 @@ def show_sample_comparison(console: Console, compared: Sequence[SampleComparison
     """Show whether the shipped samples gave the same rows as where they were published."""
     console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
     for item in compared:
-        verdict = f"differ in {', '.join(item.differ)}" if item.differ else "equal"
-        style = "red" if item.differ else "green"
+        verdict = f"differ in {', '.join(item.differing_tables)}" if item.differing_tables else "equal"
+        style = "red" if item.differing_tables else "green"
         console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{verdict}[/{style}]")
 
 

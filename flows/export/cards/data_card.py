@@ -29,7 +29,7 @@ from corpora.store.manifest import Manifest
 from flows.export.cards.licenses import NOT_STATED, license_tags
 from flows.export.exported import Exported, Provenance, most_first, share
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import printable, visible, without_folders
+from flows.recipes.privacy import to_one_line, to_printable, without_folders
 from flows.run.record.counts_text import counted, parent_name, rows_in_words
 from flows.run.record.figures import DUPLICATES
 from flows.run.record.ledger_balance import copy_accounts, readable_bytes, records_account
@@ -47,7 +47,7 @@ def plain(text: str, limit: int = CHARACTERS) -> str:
     >>> plain("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
     """
-    shown = visible(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    shown = to_one_line(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     shown = _ACTING.sub(r"\\\1", shown)
     return re.sub(r"://", "&#58;//", re.sub(r"(?i)\b(www)\.", r"\1&#46;", shown)).replace("@", "&#64;")
 
@@ -58,7 +58,7 @@ def code(text: str, limit: int = CHARACTERS) -> str:
     >>> code("a`b"), code("a|b")
     ('``a`b``', '`a\\\\|b`')
     """
-    shown = visible(text, limit) or " "
+    shown = to_one_line(text, limit) or " "
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     gap = " " if shown[0] == "`" or shown[-1] == "`" else ""
     return f"{ticks}{gap}{shown}{gap}{ticks}".replace("|", "\\|")
@@ -66,7 +66,7 @@ def code(text: str, limit: int = CHARACTERS) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """Return a text of lines in a block of code that it cannot end."""
-    lines = [printable(line.replace("\t", "    ")) for line in text.splitlines()]
+    lines = [to_printable(line.replace("\t", "    ")) for line in text.splitlines()]
     ticks = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     return "\n".join([f"{ticks}{language}", *lines, ticks])
 

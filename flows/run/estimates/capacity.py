@@ -14,7 +14,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
-from flows.recipes.run_settings import LOCAL
+from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.estimates.stage_estimates import DRIVER_BYTES, Estimates
 from flows.run.policies import default_workers
 from flows.run.record.ledger_balance import readable_bytes
@@ -59,7 +59,7 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
         )
     scratch, folder = estimates.run.scratch_bytes, scratch_place(place)
     left = shutil.disk_usage(gettempdir()).free if free is None else free - disk_bytes
-    if scratch > left and recipe.engine == LOCAL:
+    if scratch > left and recipe.engine == LOCAL_ENGINE:
         raise InputError(
             f"Finding duplicates would take about {readable_bytes(scratch)} of scratch in {folder}, beside what the "
             f"run writes there, and {readable_bytes(max(left, 0))} are free for it. "
@@ -71,7 +71,7 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
             + ", or fewer raw files."
         )
     for stage in sorted(estimates.stages, key=lambda stage: -stage.memory_bytes)[:1]:
-        if stage.memory_bytes > available and recipe.engine == LOCAL:
+        if stage.memory_bytes > available and recipe.engine == LOCAL_ENGINE:
             raise InputError(
                 f"The stage {stage.stage} would take about {readable_bytes(stage.memory_bytes)} of memory, and this "
                 f"machine has {readable_bytes(available)} for it. "
@@ -96,7 +96,7 @@ def refuse_plainly_without_room(recipe: Recipe, new: Iterable[RawFile], workers:
             "(--store), or fewer raw files; `cloze plan` says what each stage would take."
         )
     needed = DRIVER_BYTES + workers * WORKER_BYTES
-    if needed > available and workers > 1 and recipe.engine == LOCAL:
+    if needed > available and workers > 1 and recipe.engine == LOCAL_ENGINE:
         fitting = max(1, min(default_workers(), (available - DRIVER_BYTES) // WORKER_BYTES))
         raise InputError(
             f"{workers} workers take at least {readable_bytes(needed)} of memory, and this machine has "

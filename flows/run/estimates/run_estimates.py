@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
-from corpora.judging.documents import rules_over_limit
+from corpora.judging.documents import find_rules_over_limit
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, ShardsEntry, VocabularyEntry
@@ -108,7 +108,7 @@ class _Run:
     @cached_property
     def _vocabularies(self) -> Mapping[str, VocabularyEntry]:
         """By the names of their stages."""
-        return {self.recipe.artifact_name(entry.name): entry for entry in self.recipe.vocabularies}
+        return {self.recipe.name_artifact(entry.name): entry for entry in self.recipe.vocabularies}
 
     def estimate(self, stage: str) -> StageEstimate:
         """Estimate a stage by what it has to work on, in the units of the rates."""
@@ -125,7 +125,7 @@ class _Run:
             amounts |= {"pieces": self._size(vocabulary.name), "tokens": self._tokens(vocabulary.name)}
             algorithm = getattr(vocabulary.settings, "algorithm", "")
         for shards in self.recipe.shards if kind == "shards" else ():
-            if self.recipe.artifact_name(shards.name) == name:
+            if self.recipe.name_artifact(shards.name) == name:
                 amounts["tokens"] = self._example_tokens(shards)
         left = missing / parts if parts else (described.grows and self._new_share) or 1.0
         return estimate_of(stage, amounts, algorithm, left)
@@ -140,7 +140,7 @@ class _Run:
 
     def _size(self, vocabulary: str) -> float:
         """Return how many pieces a vocabulary of the recipe has."""
-        settings = self._vocabularies[self.recipe.artifact_name(vocabulary)].settings
+        settings = self._vocabularies[self.recipe.name_artifact(vocabulary)].settings
         size = settings.size if isinstance(settings, VocabularySettings) else USUAL_SIZE
         return min(size, max(1.0, PIECES * self._different_words()))
 
@@ -169,7 +169,7 @@ class _Run:
         [used] = {entry.vocabulary for entry in self.recipe.shards if entry.name in model.shards}
         if kind == "models":
             return training_of(model, self.recipe, self._size(used), self._trained_on())
-        [entry] = [entry for entry in self.recipe.tasks if self.recipe.artifact_name(entry.name) == name]
+        [entry] = [entry for entry in self.recipe.tasks if self.recipe.name_artifact(entry.name) == name]
         if kind == "tasks":
             return tasks_of(entry, model, self._size(used))
         # Of the raw files, those whose documents no released model has answered.
@@ -213,7 +213,9 @@ def _stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)
     for text in texts:
-        rules = [rule for rule in rules_over_limit(text.source, text.outcomes, settings[text.source]) if rule.stops]
+        rules = [
+            rule for rule in find_rules_over_limit(text.source, text.outcomes, settings[text.source]) if rule.stops
+        ]
         yield from map(str, rules)
         if rules:
             kept = [record.text for record in text.sample.sampled if record.drop is None]

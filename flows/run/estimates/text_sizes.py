@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import in_batches
+from corpora.judging.documents import iter_batches
 from corpora.judging.inputs import read_inputs
 from corpora.sources.contract import SLICE_BYTES, RawFile
-from flows.recipes.guessed_fields import reading
+from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
@@ -89,7 +89,7 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> lis
         old, new = _files(entry, lock, states[f"documents/{entry.source.name}"])
         there = [file for file in new or old if file.path and file.size_bytes]
         if there:
-            source = reading(entry.source, lock.guessed, len(lock.generations))
+            source = with_guessed_names(entry.source, lock.guessed, len(lock.generations))
             sample = sample_source(source, there, SECONDS / len(recipe.sources))
             old_bytes, new_bytes = (sum(file.size_bytes for file in files) for files in (old, new))
             texts.append(_judge(entry, sample, old_bytes, new_bytes))
@@ -112,7 +112,7 @@ def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: 
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
     judge_records(records[:FIRST], entry.source.name, settings, inputs)
     began = time.process_time()
-    judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in in_batches(records)]
+    judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in iter_batches(records)]
     spent = time.process_time() - began
     texts = pa.chunked_array([each.documents.column("text") for each in judged], pa.large_string()).combine_chunks()
     text = "".join(texts.to_pylist())

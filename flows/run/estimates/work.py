@@ -74,7 +74,7 @@ def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> di
 
     The labelled files are read, but not encoded. Raises InputError if one is missing, or cannot be read.
     """
-    suite, model = entry.suite(), _Model(begins, vocabulary_size)
+    suite, model = entry.load_suite(), _Model(begins, vocabulary_size)
     models = len(suite.seeds) * (2 if entry.settings.control else 1)
     flops = steps = tokens = rows = answered = held = 0.0
     for task in suite.tasks:
@@ -95,7 +95,7 @@ def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> di
 
 def answers_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes) -> dict[str, float]:
     """Return the work of answering documents with the model of a task. texts: of these documents"""
-    [task] = entry.suite().tasks
+    [task] = entry.load_suite().tasks
     model, length = _Model(begins, vocabulary_size), _length(task, begins)
     tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS)
     row = 4 * begins.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1

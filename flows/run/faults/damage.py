@@ -52,7 +52,7 @@ from corpora.store.stage import MANIFEST, Stage, Survey, list_contents, read_man
 from corpora.store.tables import read_part_table
 from corpora.store.worker_pool import WorkerDied
 from flows.recipes.lock import Lock
-from flows.recipes.privacy import Privacy, visible
+from flows.recipes.privacy import Privacy, to_one_line
 from flows.recipes.recipe import Recipe
 from flows.run.faults.locks import change_lock
 from flows.run.faults.skipped_files import left_out_files, sha256_of_raw
@@ -323,7 +323,7 @@ def find_set_aside(
     documents: of all sources and generations; looked: by source, files that are not read
     before: what the complete run before it went on without
     """
-    places = lock.places
+    places = lock.file_locations
     found = [
         (kind, number, manifest.folder)
         for manifest in documents
@@ -378,5 +378,5 @@ def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDoc
 
 
 def _named(row: DroppedDocument, samples: str) -> str:
-    detail = f" ({visible(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
-    return f"{Privacy(samples).where(row.locator)}{detail}"
+    detail = f" ({to_one_line(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
+    return f"{Privacy(samples).format_locator(row.locator)}{detail}"

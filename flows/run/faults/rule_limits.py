@@ -20,21 +20,21 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import RuleOverLimit, check_damage, count_damaged, pooled, rules_over_limit
+from corpora.judging.documents import RuleOverLimit, check_damage, count_damaged, find_rules_over_limit, pool_counts
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.steps.language import detect, judged_languages
-from corpora.judging.steps.rules import failures, switched_off
+from corpora.judging.steps.language import choose_rule_languages, detect_languages
+from corpora.judging.steps.rules import find_failures, find_off_setting
 from corpora.schema import DROPPED, iter_dropped
 from corpora.sources.contract import RawFile, Record, Tally
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
-from flows.recipes.guessed_fields import fitting_template
+from flows.recipes.guessed_fields import choose_template
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import SourceEntry
-from flows.recipes.tables import dotted, toml
+from flows.recipes.tables import join_key, to_toml
 
 SHOWN = 3  # samples of a rule
 LOOKED_AT, LOOKED_AT_BYTES = 200, 4_000_000
@@ -141,8 +141,8 @@ def _rules_over_limit(source: JudgedSource, counts: Sequence[Counter[str]]) -> l
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (
-        rules_over_limit(name, outcomes, settings)
-        for outcomes in (counts[-1], pooled(counts, settings.rule_share_from))
+        find_rules_over_limit(name, outcomes, settings)
+        for outcomes in (counts[-1], pool_counts(counts, settings.rule_share_from))
     )
     stopping = {(rule.step, rule.reason) for rule in together if rule.stops}
     return [replace(rule, stops=rule.stops and (rule.step, rule.reason) in stopping) for rule in own]
@@ -152,13 +152,13 @@ def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Priva
     """Return lines with a rule and the first documents that it dropped."""
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), SHOWN)
-    shown = [f"    {privacy.where(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
+    shown = [f"    {privacy.format_locator(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
     return [f"{rule}, such as", *shown]
 
 
 def template_hint(texts: Sequence[str], source: str) -> str:
     """Name the template that fits the texts of a source, in a sentence; "" if none does better than the rules."""
-    match = fitting_template(texts)
+    match = choose_template(texts)
     if match is None:
         return ""
     template, sign = match
@@ -186,9 +186,9 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
 
 def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
     """Return the options that switch rules off for a source."""
-    name = dotted([source.entry.source.name])
-    off = dict.fromkeys(switch for reason in reasons if (switch := switched_off(reason)) is not None)
-    return [f"--set {quote(f'source.{name}.rules.{key}={toml(value)}')}" for key, value in off]
+    name = join_key([source.entry.source.name])
+    off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
+    return [f"--set {quote(f'source.{name}.rules.{key}={to_toml(value)}')}" for key, value in off]
 
 
 def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
@@ -196,8 +196,8 @@ def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[Ru
     texts = texts_before_rules(_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents
-    languages = judged_languages(detect(texts, settings.language), settings.language)
-    failed = failures(texts, settings.rules, languages) if len(texts) else {}
+    languages = choose_rule_languages(detect_languages(texts, settings.language), settings.language)
+    failed = find_failures(texts, settings.rules, languages) if len(texts) else {}
     counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in reported}
     return [
         RuleOverLimit(

@@ -30,8 +30,8 @@ from corpora.sources.contract import StatCache, escape_surrogates
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
-from flows.recipes.lock import LeftOut, Lock, settings_digest, without_files
-from flows.recipes.privacy import DETAIL_CHARACTERS, TITLE_CHARACTERS, visible
+from flows.recipes.lock import LeftOutFile, Lock, compute_settings_digest, without_files
+from flows.recipes.privacy import MAX_DETAIL_CHARACTERS, MAX_TITLE_CHARACTERS, to_one_line
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.faults.locks import change_lock
 from flows.run.faults.rule_limits import RefusedSources
@@ -68,7 +68,7 @@ def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell
 
     Files with damage are left out if most of the new records of their source are damaged.
     """
-    if not recipe.scheduled or not refused.damaged:
+    if not recipe.is_scheduled or not refused.damaged:
         raise refused
     met = []
     for judged in refused.damaged:
@@ -78,9 +78,9 @@ def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell
         bad = {row.locator.sha256 for row in rows if row.reason == "damaged"} if is_most else ()
         of = f"{counts['damaged']:,} of {counted(counts.total(), 'record')}"
         why = f"Most of what came with it is damaged: {of}."
-        name, digest = judged.manifest.name, settings_digest(_entry(recipe, judged.manifest.name).source)
+        name, digest = judged.manifest.name, compute_settings_digest(_entry(recipe, judged.manifest.name).source)
         met += [
-            LeftOut(source=name, name=file.name, sha256=file.sha256, settings=digest, why=why)
+            LeftOutFile(source=name, name=file.name, sha256=file.sha256, settings=digest, why=why)
             for file in judged.files
             if file.sha256 in bad
         ]
@@ -99,17 +99,17 @@ def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell
 
 def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
     """Return whether no file of a source is read."""
-    left = lock.left_out_of(entry.source)
+    left = lock.find_left_out(entry.source)
     return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
 
-def entry_of(recipe: Recipe, fault: FileFault) -> LeftOut:
+def entry_of(recipe: Recipe, fault: FileFault) -> LeftOutFile:
     """Return the lock's entry for a file that cannot be read."""
-    return LeftOut(
+    return LeftOutFile(
         source=fault.source,
         name=fault.file,
         sha256=fault.sha256,
-        settings=settings_digest(_entry(recipe, fault.source).source),
+        settings=compute_settings_digest(_entry(recipe, fault.source).source),
         why=_why(fault),
     )
 
@@ -143,55 +143,55 @@ def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]
             )
 
 
-def left_out_files(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOut]:
+def left_out_files(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile]:
     """Return the files that a run with these documents of all its sources left out, except those that are gone.
 
     Documents name theirs; where no file of a source is left in a generation there are none, and the lock does.
     """
     documents = [manifest for manifest in documents if manifest.kind == "documents"]
     named = {
-        (manifest.name, sha256): LeftOut(source=manifest.name, name=name, sha256=sha256, settings="", why=why)
+        (manifest.name, sha256): LeftOutFile(source=manifest.name, name=name, sha256=sha256, settings="", why=why)
         for manifest in documents
         for name, sha256, why in manifest.settings.get("left_out", ())
     }
     listed = {(file.source, file.sha256): file for file in lock.left_out}
-    parsed = {(manifest.name, file.sha256) for manifest in documents for file in lock.raw_files(manifest)}
-    places = lock.places
+    parsed = {(manifest.name, file.sha256) for manifest in documents for file in lock.find_raw_files(manifest)}
+    places = lock.file_locations
     rest = {key: file for key, file in listed.items() if key in places.keys() - parsed}
     return [file for key, file in (named | rest).items() if key not in places or places[key][1]]
 
 
 def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
     """Return lines about the files that a run with this lock leaves out."""
-    shown = {entry.source.name: lock.left_out_of(entry.source) for entry in recipe.sources}
-    here = {key for key, (_, path) in lock.places.items() if path}
+    shown = {entry.source.name: lock.find_left_out(entry.source) for entry in recipe.sources}
+    here = {key for key, (_, path) in lock.file_locations.items() if path}
     files = [file for file in lock.left_out if (file.source, file.sha256) in here]
     return _left_out_lines(recipe, [file for file in files if file.sha256 in shown.get(file.source, {})])
 
 
-def _left_out_lines(recipe: Recipe, files: Sequence[LeftOut], how: str = UNREADABLE) -> list[str]:
+def _left_out_lines(recipe: Recipe, files: Sequence[LeftOutFile], how: str = UNREADABLE) -> list[str]:
     """Return a line for each of the first files, and one for the others."""
     lines = [described(file, recipe.privacy.samples, how) for file in files[:SHOWN]]
     more = counted(len(files) - SHOWN, "more file", "more files")
     return [*lines, f"Left out {how}: {more}; the report lists them."] if files[SHOWN:] else lines
 
 
-def described(file: LeftOut, privacy: str, how: str = UNREADABLE) -> str:
+def described(file: LeftOutFile, privacy: str, how: str = UNREADABLE) -> str:
     """Describe a file that is left out, without its name if text may not be shown."""
     digest = f"sha256 {file.sha256[:12]}"
     if privacy != "text":
         return f"{file.source}: left out {how}: a file with the {digest}."
-    return f"{file.source}: left out {how}: {visible(file.name, TITLE_CHARACTERS)} ({digest}): {file.why}"
+    return f"{file.source}: left out {how}: {to_one_line(file.name, MAX_TITLE_CHARACTERS)} ({digest}): {file.why}"
 
 
 def _why(fault: FileFault) -> str:
-    return visible(fault.reason.replace(escape_surrogates(fault.path), fault.file), DETAIL_CHARACTERS)
+    return to_one_line(fault.reason.replace(escape_surrogates(fault.path), fault.file), MAX_DETAIL_CHARACTERS)
 
 
 def _entry(recipe: Recipe, source: str) -> SourceEntry:
     return next(entry for entry in recipe.sources if entry.source.name == source)
 
 
-def _united(existing: Iterable[LeftOut], met: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+def _united(existing: Iterable[LeftOutFile], met: Iterable[LeftOutFile]) -> tuple[LeftOutFile, ...]:
     files = {(file.source, file.sha256, file.settings): file for file in (*existing, *met)}
     return tuple(files[key] for key in sorted(files))

@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.settings import check_choice
-from flows.recipes.tables import dotted
+from flows.recipes.tables import join_key
 from flows.run.record.counts_text import counted
 
 Record = Callable[[Mapping[str, Json]], None]
@@ -134,7 +134,7 @@ def _chosen(tables: Tables, options: FetchOptions) -> Tables:
 def _check_below(source: str, folder: str, root: Path) -> None:
     """Raise InputError if a recipe names a folder outside of its own: it may be somebody else's recipe."""
     if not Path(folder).is_relative_to(root.resolve()):
-        key = dotted(("source", source, "fetch", "folder"))
+        key = join_key(("source", source, "fetch", "folder"))
         raise InputError(
             f"Source {source!r} would be fetched into {folder}, and that is not below the recipe's folder "
             f"{root.resolve()}. To have it there, name the folder on the command line: --set {key}={quote(folder)}."

@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
-from corpora.judging.steps.rules import OFF, GopherRules, failures, switched_off
+from corpora.judging.steps.language import UNKNOWN, LanguageSettings, choose_rule_languages, detect_languages
+from corpora.judging.steps.rules import OFF_VALUES, GopherRules, find_failures, find_off_setting
 from corpora.sources.books.gutenberg import whole_book
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
@@ -39,21 +39,28 @@ from corpora.sources.bytes.raw_files import AUTO, open_raw
 from corpora.sources.contract import RawFile, Record, Source, escape_surrogates, list_unhashed_files
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
 from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
-from corpora.text.counts.languages import ENGLISH, SPACELESS, terms_of
+from corpora.text.counts.languages import ENGLISH, SPACELESS, find_terms
 from flows.recipes.guessed_fields import (
-    MOST_CHARACTERS,
-    Fitted,
-    fitting_template,
-    guess_new,
-    num_words,
-    with_chosen,
+    MAX_CHARACTERS,
+    FittedDefaults,
+    choose_template,
+    count_words,
+    find_files_without_text,
+    guess_text_fields,
+    merge_chosen,
     with_names,
-    without_text,
 )
-from flows.recipes.lock import files_of, read_lock
-from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, resolved_source, shortened, with_overrides
-from flows.recipes.recipe_templates import template_tables
-from flows.recipes.tables import merged_tables, override, toml
+from flows.recipes.lock import list_raw_files, read_lock
+from flows.recipes.recipe import (
+    Recipe,
+    parse_recipe,
+    render_folder_recipe,
+    resolve_source,
+    shorten_name,
+    with_overrides,
+)
+from flows.recipes.recipe_templates import read_template_tables
+from flows.recipes.tables import apply_override, merge_tables, to_toml
 from flows.run.estimates.sampling import sample_source
 from flows.run.faults.rule_limits import texts_before_rules
 from tokenizers_train.vocabularies.settings import UNIGRAM
@@ -81,7 +88,7 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     source:    the folder, a file, a glob or the address of objects
     overrides: of `--set`, over those that the lock remembers
     """
-    where = resolved_source(source)
+    where = resolve_source(source)
     if escape_surrogates(where) != where:
         raise InputError(
             f"--source {escape_surrogates(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename "
@@ -90,28 +97,28 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     path = _recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
 
-    def parse(fitted: Fitted, skipped: tuple[str, ...] = ()) -> Recipe:
-        plain = partial(folder_recipe, source, str(store), fitted)
+    def parse(fitted: FittedDefaults, skipped: tuple[str, ...] = ()) -> Recipe:
+        plain = partial(render_folder_recipe, source, str(store), fitted)
         name = parse_recipe(plain(), path, {}).sources[0].source.name
-        given = with_chosen(lock.chosen, overrides, name)
+        given = merge_chosen(lock.chosen, overrides, name)
         chosen = {key: value for key, value in given.items() if not key.startswith(skipped)}
         return replace(
             parse_recipe(plain(chosen), path, chosen),
             text=with_overrides(plain(chosen), chosen),
             fitted=fitted if fitted.looked_at or not lock.generations else None,
             chosen=chosen,
-            replaces=with_overrides(plain(lock.chosen), lock.chosen),
+            replaced_text=with_overrides(plain(lock.chosen), lock.chosen),
         )
 
     if lock.fitted is None and lock.generations:
-        return parse(Fitted())
+        return parse(FittedDefaults())
     if lock.fitted is not None and lock.fitted.looked_at:
         return parse(lock.fitted)
     look = partial(parse, skipped=("vocabulary.",))  # whose keys may be those of an algorithm that is proposed then
-    reader, files = _files_with_text(look(Fitted()))
+    reader, files = _files_with_text(look(FittedDefaults()))
     records = _sample(reader, files)
     if not records:
-        return parse(Fitted())
+        return parse(FittedDefaults())
     heads = _heads_of_texts(files)
     first = _with_books(_by_template(records), heads, records)
     settings = look(first).sources[0].documents
@@ -124,7 +131,7 @@ def _recipe_path(folder: Path, recipes: Path) -> Path:
 
     A folder that is gone has moved, and is the one that now has its name.
     """
-    path = recipes / f"{shortened(folder.name)}.toml"
+    path = recipes / f"{shorten_name(folder.name)}.toml"
     owner = OWNER.search(path.read_text("utf-8", "replace")) if path.exists() else None
     if owner is None or owner[1] == folder.as_posix() or not Path(owner[1]).exists():
         return path
@@ -134,9 +141,9 @@ def _recipe_path(folder: Path, recipes: Path) -> Path:
 def _files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
     """Return the source of a folder as it reads its files, and those of them that have a text."""
     [entry] = recipe.sources
-    files = list_unhashed_files(files_of(entry, recipe))
-    kept, guesses = guess_new([entry.source], {}, [], {entry.source.name: files})
-    without = without_text(guesses).get(entry.source.name, set())
+    files = list_unhashed_files(list_raw_files(entry, recipe))
+    kept, guesses = guess_text_fields([entry.source], {}, [], {entry.source.name: files})
+    without = find_files_without_text(guesses).get(entry.source.name, set())
     names = [name.name for name in kept.get(entry.source.name, ())]
     return with_names(entry.source, names), [file for file in files if file.path not in without and file.size_bytes]
 
@@ -173,18 +180,18 @@ def _unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encodi
     return [text for text in texts if text.strip()][: LOOKED_AT - len(sampled)]
 
 
-def _by_template(records: Sequence[Record]) -> Fitted:
+def _by_template(records: Sequence[Record]) -> FittedDefaults:
     """Fit the template that the texts look like."""
-    match = fitting_template([record.text[:MOST_CHARACTERS] for record in records])
+    match = choose_template([record.text[:MAX_CHARACTERS] for record in records])
     if match is None:
-        return Fitted(looked_at=len(records))
+        return FittedDefaults(looked_at=len(records))
     template, sign = match
-    tables = {name: table for name, table in template_tables(template).items() if name in OF_TEMPLATES}
+    tables = {name: table for name, table in read_template_tables(template).items() if name in OF_TEMPLATES}
     why = f"{KINDS[template]} ({sign}): rules of the template `{template}`"
-    return Fitted(looked_at=len(records), why=(why,), tables=tables)
+    return FittedDefaults(looked_at=len(records), why=(why,), tables=tables)
 
 
-def _with_books(fitted: Fitted, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> Fitted:
+def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
     """Extend what is fitted: books of Project Gutenberg are read as books, which are long."""
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
     named = [file for file, head in heads.items() if names_gutenberg(head)]
@@ -196,8 +203,8 @@ def _with_books(fitted: Fitted, heads: Mapping[RawFile, bytes], records: Sequenc
     of = f"{books:,} of {len(heads) + len(epubs):,} texts looked at"
     why = f"books of Project Gutenberg ({of}): read as books, without its license"
     rules = BookCorpusSource.defaults["rules"]
-    tables = {"rules": rules, "documents": template_tables("books")["documents"], "source": {"books": True}}
-    return replace(fitted, why=(*fitted.why, why), tables=merged_tables(tables, fitted.tables))
+    tables = {"rules": rules, "documents": read_template_tables("books")["documents"], "source": {"books": True}}
+    return replace(fitted, why=(*fitted.why, why), tables=merge_tables(tables, fitted.tables))
 
 
 def _beginning(file: RawFile, num_bytes: int) -> bytes:
@@ -210,7 +217,9 @@ def _beginning(file: RawFile, num_bytes: int) -> bytes:
         return b""  # reading it says why
 
 
-def _by_judging(records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: Fitted) -> Fitted:
+def _by_judging(
+    records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: FittedDefaults
+) -> FittedDefaults:
     """Extend what is fitted: switch off the rules that would drop much of the sample, and keep its languages.
 
     more: texts that were not sampled, of which only the beginning was read
@@ -220,28 +229,28 @@ def _by_judging(records: Sequence[Record], more: Sequence[str], settings: Docume
     parts += [Record(locator=records[0].locator, text=text) for text in more]
     texts = texts_before_rules(parts, "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
-    codes, long = detect(texts, settings.language), settings.rules.gopher.max_words > GopherRules().max_words
+    codes, long = detect_languages(texts, settings.language), settings.rules.gopher.max_words > GopherRules().max_words
     few = 0 if long else OTHER_LANGUAGES * len(codes)  # one book is much text
     if dropped := _other_languages(codes, settings.language, few):
-        tables = merged_tables(tables, {"language": {"keep": []}})
+        tables = merge_tables(tables, {"language": {"keep": []}})
         why.append(f"languages: {dropped}: all languages are kept")
     others = _others_by_language(texts.to_pylist(), codes)
     if sum(others.values()) > few:
         vocabulary = _vocabulary_for(others, len(codes))
-        tables = merged_tables(tables, {"vocabulary": vocabulary})
-        chosen = ", ".join(f"{key} = {toml(value)}" for key, value in vocabulary.items())
+        tables = merge_tables(tables, {"vocabulary": vocabulary})
+        chosen = ", ".join(f"{key} = {to_toml(value)}" for key, value in vocabulary.items())
         why.append(f"texts not in English: a vocabulary of them keeps the marks of letters ({chosen})")
-    if unjudged := sorted(code for code in others if code != UNKNOWN and not terms_of(code).stop_words):
+    if unjudged := sorted(code for code in others if code != UNKNOWN and not find_terms(code).stop_words):
         why.append(f"no table of stop words of {', '.join(unjudged)}: not judged by stop words and lengths of words")
-    off = _too_strict(texts, judged_languages(codes, (whole if dropped else settings).language), settings)
+    off = _too_strict(texts, choose_rule_languages(codes, (whole if dropped else settings).language), settings)
     longest = settings.rules.gopher.max_words
-    too_long = sum(len(r.text) > longest and num_words(r.text) > longest for r in records) / len(records)
+    too_long = sum(len(r.text) > longest and count_words(r.text) > longest for r in records) / len(records)
     if too_long > MOST_DROPPED and settings.rules.gopher.enabled:
-        off["gopher.max_words"] = (OFF["gopher.max_words"], too_long)
+        off["gopher.max_words"] = (OFF_VALUES["gopher.max_words"], too_long)
     switched = dict[str, Any]()
     for key, (value, _) in off.items():
-        override(switched, f"rules.{key}", value)
-    tables = merged_tables(tables, switched)
+        apply_override(switched, f"rules.{key}", value)
+    tables = merge_tables(tables, switched)
     if off:
         most = sorted(off.items(), key=lambda rule: -rule[1][1])
         listed = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
@@ -290,8 +299,8 @@ def _has_marks(text: str) -> bool:
 def _too_strict(texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
     """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
     off_values: dict[str, tuple[Any, float]] = {}
-    for reason, rows in (failures(texts, settings.rules, languages) if len(texts) else {}).items():
-        share, off = float(rows.mean()), switched_off(reason)
+    for reason, rows in (find_failures(texts, settings.rules, languages) if len(texts) else {}).items():
+        share, off = float(rows.mean()), find_off_setting(reason)
         if share > MOST_DROPPED and off is not None:
             off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))
     return off_values

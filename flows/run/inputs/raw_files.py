@@ -28,8 +28,8 @@ from corpora.store.damage import Damaged
 from corpora.store.places.files import explain_disk_error, replace_file
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.recipes.guessed_fields import chosen_line, fitted_line
-from flows.recipes.lock import ResolvedLock, read_lock, resolve, write_lock
+from flows.recipes.guessed_fields import describe_chosen, describe_fitted
+from flows.recipes.lock import ResolvedLock, read_lock, resolve_raw_files, write_lock
 from flows.recipes.model_and_tasks import TaskEntry
 from flows.recipes.recipe import Recipe
 from flows.run.faults.locks import recipe_held
@@ -120,7 +120,7 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     """Return the lock with every raw file, and the other files in their folders."""
     with stat_cache(home) as cache:
-        resolved = resolve(recipe, read_lock(recipe.lock_path), cache)
+        resolved = resolve_raw_files(recipe, read_lock(recipe.lock_path), cache)
         start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
         return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
 
@@ -139,11 +139,11 @@ def describe_inputs(
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
     what = f"new in generation {len(generations)}: {new}" if new else "none is new"
     first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
-    looked = looked_lines(resolved.looked, recipe.privacy.samples)
-    number = counted(len(resolved.gone), "raw file is gone that", "raw files are gone that")
-    gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone else ""
-    fitted = fitted_line(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
-    chosen = chosen_line(recipe.name, recipe.chosen or {})
+    looked = looked_lines(resolved.unread, recipe.privacy.samples)
+    number = counted(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
+    gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone_names else ""
+    fitted = describe_fitted(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
+    chosen = describe_chosen(recipe.name, recipe.chosen or {})
     lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), gone, fitted, chosen]
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
@@ -159,13 +159,13 @@ def labelled_lines(place: Place, recipe: Recipe) -> Iterator[str]:
     """
     for entry in recipe.tasks:
         find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
-        if not was_learnt(place, recipe.artifact_name(entry.name), entry):
+        if not was_learnt(place, recipe.name_artifact(entry.name), entry):
             yield from judged_lines(entry)
 
 
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     """Return True if an artifact of that name has learnt the same tasks from the same files. Raises InputError."""
-    tasks = {task.name: asked_of(task) for task in entry.suite().tasks}
+    tasks = {task.name: asked_of(task) for task in entry.load_suite().tasks}
     try:
         return any(manifest.settings["tasks"] == tasks for manifest in list_manifests(place, "tasks", name))
     except Damaged:
@@ -176,10 +176,10 @@ def judged_lines(entry: TaskEntry) -> Iterator[str]:
     """Yield what is doubtful in the files of a task. Raises InputError as `labelled_lines`."""
     from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
 
-    for task in entry.suite().tasks:
+    for task in entry.load_suite().tasks:
         unlabelled = [split.file.path for split in task.splits if not split.labelled]
         files = [task.training, *(split.file for split in task.splits)]
         report = check_task(task.task, files, unlabelled=unlabelled, max_length=task.settings.max_length)
         accepted = report.accept(entry.settings.accept)
-        accepted.check(entry.where)
-        yield from (f"{entry.where}: {finding.line}" for finding in accepted.findings)
+        accepted.check(entry.table_key)
+        yield from (f"{entry.table_key}: {finding.line}" for finding in accepted.findings)

@@ -18,7 +18,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from flows.recipes.lock import Lock
-from flows.recipes.model_and_tasks import OF_START, TEACHER, TaskEntry
+from flows.recipes.model_and_tasks import START_VOCABULARY, TEACHER_KEY, TaskEntry
 from flows.recipes.recipe import Recipe
 from flows.run.record.releases import manifests_of, release_address, release_at
 from flows.run.record.run_record import newest_used
@@ -45,7 +45,9 @@ def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
     start = lock.start or find_start(recipe, StatCache())
     assert start is not None, "a recipe that names a start has one"
     vocabularies = tuple(
-        replace(each, settings=replace(OF_START, path=start.folder)) if each.settings == OF_START else each
+        replace(each, settings=replace(START_VOCABULARY, path=start.folder))
+        if each.settings == START_VOCABULARY
+        else each
         for each in recipe.vocabularies
     )
     model = replace(entry, settings=settings_from(start, entry.given))
@@ -83,7 +85,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
-    return _find_model(TEACHER, entry.teacher, entry.teacher_folder, recipe, cache)
+    return _find_model(TEACHER_KEY, entry.teacher, entry.teacher_folder, recipe, cache)
 
 
 def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
@@ -93,10 +95,11 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
         return None
     if address.rstrip("/") == f"models/{recipe.name}" and not Path(entry.baseline_folder).is_dir():
         raise InputError(
-            f"{entry.where}.baseline = {address!r} is the model that this recipe trains and that learns the task: name "
-            f"another, or one that was trained before ({address.rstrip('/')}/FINGERPRINT, STORE@NAME of a release)."
+            f"{entry.table_key}.baseline = {address!r} is the model that this recipe trains and that learns the task: "
+            f"name another, or one that was trained before ({address.rstrip('/')}/FINGERPRINT, STORE@NAME of a "
+            "release)."
         )
-    return _find_model(f"{entry.where}.baseline", address, entry.baseline_folder, recipe, StatCache())
+    return _find_model(f"{entry.table_key}.baseline", address, entry.baseline_folder, recipe, StatCache())
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:

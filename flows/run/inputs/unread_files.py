@@ -11,9 +11,9 @@ from typing import Any
 from corpora.sources.files.endings import PDF_ENDINGS, REMEDIES
 from corpora.sources.files.office.pdf import HOW_TO_INSTALL, can_read_pdf
 from corpora.sources.passed_over import EMPTY_FILE, MAX_NAMES_PER_KIND, UNOPENED_KINDS, FileCounts, FileGroup
-from flows.recipes.guessed_fields import guess_line, to_guess
+from flows.recipes.guessed_fields import describe_guess, get_guessable_source
 from flows.recipes.lock import Lock, ResolvedLock
-from flows.recipes.privacy import TITLE_CHARACTERS, visible
+from flows.recipes.privacy import MAX_TITLE_CHARACTERS, to_one_line
 from flows.recipes.recipe import Recipe
 from flows.run.record.counts_text import counted
 from flows.run.record.run_record import SetAside
@@ -97,9 +97,9 @@ def set_aside_in_words(set_aside: Iterable[SetAside]) -> str:
 def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     """Return a line for each source whose text was searched for: where it is, and how to change that."""
     return [
-        guess_line(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
+        describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
-        if to_guess(entry.source) and (names := resolved.lock.guessed.get(entry.source.name))
+        if get_guessable_source(entry.source) and (names := resolved.lock.guessed.get(entry.source.name))
     ]
 
 
@@ -129,7 +129,7 @@ def _in_words(group: FileGroup, named: bool) -> str:
     what = f"{group.number:,} {group.kind}" if group.kind.startswith(".") else counted(group.number, *_words(group))
     if not named:
         return what
-    names = ", ".join(visible(name, TITLE_CHARACTERS) for name in group.names[:NAMES])
+    names = ", ".join(to_one_line(name, MAX_TITLE_CHARACTERS) for name in group.names[:NAMES])
     more = group.number - NAMES
     return f"{what} ({names}{f' and {more:,} more' if more > 0 else ''})"
 

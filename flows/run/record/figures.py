@@ -485,7 +485,7 @@ def crossings_of_run(
 
 
 def _of_bound(bound: Bound, changes: Sequence[Change], chances: Mapping[str, float]) -> Iterator[str]:
-    concerned = [change for change in changes if bound.is_of(change.name)]
+    concerned = [change for change in changes if bound.is_for(change.name)]
     if not concerned and not (absent := _absent(bound, changes)):
         yield f"{bound.figure} is no figure of this run: the bound is of another name"
         return

@@ -33,7 +33,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from corpora.generic_types import Tell
 from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.recipes.run_settings import NotifySettings
 from flows.run.record.run_record import now_text
 
@@ -49,7 +49,7 @@ APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice that is sent. event: one of `flows.recipes.run_settings.EVENTS`; text: all of it, in words"""
+    """A notice that is sent. event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`; text: all of it, in words"""
 
     event: str
     recipe: str
@@ -64,7 +64,7 @@ class Notice:
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that is sent."""
-        shown = visible(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
+        shown = to_one_line(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 
 

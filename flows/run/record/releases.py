@@ -30,7 +30,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.files import explain_disk_error
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.recipes.privacy import visible
+from flows.recipes.privacy import to_one_line
 from flows.recipes.run_settings import check_release_name
 from flows.run.faults.locks import held_alone, wait_for_clearing
 from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
@@ -223,7 +223,7 @@ def add_release(place: Place, entry: Release) -> Release:
         if entries:
             read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
         number = _number(entries[-1]) + 1 if entries else 1
-        numbered = replace(entry, number=number, reason=visible(entry.reason, REASON_CHARACTERS))
+        numbered = replace(entry, number=number, reason=to_one_line(entry.reason, REASON_CHARACTERS))
         data = sealed(numbered)
         path = f"{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json"
         place.write(f"{RELEASES}/{path}", data)

@@ -363,7 +363,7 @@ def is_on_schedule(place: Place, recipe: str) -> bool:
 
 def follow_schedule(recipe: Recipe) -> Recipe:
     """Return a recipe as a schedule runs it, if it is on one: whoever starts a run, the same becomes of its files."""
-    return recipe.on_schedule() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
+    return recipe.to_scheduled() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
 
 
 def waiting_path(release: str) -> str:

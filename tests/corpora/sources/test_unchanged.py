@@ -96,7 +96,7 @@ def _as_domain(path: Path, change: Callable[[], object]) -> None:
 
 
 def _as_rows(path: Path, change: Callable[[], object], output: str = "out") -> None:
-    judge = deduplicating.judge
+    judge = deduplicating.judge_rows
 
     def changed(*args: Any) -> Any:
         judged = judge(*args)

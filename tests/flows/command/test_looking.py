@@ -10,7 +10,7 @@ from corpora.sources.contract import StatCache
 from corpora.sources.passed_over import FileGroup
 from flows.command.cli import run_command_line
 from flows.command.preview import look_at
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.inputs.raw_files import describe_inputs
 from flows.run.inputs.unread_files import groups_in_words, looked_from_json, looked_json, looked_lines
@@ -55,10 +55,10 @@ def test_a_preview_names_what_is_not_read(mixed: Path) -> None:
 def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
     """Fails where the name of a person is in a line or a record of a recipe that shows no text."""
     recipe = _recipe(mixed, **{"privacy.samples": "none"})
-    resolved = resolve(recipe, Lock(), StatCache())
+    resolved = resolve_raw_files(recipe, Lock(), StatCache())
     assert describe_inputs(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt.", *HOW]
-    assert "1.ppt" not in json.dumps(looked_json(resolved.looked, "none"))
-    looked = looked_from_json(json.loads(json.dumps(looked_json(resolved.looked, "text"))))
+    assert "1.ppt" not in json.dumps(looked_json(resolved.unread, "none"))
+    looked = looked_from_json(json.loads(json.dumps(looked_json(resolved.unread, "text"))))
     assert looked_lines(looked, "text") == [SAID, *HOW]
     many = [FileGroup(kind=f".{number}", number=2, names=("a", "b")) for number in range(20)]
     assert groups_in_words(many, False).endswith(".7, 24 of 12 other kinds")
@@ -72,8 +72,8 @@ def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:
     (folder / "store" / "documents").mkdir()
     (folder / "store" / "documents" / "part.arrow").touch()
     recipe = _recipe(mixed, **{"source.mixed.path": str(folder)})
-    resolved = resolve(recipe, Lock(), StatCache())
+    resolved = resolve_raw_files(recipe, Lock(), StatCache())
     assert [file.name for file in resolved.added["mixed"]] == ["raw/a.txt"]
-    assert {group.kind for group in resolved.looked["mixed"].passed_over} == {".doc", ".ppt", ".toml"}
+    assert {group.kind for group in resolved.unread["mixed"].passed_over} == {".doc", ".ppt", ".toml"}
     inside = _recipe(mixed, **{"store": str(folder)})  # a store around the raw files hides none of them
-    assert [file.name for file in resolve(inside, Lock(), StatCache()).added["mixed"]] == ["a.txt"]
+    assert [file.name for file in resolve_raw_files(inside, Lock(), StatCache()).added["mixed"]] == ["a.txt"]

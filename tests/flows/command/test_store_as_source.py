@@ -13,7 +13,7 @@ from flows.command.preview import look_at
 from flows.command.vocabulary_adapt import _of_files
 from flows.dedup.inputs import find_inputs
 from flows.export.export import ExportSettings, choose, export
-from flows.recipes.lock import files_of
+from flows.recipes.lock import list_raw_files
 
 RECIPE = '[[source]]\nkind = "files"\nname = "a"\npath = "{}"\n'
 
@@ -30,7 +30,7 @@ def of_run(path: Path, folder: Path) -> object:
     recipe = folder / "mine.toml"
     recipe.write_text(RECIPE.format(path))
     loaded = load_recipe(str(recipe))
-    return files_of(loaded.sources[0], loaded)
+    return list_raw_files(loaded.sources[0], loaded)
 
 
 def of_preview(path: Path, folder: Path) -> object:

@@ -39,13 +39,13 @@ def test_bad_files_are_set_aside_and_the_others_go_on(cells: list[Cell], tmp_pat
         with nights.written():
             run_recipe(recipe, home, lambda line: None, 1, watch=False)
 
-    night(nights.world.recipe().on_schedule())
+    night(nights.world.recipe().to_scheduled())
     nights.come()
-    night(nights.world.recipe().on_schedule())
+    night(nights.world.recipe().to_scheduled())
     nights.act()
-    night(nights.world.recipe().on_schedule())
+    night(nights.world.recipe().to_scheduled())
     by_hand = nights.world.recipe()  # which is stricter, but the lock says what is set aside
-    night(by_hand if cells is QUICK else by_hand.on_schedule())
+    night(by_hand if cells is QUICK else by_hand.to_scheduled())
     nights.check()
 
 
@@ -73,7 +73,7 @@ def test_a_run_that_a_person_starts_while_the_recipe_is_on_a_schedule_is_like_it
     schedule = HeartbeatWriter(Place(recipe.store), schedule_path(recipe.name), dict)
     try:
         served = follow_schedule(recipe)
-        assert served.scheduled and {entry.on_damage for entry in served.sources} == {"skip"}
+        assert served.is_scheduled and {entry.on_damage for entry in served.sources} == {"skip"}
     finally:
         schedule.stop()
     assert follow_schedule(recipe) == recipe

@@ -53,7 +53,7 @@ from flows.orchestration.server_guard import (
     password_in_use,
 )
 from flows.recipes.meanings import SETTINGS
-from flows.recipes.recipe import KEYS
+from flows.recipes.recipe import RECIPE_KEYS
 
 EVIL = "http://evil.example"
 READ, WRITE = "/api/flow_runs/filter", "/api/flows/"
@@ -343,7 +343,7 @@ def test_each_setting_is_decided() -> None:
         for way in (f"{table}.{key}=1", f'"{table}"."{key}"=1', f"{table}.main.{key}=1"):
             assert is_allowed(way) == ((table, key) in allowed), way
         assert not is_allowed(f"{table}={{}}"), "a whole table has all keys"
-    assert {key for key in KEYS if is_allowed(f"{key}=1")} == {"seed"}
+    assert {key for key in RECIPE_KEYS if is_allowed(f"{key}=1")} == {"seed"}
 
 
 TRICKS = (

@@ -11,15 +11,15 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from flows.command.terminal.summary import show_sample_comparison
-from flows.recipes.recipe import shipped_recipe
-from flows.recipes.recipe_templates import OWN_DOCS, compare_contents, contents_of, shipped_contents
+from flows.recipes.recipe import load_shipped_recipe
+from flows.recipes.recipe_templates import OWN_DOCS, collect_contents, compare_contents, read_shipped_contents
 
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
     """The documents of the demo's shipped samples."""
     folder = tmp_path_factory.mktemp("samples")
-    entries = [e for e in shipped_recipe("demo", folder, {}).sources if e.source.name != OWN_DOCS]
+    entries = [e for e in load_shipped_recipe("demo", folder, {}).sources if e.source.name != OWN_DOCS]
     place = Place(str(folder / "store"))
     stages = [plan_documents(e.source, hash_files(e.source.files(), StatCache()), e.documents) for e in entries]
     return [build_stage(place, stage) for stage in stages]
@@ -27,15 +27,15 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
 
 def test_the_samples_become_what_is_published(documents: list[Manifest]) -> None:
     """Fails where a change of a sample, a source or a step is not followed by a new file of contents."""
-    assert contents_of(documents) == shipped_contents()
-    assert [item.differ for item in compare_contents(documents, shipped_contents())] == [()] * 5
+    assert collect_contents(documents) == read_shipped_contents()
+    assert [item.differing_tables for item in compare_contents(documents, read_shipped_contents())] == [()] * 5
 
 
 def test_what_differs_is_told(documents: list[Manifest], tmp_path: Path) -> None:
     """Fails where other rows, or a source that is not there, pass for equal."""
-    shipped = shipped_contents()
+    shipped = read_shipped_contents()
     known = {**shipped, "stories": {**shipped["stories"], "dropped": "1.0"}, "more": {"documents": "2.0"}}
-    found = {item.source: item.differ for item in compare_contents(documents, known)}
+    found = {item.source: item.differing_tables for item in compare_contents(documents, known)}
     assert found == {**dict.fromkeys(shipped, ()), "stories": ("dropped",), "more": ("documents",)}
     with (tmp_path / "said").open("w") as file:
         show_sample_comparison(Console(file=file, width=200), compare_contents(documents, known))

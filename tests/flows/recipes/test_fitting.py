@@ -3,7 +3,7 @@
 import pytest
 from small_recipe import prose
 
-from flows.recipes.guessed_fields import fitting_template
+from flows.recipes.guessed_fields import choose_template
 
 CLAUSES = (
     "WHEREAS the lessor owns the house; the parties hereto agree. Notwithstanding anything herein, either party may "
@@ -26,5 +26,5 @@ CLAUSES = (
 )
 def test_a_template_is_offered_by_its_signs(texts: list[str], fits: str | None) -> None:
     """Fails where a kind is not seen, or prose, or too little of it, is taken for one."""
-    found = fitting_template(texts)
+    found = choose_template(texts)
     assert (found[0] if found else None) == fits

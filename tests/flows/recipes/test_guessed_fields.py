@@ -8,8 +8,8 @@ from small_recipe import World, new_world, note, prose
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from flows.recipes.lock import Lock, read_lock, resolve
-from flows.recipes.recipe import folder_recipe, parse_recipe
+from flows.recipes.lock import Lock, read_lock, resolve_raw_files
+from flows.recipes.recipe import parse_recipe, render_folder_recipe
 from flows.run.inputs.unread_files import guess_lines
 
 RECIPE = """
@@ -94,14 +94,14 @@ def test_a_table_without_text_is_told_and_one_alone_is_refused(tmp_path: Path) -
     folder.mkdir()
     (folder / "prices.csv").write_text("id,amount\n1,2.50\n2,3.50\n")
     (folder / "note.txt").write_text(prose(1))
-    recipe = parse_recipe(folder_recipe(folder, "there"), tmp_path / "r.toml", {})
-    looked = resolve(recipe, Lock(), StatCache()).looked["in"]
+    recipe = parse_recipe(render_folder_recipe(folder, "there"), tmp_path / "r.toml", {})
+    looked = resolve_raw_files(recipe, Lock(), StatCache()).unread["in"]
     assert [(group.kind, group.names) for group in looked.passed_over] == [("table without text", ("prices.csv",))]
     (folder / "note.txt").unlink()
     with pytest.raises(InputError, match=r"no column of prices.csv holds text: its columns are id, amount.*--set"):
-        resolve(recipe, Lock(), StatCache())
-    named = parse_recipe(folder_recipe(folder, "there"), tmp_path / "r.toml", {"source.fields.text": "amount"})
-    assert resolve(named, Lock(), StatCache()).added["in"]
+        resolve_raw_files(recipe, Lock(), StatCache())
+    named = parse_recipe(render_folder_recipe(folder, "there"), tmp_path / "r.toml", {"source.fields.text": "amount"})
+    assert resolve_raw_files(named, Lock(), StatCache()).added["in"]
 
 
 def test_what_is_said_of_a_guess_is_what_can_be_typed(world: World) -> None:
@@ -110,7 +110,7 @@ def test_what_is_said_of_a_guess_is_what_can_be_typed(world: World) -> None:
         lines = [note(n, prose(n)) | ({} if field == "NAME" else {"title": prose(n, 2)}) for n in range(12)]
         world.put("notes", "a", lines)
         recipe = parse_recipe(RECIPE, world.recipe_path, {})
-        [line] = guess_lines(recipe, resolve(recipe, Lock(), StatCache()))
+        [line] = guess_lines(recipe, resolve_raw_files(recipe, Lock(), StatCache()))
         assert line.startswith("notes: the text is guessed to be 'body' (1 .jsonl). To change it: --set ")
         key, value = line.partition("--set ")[2].split(" ")[0].removesuffix(".").split("=")
         assert parse_recipe(RECIPE, world.recipe_path, {key: value}).sources[0].source.fields == {"text": rows}
@@ -119,7 +119,7 @@ def test_what_is_said_of_a_guess_is_what_can_be_typed(world: World) -> None:
 def test_several_names_are_said_as_they_are_written(world: World) -> None:
     world.put("notes", "b", [{"said": prose(100 + n)} for n in range(5)])
     recipe = parse_recipe(RECIPE, world.recipe_path, {})
-    [line] = guess_lines(recipe, resolve(recipe, Lock(), StatCache()))
+    [line] = guess_lines(recipe, resolve_raw_files(recipe, Lock(), StatCache()))
     assert "'body' (1 .jsonl), else 'said' (1 .jsonl)" in line
     key, value = line.partition("--set '")[2].partition("'")[0].split("=")
     assert json.loads(value) == ["body", "said"]

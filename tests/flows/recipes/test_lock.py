@@ -12,7 +12,7 @@ from small_recipe import World, new_world, note, page, prose
 
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
-from flows.recipes.lock import Lock, read_lock, resolve, stores_apart, write_lock
+from flows.recipes.lock import Lock, build_store_check, read_lock, resolve_raw_files, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe
 
 
@@ -56,9 +56,12 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_new_files_are_a_new_generation(small: World) -> None:
     """Fails where new files join an old generation, or old ones are counted as new."""
-    first = resolve(small.recipe(), Lock(), StatCache())
+    first = resolve_raw_files(small.recipe(), Lock(), StatCache())
     assert [{name: [file.name for file in files] for name, files in first.added.items()}] == names(first.lock)
-    assert names(keep(small)) == names(first.lock) and resolve(small.recipe(), first.lock, StatCache()).added == {}
+    assert (
+        names(keep(small)) == names(first.lock)
+        and resolve_raw_files(small.recipe(), first.lock, StatCache()).added == {}
+    )
     small.put("pages", "b", [page("2", prose(3))])
     lock = keep(small)
     assert names(lock) == [{"pages": ["a.jsonl"], "notes": ["n.jsonl"]}, {"pages": ["b.jsonl"]}]
@@ -102,9 +105,9 @@ def test_a_source_that_leaves_the_recipe(small: World) -> None:
     start = small.text.index('[[source]]\nkind = "files"\nname = "notes"')
     without_pages = World(folder=small.folder, text=small.text[: small.text.index("[[source]]")] + small.text[start:])
     recipe = without_pages.recipe()
-    assert names(resolve(recipe, two, StatCache()).lock) == [{"notes": ["n.jsonl"]}]
+    assert names(resolve_raw_files(recipe, two, StatCache()).lock) == [{"notes": ["n.jsonl"]}]
     only_pages = Lock(generations=(two.generations[1], {"notes": two.generations[0]["notes"]}), vocabulary_generation=2)
-    left = resolve(recipe, only_pages, StatCache()).lock
+    left = resolve_raw_files(recipe, only_pages, StatCache()).lock
     assert (names(left), left.vocabulary_generation) == ([{"notes": ["n.jsonl"]}], 1)
 
 
@@ -126,12 +129,12 @@ def test_a_generation_that_no_run_has_finished_with_forgets_what_is_gone(small: 
         (small.folder / "raw" / "pages" / f"{name}.jsonl").unlink()
     small.put("pages", "b", [page("4", prose(4))])
     recipe, lock = small.recipe(), read_lock(small.recipe().lock_path)
-    finished = resolve(recipe, lock, StatCache())
-    assert names(finished.lock)[1] == {"pages": ["b.jsonl", "c.jsonl"]} and finished.gone == ()
+    finished = resolve_raw_files(recipe, lock, StatCache())
+    assert names(finished.lock)[1] == {"pages": ["b.jsonl", "c.jsonl"]} and finished.gone_names == ()
     older = json.dumps({**json.loads(lock.to_bytes()), "digest": "", "unread": [{"sha256": "00"}]}).encode()
     for each in (replace(lock, pending=1, accepted=2), Lock.from_bytes(older, small.folder)):
-        left = resolve(recipe, each, StatCache())
-        assert left.gone == ("b.jsonl", "c.jsonl")
+        left = resolve_raw_files(recipe, each, StatCache())
+        assert left.gone_names == ("b.jsonl", "c.jsonl")
         assert names(left.lock) == [*names(lock)[:1], {"pages": ["b.jsonl"]}]
         assert (left.lock.pending, left.lock.accepted) == (0, min(1, each.accepted))
 
@@ -234,10 +237,10 @@ def test_what_a_store_holds_is_no_input(tmp_path: Path, path: str) -> None:
     (tmp_path / "raw/deep/er/story/v.txt").symlink_to(tmp_path / f"aside/vocabularies/r/{24 * '7'}/vocab.txt")
     for store in ("raw/deep/er/store", "aside", "linked/deep/er/store", f"{tmp_path}/raw/deep/../deep/er/store"):
         recipe = looked_at(tmp_path, path, store)
-        found = resolve(recipe, Lock(), StatCache())
+        found = resolve_raw_files(recipe, Lock(), StatCache())
         read = [Path(file.path).name for file in found.lock.generations[0]["files"]]
         assert sorted(read) == (["a.txt"] if path.endswith("*/*/*") else ["a.txt", "runs.txt"])
-        said = [name for group in found.looked["files"].passed_over for name in group.names]
+        said = [name for group in found.unread["files"].passed_over for name in group.names]
         assert not any("vocab" in name or "report" in name for name in said)
 
 
@@ -250,8 +253,11 @@ def test_a_source_that_is_the_store_is_refused(tmp_path: Path, path: str) -> Non
     (tmp_path / "store/inputs/a.txt").write_text("input")
     for store in ("store", "linked", str(tmp_path / "store")):
         with pytest.raises(InputError, match=r"Source 'files': its path .* is in the recipe's own store, .*/store, so"):
-            resolve(looked_at(tmp_path, path, store), Lock(), StatCache())
-        assert resolve(looked_at(tmp_path, "store/inputs", store), Lock(), StatCache()).looked["files"].num_read == 1
+            resolve_raw_files(looked_at(tmp_path, path, store), Lock(), StatCache())
+        assert (
+            resolve_raw_files(looked_at(tmp_path, "store/inputs", store), Lock(), StatCache()).unread["files"].num_read
+            == 1
+        )
 
 
 def test_a_source_that_is_the_store_is_refused_in_an_object_store(tmp_path: Path) -> None:
@@ -259,4 +265,4 @@ def test_a_source_that_is_the_store_is_refused_in_an_object_store(tmp_path: Path
     for path in ("s3://news/store/*", "s3://news/store", "S3://news//store/runs/**"):
         recipe = looked_at(tmp_path, path, "s3://news/store")
         with pytest.raises(InputError, match="is in the recipe's own store, s3://news/store"):
-            stores_apart(recipe.sources[0].source, recipe)
+            build_store_check(recipe.sources[0].source, recipe)

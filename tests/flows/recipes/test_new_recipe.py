@@ -9,9 +9,9 @@ from small_recipe import Run, prose, run_lock
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import read_recipe
-from flows.recipes.recipe_templates import new_recipe, next_steps, templates
+from flows.recipes.recipe_templates import describe_next_steps, read_templates, write_new_recipe
 
 SMALL = {
     "vocabulary.size": "300",
@@ -77,13 +77,13 @@ def fill(template: str, raw: Path) -> None:
 
 def run(path: Path) -> Run:
     recipe = read_recipe(path, SMALL)
-    return run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    return run_lock(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock)
 
 
-@pytest.mark.parametrize("template", sorted(templates()))
+@pytest.mark.parametrize("template", sorted(read_templates()))
 def test_a_template_keeps_text_of_its_kind(template: str, tmp_path: Path) -> None:
     """Fails where a template is no recipe, or its rules throw away what they are for."""
-    path = new_recipe("own", template, tmp_path)
+    path = write_new_recipe("own", template, tmp_path)
     fill(template, tmp_path / "raw" / "own")
     manifest = run(path).of("documents")[0].manifest
     outcomes = manifest.ledger.find_account("records").outcomes
@@ -91,7 +91,7 @@ def test_a_template_keeps_text_of_its_kind(template: str, tmp_path: Path) -> Non
 
 
 def test_tickets_lose_signatures_and_addresses_and_no_note(tmp_path: Path) -> None:
-    path = new_recipe("own", "tickets", tmp_path)
+    path = write_new_recipe("own", "tickets", tmp_path)
     fill("tickets", tmp_path / "raw" / "own")
     ended = run(path)
     figures = ended.of("documents")[0].manifest.ledger.figures
@@ -101,17 +101,17 @@ def test_tickets_lose_signatures_and_addresses_and_no_note(tmp_path: Path) -> No
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    path = new_recipe("own", "general", tmp_path)
+    path = write_new_recipe("own", "general", tmp_path)
     path.write_text("# mine\n")
     with pytest.raises(InputError, match="is left as it is"):
-        new_recipe("own", "books", tmp_path)
+        write_new_recipe("own", "books", tmp_path)
     assert path.read_text() == "# mine\n"
 
 
 @pytest.mark.parametrize(("name", "template", "said"), [("../own", "general", "letters"), ("own", "poems", "'books'")])
 def test_a_wrong_name_or_template_is_refused(name: str, template: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
-        new_recipe(name, template, tmp_path)
+        write_new_recipe(name, template, tmp_path)
     assert not list(tmp_path.rglob("*.toml"))
 
 
@@ -124,12 +124,12 @@ def test_the_command_writes_a_recipe_and_says_how_to_go_on(tmp_path: Path) -> No
 
 def test_what_is_not_fetched_yet_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:
     """Fails if `cloze plan` of a fresh recipe tells a user to set a path, where its raw files are to be fetched."""
-    path = new_recipe("own", "bert-base", tmp_path)
+    path = write_new_recipe("own", "bert-base", tmp_path)
     recipe = read_recipe(path)
     books = Path(recipe.sources[0].source.path)
     books.mkdir(parents=True)
     (books / "tides.txt").write_text(prose(1))
     with pytest.raises(InputError, match=r"nothing is fetched yet.*`cloze fetch \S*own\.toml` brings"):
-        resolve(recipe, Lock(), StatCache())
-    assert "cloze fetch own.toml\n" in next_steps(path, "bert-base")
-    assert "cloze fetch" not in next_steps(path, "modernbert-base")
+        resolve_raw_files(recipe, Lock(), StatCache())
+    assert "cloze fetch own.toml\n" in describe_next_steps(path, "bert-base")
+    assert "cloze fetch" not in describe_next_steps(path, "modernbert-base")

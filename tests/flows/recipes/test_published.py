@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flows.recipes.recipe import read_recipe
-from flows.recipes.recipe_templates import new_recipe, published
+from flows.recipes.recipe_templates import read_published_recipes, write_new_recipe
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.settings.phases import Schedule
 
@@ -54,7 +54,7 @@ PAPERS = {
 
 def test_the_batches_of_modernbert_grow_and_its_rate_falls_at_the_end(tmp_path: Path) -> None:
     """Fails where a phase has another ramp or rate, or the decay is not that of the last phase."""
-    recipe = read_recipe(new_recipe("own", "modernbert-base", tmp_path))
+    recipe = read_recipe(write_new_recipe("own", "modernbert-base", tmp_path))
     assert recipe.model is not None
     first, stable, decay = recipe.model.training.phase
     assert first.batch_ramp is not None and (first.batch_ramp.first, first.batch_ramp.tokens) == (768, "50B")
@@ -65,7 +65,7 @@ def test_the_batches_of_modernbert_grow_and_its_rate_falls_at_the_end(tmp_path: 
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_numbers_are_those_of_the_paper(name: str, tmp_path: Path) -> None:
     """Fails where a digit of a template is not the paper's, or the model has other sizes."""
-    recipe, paper = read_recipe(new_recipe("own", name, tmp_path)), PAPERS[name]
+    recipe, paper = read_recipe(write_new_recipe("own", name, tmp_path)), PAPERS[name]
     vocabulary = recipe.vocabularies[0].settings
     assert isinstance(vocabulary, VocabularySettings) and recipe.model is not None
     assert (vocabulary.algorithm, vocabulary.size) == paper.vocabulary
@@ -83,12 +83,12 @@ def test_the_numbers_are_those_of_the_paper(name: str, tmp_path: Path) -> None:
 
 def test_each_has_numbers_to_compare() -> None:
     """Fails where a recipe is added whose numbers nobody has written down a second time."""
-    assert {*PAPERS, "distilbert"} == published().keys()
+    assert {*PAPERS, "distilbert"} == read_published_recipes().keys()
 
 
 def test_a_student_has_the_numbers_of_its_authors_code(tmp_path: Path) -> None:
     """Fails where a number of DistilBERT's is not the code's, or its recipe cannot be read without its teacher."""
-    entry = read_recipe(new_recipe("own", "distilbert", tmp_path)).model
+    entry = read_recipe(write_new_recipe("own", "distilbert", tmp_path)).model
     assert entry is not None and entry.settings.objective is not None
     said, training = dict(entry.settings.objective), entry.training
     assert [said[name] for name in ("soft", "masked", "cosine", "temperature")] == [5.0, 2.0, 1.0, 2.0]

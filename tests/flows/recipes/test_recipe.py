@@ -9,7 +9,7 @@ import pytest
 from corpora.errors import InputError
 from corpora.sources.files.source import FilesSource
 from flows.recipes import recipe as module
-from flows.recipes.recipe import Recipe, parse_recipe, read_recipe, shipped_recipe, shipped_recipes
+from flows.recipes.recipe import Recipe, load_shipped_recipe, parse_recipe, read_recipe, read_shipped_recipes
 from flows.run.estimates.work import tokens_of
 
 SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
@@ -77,7 +77,7 @@ def test_everything_arrives(tmp_path: Path) -> None:
     masking = shards.settings.masking
     assert (shards.settings.length, masking.kind, masking.rate) == (64, "static", 0.2)
     assert {recipe.seed, recipe.held_out.seed, shards.settings.seed, masking.seed} == {7}
-    assert recipe.artifact_name(vocabulary.name) == recipe.artifact_name(shards.name) == "mine"
+    assert recipe.name_artifact(vocabulary.name) == recipe.name_artifact(shards.name) == "mine"
     assert recipe.model is None
     assert recipe.privacy.samples == "none"
 
@@ -105,7 +105,7 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
     {SOURCE}""",
         **{"shards__two__length": "64"},
     )
-    assert [recipe.artifact_name(entry.name) for entry in recipe.vocabularies] == ["r-a", "r-b"]
+    assert [recipe.name_artifact(entry.name) for entry in recipe.vocabularies] == ["r-a", "r-b"]
     sets = [(entry.name, entry.vocabulary, entry.settings.sources) for entry in recipe.shards]
     assert sets == [("one", "b", ("own",)), ("two", "a", ())]
     assert recipe.shards[1].settings.length == 64
@@ -273,10 +273,10 @@ def test_the_one_source_needs_no_name_and_of_several_one_is_named() -> None:
         parse(two, source__fields__text="note")
 
 
-@pytest.mark.parametrize("name", sorted(shipped_recipes()))
+@pytest.mark.parametrize("name", sorted(read_shipped_recipes()))
 def test_shipped_recipes_are_right(name: str, tmp_path: Path) -> None:
     """Fails where a recipe that comes with the program does not pass its own checks, or its raw files are missing."""
-    recipe = shipped_recipe(name, tmp_path, {})
+    recipe = load_shipped_recipe(name, tmp_path, {})
     assert recipe.name == name
     assert recipe.store == str(tmp_path / "store")
     assert all(entry.source.files() for entry in recipe.sources)
@@ -284,14 +284,14 @@ def test_shipped_recipes_are_right(name: str, tmp_path: Path) -> None:
 
 def test_a_shipped_recipe_is_placed_once_and_then_the_users_own(tmp_path: Path) -> None:
     """Fails where looking at a recipe writes it, or running one overwrites what the user made of it."""
-    recipe = shipped_recipe("demo", tmp_path, {})
+    recipe = load_shipped_recipe("demo", tmp_path, {})
     assert list(tmp_path.iterdir()) == []
-    module.settle_recipe(recipe)
+    module.write_recipe(recipe)
     path = tmp_path / "demo.toml"
-    assert path.read_text() == shipped_recipes()["demo"]
+    assert path.read_text() == read_shipped_recipes()["demo"]
     path.write_text(path.read_text().replace("seed = 42", "seed = 7"))
-    edited = shipped_recipe("demo", tmp_path, {})
-    module.settle_recipe(edited)
+    edited = load_shipped_recipe("demo", tmp_path, {})
+    module.write_recipe(edited)
     assert edited.seed == 7 and "seed = 7" in path.read_text()
 
 
@@ -299,7 +299,7 @@ def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
     """Fails where a folder's name cannot be a source's name, or its path is lost."""
     folder = tmp_path / "my notes & letters"
     folder.mkdir()
-    recipe = parse_recipe(module.folder_recipe(folder, "there"), tmp_path / "r.toml", {})
+    recipe = parse_recipe(module.render_folder_recipe(folder, "there"), tmp_path / "r.toml", {})
     [entry] = recipe.sources
     assert (recipe.name, entry.source.name, recipe.store) == (*["my-notes---letters"] * 2, str(tmp_path / "there"))
     assert isinstance(entry.source, FilesSource) and entry.source.path == str(folder)

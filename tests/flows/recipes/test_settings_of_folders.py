@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from flows.recipes.guessed_fields import Fitted, with_chosen
-from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, with_overrides
+from flows.recipes.guessed_fields import FittedDefaults, merge_chosen
+from flows.recipes.recipe import Recipe, parse_recipe, render_folder_recipe, with_overrides
 from tokenizers_train.vocabularies.settings import GivenVocabulary, VocabularySettings
 
 VALUES = {
@@ -47,10 +47,10 @@ PROPOSED = {
 
 def recipe_of(proposed: str, remembered: dict[str, str], given: dict[str, str]) -> Recipe:
     """Return the recipe of a folder as it is made and as it is written down, which are alike."""
-    fitted, path = Fitted(looked_at=1, why=("so",), tables=PROPOSED[proposed]), Path("/r.toml")
+    fitted, path = FittedDefaults(looked_at=1, why=("so",), tables=PROPOSED[proposed]), Path("/r.toml")
     of_start = TRAINED if "model.start" in remembered | given else {}
-    chosen = with_chosen(remembered, given | of_start, "f")
-    plain = folder_recipe("/f", "/store", fitted, chosen)
+    chosen = merge_chosen(remembered, given | of_start, "f")
+    plain = render_folder_recipe("/f", "/store", fitted, chosen)
     recipe, written = parse_recipe(plain, path, chosen), parse_recipe(with_overrides(plain, chosen), path, {})
     assert (recipe.vocabularies, recipe.sources) == (written.vocabularies, written.sources)
     return recipe

@@ -10,7 +10,7 @@ import pytest
 from corpora.sources.books.gutenberg import whole_book
 from corpora.sources.contract import Record, Tally, list_unhashed_files
 from corpora.sources.files.source import FilesSource
-from flows.recipes.lock import files_of
+from flows.recipes.lock import list_raw_files
 from flows.recipes.recipe import Recipe
 from flows.run.inputs.folder_defaults import recipe_of_folder
 
@@ -50,7 +50,7 @@ def records_of(recipe: Recipe) -> dict[str, Record]:
     source, tally = entry.source, Tally()
     return {
         record.locator.file: record
-        for file in list_unhashed_files(files_of(entry, recipe))
+        for file in list_unhashed_files(list_raw_files(entry, recipe))
         for piece in source.slices(file)
         for record in source.records(piece, tally)
     }

@@ -11,9 +11,9 @@ from small_recipe import prose, run_lock
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
-from flows.recipes.guessed_fields import Fitted
-from flows.recipes.lock import Lock, read_lock, resolve, write_lock
-from flows.recipes.recipe import Recipe, folder_recipe, parse_recipe, settle_recipe
+from flows.recipes.guessed_fields import FittedDefaults
+from flows.recipes.lock import Lock, read_lock, resolve_raw_files, write_lock
+from flows.recipes.recipe import Recipe, parse_recipe, render_folder_recipe, write_recipe
 from flows.run.inputs.folder_defaults import recipe_of_folder
 from flows.run.inputs.raw_files import describe_inputs
 
@@ -50,7 +50,7 @@ def folder_of(folder: Path, texts: Sequence[str]) -> Path:
 def run(recipe: Recipe) -> int:
     """Run a folder's recipe as a command does; the documents that came of it."""
     assert recipe.lock_path is not None
-    resolved = resolve(recipe, read_lock(recipe.lock_path), StatCache())
+    resolved = resolve_raw_files(recipe, read_lock(recipe.lock_path), StatCache())
     recipe.lock_path.parent.mkdir(parents=True, exist_ok=True)
     write_lock(recipe.lock_path, resolved.lock)
     done = run_lock(Place(recipe.store), recipe, resolved.lock)
@@ -74,7 +74,7 @@ def run(recipe: Recipe) -> int:
 def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, texts: list[str], said: str) -> None:
     """Fails where a folder that holds text ends its first run with an error, or is left without its documents."""
     recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", SMALL)
-    lines = " ".join(describe_inputs(recipe, resolve(recipe, Lock(), StatCache())))
+    lines = " ".join(describe_inputs(recipe, resolve_raw_files(recipe, Lock(), StatCache())))
     assert said in lines and ("by a look at" in lines) == bool(said)
     assert run(recipe) >= 0.9 * len(texts)
 
@@ -90,7 +90,7 @@ def test_a_folder_stays_as_it_was_decided(tmp_path: Path) -> None:
     assert first.lock_path is not None
     older = read_lock(first.lock_path)
     write_lock(first.lock_path, replace(older, fitted=None))
-    assert recipe_of_folder(folder, store, {}).text == folder_recipe(folder, str(store))
+    assert recipe_of_folder(folder, store, {}).text == render_folder_recipe(folder, str(store))
 
 
 def test_what_the_user_sets_counts(tmp_path: Path) -> None:
@@ -115,15 +115,17 @@ def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
     for kept in (plain, parse_recipe(plain.text, plain.path, {})):
         assert kept.vocabularies[0].settings == plain.vocabularies[0].settings
         assert kept.sources == plain.sources and kept.sources[0].source.settings()["fields"] == {"key": "text"}
-    [line] = [line for line in describe_inputs(plain, resolve(plain, Lock(), StatCache())) if "remembered" in line]
+    [line] = [
+        line for line in describe_inputs(plain, resolve_raw_files(plain, Lock(), StatCache())) if "remembered" in line
+    ]
     assert "vocabulary.size=600, source.fields.key=text. To forget one: --set vocabulary.size=." in line
     changed = recipe_of_folder(folder, store, {"vocabulary.size": "700", "source.1.fields.key": ""})
     assert changed.chosen == {"vocabulary.size": "700"}
-    settle_recipe(plain)
-    settle_recipe(changed)
+    write_recipe(plain)
+    write_recipe(changed)
     assert plain.path.read_text(encoding="utf-8") == changed.text != plain.text
     plain.path.write_text("# mine\n", encoding="utf-8")
-    settle_recipe(changed)
+    write_recipe(changed)
     assert plain.path.read_text(encoding="utf-8") == "# mine\n", "what a person wrote stays"
     run(changed)
     assert recipe_of_folder(folder, store, {}).chosen == {"vocabulary.size": "700"}
@@ -140,7 +142,7 @@ def test_two_folders_of_one_name_have_a_recipe_each(tmp_path: Path) -> None:
     first, other = (recipe_of_folder(folder, store, {}) for folder in folders)
     assert first.path == other.path, "neither has run"
     first = recipe_of_folder(folders[0], store, {"vocabulary.size": "600"})
-    settle_recipe(first)
+    write_recipe(first)
     run(first)
     other = recipe_of_folder(folders[1], store, {})
     assert other.path != first.path and not other.chosen
@@ -150,8 +152,10 @@ def test_two_folders_of_one_name_have_a_recipe_each(tmp_path: Path) -> None:
 
 
 def test_what_was_fitted_is_said_in_the_recipe_and_the_lock(tmp_path: Path) -> None:
-    fitted = Fitted(looked_at=7, why=("short texts",), tables={"rules": {"gopher": {"min_words": 3}}, "language": {}})
-    recipe = parse_recipe(folder_recipe(tmp_path, "there", fitted), tmp_path / "r.toml", {})
+    fitted = FittedDefaults(
+        looked_at=7, why=("short texts",), tables={"rules": {"gopher": {"min_words": 3}}, "language": {}}
+    )
+    recipe = parse_recipe(render_folder_recipe(tmp_path, "there", fitted), tmp_path / "r.toml", {})
     assert recipe.sources[0].documents.rules.gopher.min_words == 3
     assert "# By a look at 7 of its documents: short texts." in recipe.text
     lock = Lock(fitted=fitted)

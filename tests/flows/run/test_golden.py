@@ -11,7 +11,7 @@ from corpora.sources.contract import StatCache
 from corpora.store.digests.content import compute_content, sum_contents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
 
 RECIPE = """
@@ -51,7 +51,7 @@ CORPUS_ROWS = "39.1f045c4a58212d2a68c144f020a7cf54"  # with the columns of their
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("golden")
     recipe = parse_recipe(RECIPE, folder / "golden.toml", {})
-    return run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    return run_lock(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
 from corpora.text.sentences.splitter import split_sentences
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe
 from flows.run.inputs.folder_defaults import recipe_of_folder
 from tokenizers_train.build import read_vocabulary, train_vocabulary
@@ -86,7 +86,7 @@ def test_a_folder_comes_through_by_the_rules_of_its_script(tmp_path: Path, code:
     given = {"vocabulary.size": "600", "duplicates.enabled": "false"}
     recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", given)
     assert recipe.fitted is not None and len(recipe.fitted.why) == 2, recipe.fitted
-    done = run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    done = run_lock(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock)
     kept = list(done.corpus.iter_documents())
     assert [document.language for document in kept] == [code] * len(texts)
     assert sorted(document.text for document in kept) == sorted(texts)

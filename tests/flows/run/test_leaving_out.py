@@ -17,7 +17,7 @@ from small_recipe import Run, World, new_world, note, prose, run_lock
 from corpora.errors import FileFault, InputError, LostFile, UnreadableFile
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.places.place import Place
-from flows.recipes.lock import Lock, read_lock, resolve, write_lock
+from flows.recipes.lock import Lock, read_lock, resolve_raw_files, write_lock
 from flows.run.faults.skipped_files import leave_out, left_out_lines
 from flows.run.inputs.unread_files import totals_lines
 from flows.run.plan_run import plan_run
@@ -219,22 +219,22 @@ def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
 
     monkeypatch.setattr(StatCache, "hash_file", sha256)
     closed = {"secret.jsonl": True}
-    resolved = resolve(world.recipe(), Lock(), StatCache())
+    resolved = resolve_raw_files(world.recipe(), Lock(), StatCache())
     assert [file.name for file in resolved.added["notes"]] == ["gone.jsonl", "good.jsonl"]
-    [said] = totals_lines(resolved.looked, "text")[1:]
+    [said] = totals_lines(resolved.unread, "text")[1:]
     assert said.startswith("notes: could not be opened: 1 file without permission (secret.jsonl).")
-    assert "secret" not in str(totals_lines(resolved.looked, "none"))
+    assert "secret" not in str(totals_lines(resolved.unread, "none"))
     with pytest.raises(InputError, match=r"secret.jsonl: Permission denied"):
-        resolve(world.recipe(source__notes__on_damage="stop"), Lock(), StatCache())
+        resolve_raw_files(world.recipe(source__notes__on_damage="stop"), Lock(), StatCache())
     closed["gone.jsonl"] = False
     with pytest.raises(InputError, match=r"2 of 3 raw files cannot be opened, such as .*Check their permissions"):
-        resolve(world.recipe(), Lock(), StatCache())
+        resolve_raw_files(world.recipe(), Lock(), StatCache())
     before = Lock(generations=({"notes": (RawFile(name="a", sha256="00", size_bytes=1, path=""),)},))
-    on_schedule = resolve(world.recipe().on_schedule(), before, StatCache())
+    on_schedule = resolve_raw_files(world.recipe().to_scheduled(), before, StatCache())
     assert [file.name for file in on_schedule.added["notes"]] == ["good.jsonl"]
     closed.pop("secret.jsonl")
     assert "1 vanished file (gone.jsonl)" in str(
-        totals_lines(resolve(world.recipe(), Lock(), StatCache()).looked, "text")
+        totals_lines(resolve_raw_files(world.recipe(), Lock(), StatCache()).unread, "text")
     )
 
 
@@ -251,9 +251,9 @@ def test_a_file_is_tried_again_when_its_source_is_read_in_another_way(tmp_path: 
     world = world_of(tmp_path, **{"bad.jsonl.gz": b"bad"})
     recipe, lock = world.resolved()
     lock = leave_out(recipe, lock, [fault_of(world)], print)
-    assert list(lock.left_out_of(recipe.sources[0].source).values()) == ["bad.jsonl.gz is damaged."]
+    assert list(lock.find_left_out(recipe.sources[0].source).values()) == ["bad.jsonl.gz is damaged."]
     other = world.recipe(source__notes__encoding="latin-1")
-    assert lock.left_out_of(other.sources[0].source) == {}
+    assert lock.find_left_out(other.sources[0].source) == {}
     assert Lock.from_bytes(lock.to_bytes(), tmp_path).left_out == lock.left_out
 
 

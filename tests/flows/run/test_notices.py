@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corpora.errors import InputError
-from flows.recipes.run_settings import NotifySettings, notify_of_text
+from flows.recipes.run_settings import NotifySettings, parse_notify_settings
 from flows.run.record import notifications as notices
 from flows.run.record.notifications import Notice, notify, settings_at_work
 
@@ -169,6 +169,6 @@ def test_settings_that_would_tell_nobody_are_refused() -> None:
         NotifySettings(stall_seconds=0.0)
     with pytest.raises(InputError, match=r"notify\.command"):
         NotifySettings(command=("",))
-    assert notify_of_text('store = 7\n[notify]\nwebhook = "HOOK"\n[more', {}).webhook == "HOOK"
+    assert parse_notify_settings('store = 7\n[notify]\nwebhook = "HOOK"\n[more', {}).webhook == "HOOK"
     for text in ("[notify", "notify = 7", "[notify]\nwebhook = 7", "[notfy]"):
-        assert not notify_of_text(text, {}).somebody
+        assert not parse_notify_settings(text, {}).is_enabled

@@ -10,7 +10,7 @@ from small_recipe import KINDS, World, live_texts, new_world, note, page, prose,
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.stage import Stage, build_stage
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.run.pipeline import run_recipe
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -134,7 +134,7 @@ def test_a_vocabulary_can_be_trained_on_a_later_generation(small: World) -> None
     small.put("pages", "b", [page(str(n), prose(n)) for n in range(20, 30)])
     recipe, lock = small.resolved()
     refit = Lock(generations=lock.generations, vocabulary_generation=2)
-    second = run_lock(small.place, recipe, resolve(recipe, refit, StatCache()).lock)
+    second = run_lock(small.place, recipe, resolve_raw_files(recipe, refit, StatCache()).lock)
     counted = second.of("counts")[0].manifest.ledger.find_account("documents").outcomes["counted"]
     assert counted > first.of("counts")[0].manifest.ledger.find_account("documents").outcomes["counted"]
     assert second.outcome.vocabulary != first.outcome.vocabulary

@@ -7,10 +7,10 @@ import pytest
 from small_recipe import World, new_world, note, page, prose, run_lock
 
 from corpora.errors import InputError
-from corpora.judging.steps.rules import DETAILS, RulesSettings, explain, switched_off
+from corpora.judging.steps.rules import DETAILS, RulesSettings, explain, find_off_setting
 from corpora.sources.contract import StatCache
 from corpora.store.settings import bind_settings
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
 
 
@@ -92,7 +92,7 @@ def test_all_sources_and_all_their_rules_are_told_at_once(short_world: World) ->
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
     """Fails where a rule's setting is not called as a run says, or its value does not switch it off."""
-    found = switched_off(reason)
+    found = find_off_setting(reason)
     if found is None:
         assert reason == "document.empty"
         return
@@ -110,7 +110,7 @@ def run_notes(folder: Path, texts: list[str], short: int) -> list[str]:
     world.put("notes", "n", notes)
     recipe = parse_recipe(text, world.recipe_path, {"language.keep_unknown": "true"})
     told: list[str] = []
-    run_lock(world.place, recipe, resolve(recipe, Lock(), StatCache()).lock, tell=told.append)
+    run_lock(world.place, recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock, tell=told.append)
     return told
 
 

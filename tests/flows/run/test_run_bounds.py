@@ -96,7 +96,7 @@ def test_bounds_and_notices_decide_no_bytes(finished: Run) -> None:
     """Fails where a recipe that says what it is held to, or who is told, builds something again."""
     more = '[bounds]\ndocuments = { min = 1 }\n[notify]\ncommand = ["true"]\n'
     recipe = parse_recipe(finished.recipe.text + more, finished.recipe.path, {})
-    assert recipe.bounds and recipe.notify.somebody
+    assert recipe.bounds and recipe.notify.is_enabled
     for field in ("sources", "duplicates", "held_out", "vocabularies", "shards", "model"):
         assert getattr(recipe, field) == getattr(finished.recipe, field)
     counted = figures_of(finished.place, finished.manifests)

@@ -8,8 +8,8 @@ from small_recipe import build_on, run_lock
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import WorkerPool
-from flows.recipes.lock import Lock, resolve
-from flows.recipes.recipe import Recipe, parse_recipe, shipped_recipes
+from flows.recipes.lock import Lock, resolve_raw_files
+from flows.recipes.recipe import Recipe, parse_recipe, read_shipped_recipes
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ input = "full-sentences"
 
 def five_sources(folder: Path) -> Recipe:
     """The demo's sources without the documentation of this Python, in small parts; no model."""
-    text = shipped_recipes()["demo"]
+    text = read_shipped_recipes()["demo"]
     sources = text[: text.index('[[source]]\nkind = "python-docs"')]
     vocabularies = text[text.index("[[vocabulary]]") : text.index("# Two acts for the model")]
     return parse_recipe(
@@ -40,7 +40,7 @@ def five_sources(folder: Path) -> Recipe:
 def test_workers_ranges_and_the_store_decide_nothing(tmp_path: Path, s3_store: Place) -> None:
     """Fails where a new source, vocabulary or input depends on who builds its parts, in which order, or where to."""
     recipe = five_sources(tmp_path)
-    lock = resolve(recipe, Lock(), StatCache()).lock
+    lock = resolve_raw_files(recipe, Lock(), StatCache()).lock
     alone = run_lock(Place(str(tmp_path / "alone")), recipe, lock)
     with WorkerPool(2) as pool:
         shared = run_lock(Place(str(tmp_path / "shared")), recipe, lock, build_on(pool, range_size=1))

@@ -13,9 +13,9 @@ from corpora.build import Corpus
 from corpora.schema import Document
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
-from flows.recipes.recipe_templates import new_recipe
+from flows.recipes.recipe_templates import write_new_recipe
 
 pytestmark = pytest.mark.long
 
@@ -26,12 +26,12 @@ PASSAGE = re.compile(r"^(\d+)\|t\|(.*)\n\1\|a\|(.*)$", re.MULTILINE)  # of the N
 
 def run(template: str, fill: Callable[[Path], int], folder: Path) -> tuple[Run, int, list[Document]]:
     """A template's recipe over raw files that `fill` puts there: the run, their number of records, what was kept."""
-    path = new_recipe("own", template, folder)
+    path = write_new_recipe("own", template, folder)
     raw = folder / "raw" / "own"
     raw.mkdir(parents=True)
     records = fill(raw)
     recipe = parse_recipe(path.read_text(), path, SMALL)
-    ended = run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    ended = run_lock(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock)
     return ended, records, list(Corpus(ended.place, ended.outcome.corpus).iter_documents())
 
 

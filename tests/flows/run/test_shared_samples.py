@@ -12,7 +12,7 @@ from small_recipe import run_lock
 
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
 
 OPEN = "language.keep = []\nrules.gopher.min_stop_words = 0\ndocuments.max_rule_share = 1.0\n"
@@ -36,7 +36,7 @@ def test_every_page_is_a_document_or_a_drop_by_its_own_markup(shared: Path, name
     text = f'store = "store"\n{"" if name == SAMPLE else OPEN}vocabulary.size = 4000\n'
     text += f'[[source]]\nkind = "wikipedia"\npath = "{dump}"\n'
     recipe = parse_recipe(text, tmp_path / "recipe.toml", {})
-    run = run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    run = run_lock(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock)
     [ledger] = [manifest.ledger for manifest in run.documents().values()]
     account = ledger.find_account("records")
     assert account.total == len(pages) == account.outcomes["documents"] + account.sum_outcomes("dropped")

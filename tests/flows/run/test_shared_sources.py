@@ -19,7 +19,7 @@ from small_recipe import Run, run_lock
 from corpora.sources.contract import StatCache
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
-from flows.recipes.lock import Lock, resolve
+from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
 from flows.run.record.ledger_balance import accounts_of
 
@@ -54,7 +54,7 @@ def sample(shared: Path) -> Path:
 def finished(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("five")
     recipe = parse_recipe(RECIPE.format(store=folder / "store", sample=sample), folder / "five.toml", {})
-    return run_lock(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock)
+    return run_lock(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock)
 
 
 def warc_types(sample: Path) -> Counter[str]:

@@ -99,7 +99,7 @@ def everything(learnt: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
     def answer_and_explain(place: Place, recipe: Any, corpus: Manifest, tasks: Any, perform: Any) -> None:
         answer_documents(place, recipe, corpus, tasks, perform)
-        perform([plan_glossary(Corpus(place, corpus), recipe.artifact_name("hard-words"), version)])
+        perform([plan_glossary(Corpus(place, corpus), recipe.name_artifact("hard-words"), version)])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(STAGES, "glossaries", MADE_UP)

@@ -20,8 +20,8 @@ from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_stage, read_manifest
-from flows.recipes.lock import Lock, resolve
-from flows.recipes.model_and_tasks import OF_START
+from flows.recipes.lock import Lock, resolve_raw_files
+from flows.recipes.model_and_tasks import START_VOCABULARY
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import parse_recipe
 from flows.report.models import training_view
@@ -87,7 +87,7 @@ def planned(text: str, folder: Path, lock: Lock | None = None) -> Stage:
         return [build_stage(place, stage) for stage in stages]
 
     with pytest.raises(_ModelPlanned) as caught:
-        run_recipe(place, recipe, lock or resolve(recipe, Lock(), StatCache()).lock, perform)
+        run_recipe(place, recipe, lock or resolve_raw_files(recipe, Lock(), StatCache()).lock, perform)
     return caught.value.stage
 
 
@@ -160,14 +160,14 @@ def test_what_does_not_go_with_a_start_is_refused_before_anything_is_built(
 
     with pytest.raises(InputError, match=told) as caught:
         recipe = parse_recipe(RECIPE.replace(old, new), world.folder / "retrained.toml", {})
-        run_recipe(Place(recipe.store), recipe, resolve(recipe, Lock(), StatCache()).lock, perform)
+        run_recipe(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock, perform)
     assert "\n" not in str(caught.value)
 
 
 def test_a_start_is_hashed_once_for_each_state(world: StartedWorld) -> None:
     """Fails where the weights are read again although nothing changed, or another file is taken for it."""
     recipe = parse_recipe(RECIPE, world.folder / "retrained.toml", {})
-    assert recipe.vocabularies[0].settings == OF_START
+    assert recipe.vocabularies[0].settings == START_VOCABULARY
     cache = StatCache()
     start = find_start(recipe, cache)
     assert start is not None

@@ -12,7 +12,7 @@ from threading import Thread
 
 from small_recipe import keyed_note, prose
 
-from flows.recipes.tables import resolved_path
+from flows.recipes.tables import resolve_path
 
 DOCUMENTS = 40
 DUMP = "samplewiki-20260101-pages-articles-multistream"
@@ -140,10 +140,10 @@ def _put_published(folder: Path) -> None:
         (folder / below).mkdir(parents=True)
     names = [f"{DUMP}.xml.bz2", f"{DUMP}-index.txt.bz2"]
     for name in names:
-        shutil.copy(resolved_path(f"sample:wikipedia/{name}", folder), folder / dump / name)
+        shutil.copy(resolve_path(f"sample:wikipedia/{name}", folder), folder / dump / name)
     jobs = {"articlesmultistreamdump": {"status": "done", "files": {name: {} for name in names}}}
     (folder / dump / "dumpstatus.json").write_text(json.dumps({"jobs": jobs}))
-    shutil.copy(resolved_path(f"sample:cc_news/{NEWS}", folder), folder / news / NEWS)
+    shutil.copy(resolve_path(f"sample:cc_news/{NEWS}", folder), folder / news / NEWS)
     (folder / news / "warc.paths.gz").write_bytes(gzip.compress(f"{news}/{NEWS}\n".encode()))
     (folder / wet).write_bytes(b"".join(_wet(f"https://a.example/{n}", prose(360 + n)) for n in range(4)))
     (folder / crawl / "wet.paths.gz").write_bytes(gzip.compress(f"{wet}\n".encode()))

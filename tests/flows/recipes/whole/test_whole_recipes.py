@@ -30,9 +30,9 @@ from corpora.store.places.place import Place
 from flows.command.reference import reference
 from flows.orchestration.run_recipe import NOTHING_NEW
 from flows.recipes.model_and_tasks import TaskSettings
-from flows.recipes.recipe import shipped_recipes
-from flows.recipes.recipe_templates import published, templates
-from flows.recipes.tables import merged_tables, toml
+from flows.recipes.recipe import read_shipped_recipes
+from flows.recipes.recipe_templates import read_published_recipes, read_templates
+from flows.recipes.tables import merge_tables, to_toml
 from flows.run.record.run_record import RunRecord, newest_runs
 from trainer.settings.model import FAMILIES, OBJECTIVES
 
@@ -49,14 +49,14 @@ ELSEWHERE = {"worse", *(field.name for field in dataclasses.fields(TaskSettings)
 
 def as_toml(table: Mapping[str, Any]) -> str:
     """A recipe as TOML: each of its keys on a line."""
-    return "".join(f"{key} = {toml(value)}\n" for key, value in table.items())
+    return "".join(f"{key} = {to_toml(value)}\n" for key, value in table.items())
 
 
 def table_of(name: str, places: Callable[[str], str] = str) -> dict[str, Any]:
     """A recipe of the table over the base. places: what stands for "@NAME@" """
     own = {key: value for key, value in RECIPES[name].items() if key not in OF_TEST}
     base = {key: value for key, value in WHOLE["base"].items() if key not in RECIPES[name].get("without", ())}
-    text = as_toml(merged_tables(base, own))
+    text = as_toml(merge_tables(base, own))
     for other in RECIPES[name].get("after", ()):
         text = text.replace(f"@{other}@", places(other))
     return tomllib.loads(text)
@@ -109,8 +109,8 @@ class Runs:
         """Return the result of running a recipe that comes with the program, small, and how it is made small."""
         path = self.folder / name / f"{name}.toml"
         put_labelled_files(path.parent / "labelled")
-        if name in shipped_recipes():
-            path.write_text(shipped_recipes()[name])
+        if name in read_shipped_recipes():
+            path.write_text(read_shipped_recipes()[name])
         else:
             self.ask("new", name, "--template", name)
             path.write_text(with_proposals((self.folder / "home" / path.name).read_text()))
@@ -123,7 +123,7 @@ class Runs:
             teacher = self.place.to_address(self.of("bert").folder("models"))
             small |= {"vocabulary.path": teacher, "model.objective.teacher": teacher, "model.objective.layers": [0]}
             small |= {"shards.length": 32, "model.max_length": 32}  # as the teacher has it
-        sets = [f"--set={key}={toml(value)}" for key, value in small.items()]
+        sets = [f"--set={key}={to_toml(value)}" for key, value in small.items()]
         given = ("--store", self.place.address, *sets)
         labelled = [str(path.parent / "labelled" / f"{file}.tsv") for file in ("train", "dev")]
         self.ask("check", *labelled, "--task", "classes")
@@ -136,7 +136,7 @@ class Runs:
         ran = self._twice(path, sets)
         built = {f"{stage.kind}/{stage.name}" for stage in ran.record.stages}
         assert {stage["stage"] for stage in planned} == built
-        assert built & {f"answers/{name}-labels", f"tasks/{name}-labels"} or name in shipped_recipes()
+        assert built & {f"answers/{name}-labels", f"tasks/{name}-labels"} or name in read_shipped_recipes()
         return ran, sets
 
     def _twice(self, path: Path, sets: Sequence[str] = ()) -> Ran:
@@ -203,8 +203,8 @@ def look_into(runs: Runs, ran: Ran, part: str | bool = "", sets: Sequence[str] =
 @pytest.mark.parametrize(
     "template",
     [
-        *tiers.mostly_long(sorted(templates()), 2),
-        *(pytest.param(name, marks=pytest.mark.long) for name in (*shipped_recipes(), *published())),
+        *tiers.mostly_long(sorted(read_templates()), 2),
+        *(pytest.param(name, marks=pytest.mark.long) for name in (*read_shipped_recipes(), *read_published_recipes())),
     ],
 )
 def test_a_recipe_that_comes_with_the_program_goes_through_every_command(runs: Runs, template: str) -> None:
