@@ -1,14 +1,13 @@
 """The export, step by step: rows to files, the vocabulary next to them, the card and the metadata, all or nothing.
 
-Promise: the same artifact in the same store gives the same bytes. The folder appears when all of it is written. A
+Promise: the same artifact in the same store gives the same bytes. The folder appears when everything is written. A
 damaged artifact, a full disk or a folder that cannot be written end as one error.
 Memory: a row group, a record batch, and the counts of documents.
 
-The rows of an export: only live ones, with columns that other tools know and a meaning for each.
-
-Promise: rows that a later generation removed are left out. Ids are hexadecimal texts, as `cloze trace` takes them;
-tokens are as they were written. Rows come in the artifact's order, part by part.
-Cost: of an artifact with deleted rows the columns that name documents are read once more. Memory: a record batch.
+Exported rows: rows that a later generation (an update of the raw files) removed are left out. Ids are hexadecimal
+texts, as `cloze trace` takes them; tokens are as they were written. Columns have the names that other tools expect,
+with a description each. Rows come in the artifact's order.
+Cost: if an artifact has deleted rows, the columns that name documents are read once more. Memory: a record batch.
 """
 
 from collections import Counter
@@ -92,7 +91,11 @@ LABEL_MEANINGS = {
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """The documents of a corpus."""
+    """The documents of a corpus as rows to export. While this object exists, the store does not delete the files.
+
+    Attributes:
+        artifact: The corpus.
+    """
 
     artifact: Artifact
 
@@ -102,7 +105,7 @@ class DocumentRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """A row a document."""
+        """The columns of a row, with a description each. There is one row per document."""
         locator = CORPUS.field("locator").type
         types = {field.name: field.type for field in CORPUS} | {
             name: locator.field(inner).type for name, inner in LOCATOR_FIELDS.items()
@@ -115,7 +118,7 @@ class DocumentRows:
         )
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Live documents; a batch of the corpus gives one for each split."""
+        """Yield pairs of a split ("train" or "held-out") and a batch of its live documents, in the corpus's order."""
         for live in Corpus(self.artifact.place, self.artifact.manifest).iter_batches():
             held_out = live.column("held_out").to_numpy(zero_copy_only=False)
             for split, wanted in (("train", ~held_out), ("held-out", held_out)):
@@ -123,6 +126,7 @@ class DocumentRows:
                     yield split, self._to_exported(live if wanted.all() else live.filter(pa.array(wanted)))
 
     def _to_exported(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert a batch of documents to the exported columns."""
         locator = batch.column("locator")
         columns = {name: locator.field(inner) for name, inner in LOCATOR_FIELDS.items()}
         columns["id"] = pa.array([id.hex() for id in batch.column("id").to_pylist()], pa.string())
@@ -133,7 +137,11 @@ class DocumentRows:
 
 @dataclass(frozen=True)
 class ExampleRows:
-    """The examples of a shard set."""
+    """The training examples of a shard set as rows to export.
+
+    Attributes:
+        artifact: The shard set.
+    """
 
     artifact: Artifact
 
@@ -143,10 +151,11 @@ class ExampleRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """A row an example."""
+        """The columns of a row, with a description each. There is one row per example."""
         return pa.schema([self._describe_field(field) for field in self._sets["train"].schema])
 
     def _describe_field(self, field: pa.Field) -> pa.Field:
+        """Return the exported field of a column of the shards: its name, type and description."""
         kind = pa.list_(pa.string()) if field.name == "documents" else field.type
         meaning = EXAMPLE_COLUMNS.get(field.name, "")
         if field.name == "label":
@@ -154,7 +163,7 @@ class ExampleRows:
         return describe_field(RENAMED_COLUMNS.get(field.name, field.name), kind, meaning)
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Live examples, those of the train split first."""
+        """Yield pairs of a split ("train" or "held-out") and a batch of its live examples, all of "train" first."""
         for split, shards in self._sets.items():
             live, first = shards.is_live, 0
             for part in shards.parts:
@@ -166,6 +175,7 @@ class ExampleRows:
                         yield split, self._to_exported(batch if kept.all() else batch.filter(pa.array(kept)))
 
     def _to_exported(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert a batch of examples to the exported columns; documents are named by hexadecimal ids."""
         ids = [[id.hex() for id in row] for row in batch.column("documents").to_pylist()]
         documents = pa.array(ids, pa.list_(pa.string()))
         columns = [documents if name == "documents" else batch.column(name) for name in batch.schema.names]
@@ -173,7 +183,7 @@ class ExampleRows:
 
 
 def describe_field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
-    """Return a field with its meaning as metadata."""
+    """Return an Arrow field with a description in its metadata; without metadata if `meaning` is empty."""
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
 
 
@@ -185,8 +195,12 @@ MEBIBYTE = 1 << 20
 class ExportSettings:
     """How rows become files.
 
-    splits:   those to export
-    file_mib: a file has at most so many MiB
+    Attributes:
+        splits: The splits to export, "train" and "held-out".
+        file_mib: Maximum size of a file in MiB; a single row that is larger has a file of its own.
+
+    Raises:
+        InputError: If a split has another name.
     """
 
     splits: tuple[str, ...] = tuple(SPLIT_NAMES)
@@ -198,7 +212,16 @@ class ExportSettings:
 
 
 def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifact:
-    """Return the corpus or shard set that an address means. Raises InputError if there is none, or several."""
+    """Find the corpus or shard set at an address; of several versions with one name the newest.
+
+    Args:
+        address: A store, a folder in it, or a release.
+        kind: "corpora" or "shards"; None for either.
+        name: The name of the artifact; None for any.
+
+    Raises:
+        InputError: If there is none, or if several kinds or names match. The message lists the choices.
+    """
     if kind is not None:
         check_choice("--kind", kind, EXPORTED_KINDS)
     artifacts = find_artifacts(address)
@@ -217,10 +240,21 @@ def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifac
     )
 
 
-def export_artifact(artifact: Artifact, target: Path, settings: ExportSettings) -> ExportContent:
-    """Write the live rows of an artifact, and what describes them, to a new folder.
+def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> ExportContent:
+    """Write the live rows of an artifact to a new folder, with a data card and Croissant metadata.
 
-    Raises InputError.
+    Examples get the files of their vocabulary as well.
+
+    Args:
+        artifact: A corpus or a shard set.
+        target: A folder that does not exist or is empty, outside the store.
+        settings: The splits to export and the size of files.
+
+    Returns:
+        What was exported, as the card describes it.
+
+    Raises:
+        InputError: If the target cannot be used, no row is live, the store is damaged, or the disk is full.
     """
     if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.to_full_path(""))):
         raise InputError(f"{target} is inside the store {artifact.place.to_address('')}: give a folder outside of it.")
@@ -247,7 +281,11 @@ def export_artifact(artifact: Artifact, target: Path, settings: ExportSettings) 
 def write_rows(
     rows: DocumentRows | ExampleRows, folder: Path, settings: ExportSettings
 ) -> tuple[list[ExportedFile], dict[str, int]]:
-    """Write the files of all splits; also returns how many tokens or bytes of text each split has."""
+    """Write the Parquet files of all splits into a folder.
+
+    Returns:
+        The files; and for each split the number of tokens (of examples) or bytes of text (of documents).
+    """
     max_file_bytes = settings.file_mib * MEBIBYTE
     writers = {split: SplitWriter(folder, SPLIT_NAMES[split], rows.schema, max_file_bytes) for split in SPLIT_NAMES}
     units = Counter[str]()
@@ -259,14 +297,18 @@ def write_rows(
 
 
 def count_units(batch: pa.RecordBatch) -> int:
-    """Return the tokens of examples, or the bytes of text of documents."""
+    """Count the tokens of a batch of examples, or the bytes of text of a batch of documents."""
     if "input_ids" in batch.schema.names:
         return int(pc.sum(pc.list_value_length(batch.column("input_ids"))).as_py() or 0)
     return count_text_bytes(batch.column("text"))
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
-    """Write the files of the vocabulary that examples were made with. Raises InputError if it is gone."""
+    """Write the files of the vocabulary with which examples were made; return them. Documents have none.
+
+    Raises:
+        InputError: If the store no longer has the vocabulary.
+    """
     if artifact.manifest.kind != "shards":
         return []
     vocabulary_of(artifact).save(folder / TOKENIZER)

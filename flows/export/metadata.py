@@ -1,7 +1,7 @@
 """The metadata of an export as Croissant 1.1: JSON-LD that search engines and loaders of data sets read.
 
-Promise: every file with its size and sha256, every column with its type and where it is read from. Dates are those of
-the run's record. `mlcroissant` validates it, and reads records of Parquet files through it.
+Promise: it lists every file with its size and sha256, and every column with its type and the files that have it. Dates
+are those of the run's record. `mlcroissant` validates it, and reads records of Parquet files through it.
 """
 
 import json
@@ -21,7 +21,12 @@ _MEDIA_TYPES = {"parquet": PARQUET_TYPE, "json": "application/json", "txt": "tex
 
 
 def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
-    """Return the document, for the file croissant.json."""
+    """Build the content of croissant.json.
+
+    Args:
+        content: The export.
+        card: The card, which the metadata list as well.
+    """
     record, manifest = content.provenance.record, content.provenance.manifest
     year = f", year = {{{record.started[:4]}}}" if record is not None else ""
     key, title = re.sub("[^A-Za-z0-9]+", "-", content.name), re.sub(r"[{}\\]", "", content.name)
@@ -47,7 +52,7 @@ def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
 
 
 def build_file_object(file: ExportedFile) -> dict[str, Any]:
-    """Return a file, named by its path."""
+    """Return the Croissant object of a file. Its id is its path."""
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
@@ -60,7 +65,7 @@ def build_file_object(file: ExportedFile) -> dict[str, Any]:
 
 
 def build_file_set(split: str) -> dict[str, Any]:
-    """Return the files of a split."""
+    """Return the Croissant object for all files of a split."""
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",
@@ -72,7 +77,7 @@ def build_file_set(split: str) -> dict[str, Any]:
 
 
 def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
-    """Return the rows of a split."""
+    """Return the Croissant object for the rows of a split."""
     return {
         "@type": "cr:RecordSet",
         "@id": split,
@@ -83,7 +88,7 @@ def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
 
 
 def build_field(field: pa.Field, split: str) -> dict[str, Any]:
-    """Return a column; a list has any number of values."""
+    """Return the Croissant object for a column. A list may have any number of values."""
     is_list = pa.types.is_list(field.type)
     return {
         "@type": "cr:Field",
@@ -97,7 +102,7 @@ def build_field(field: pa.Field, split: str) -> dict[str, Any]:
 
 
 def to_schema_type(kind: pa.DataType) -> str:
-    """Return a plain type in the words of schema.org.
+    """Return the schema.org name of an Arrow type that is not a list.
 
     >>> to_schema_type(pa.uint16()), to_schema_type(pa.large_string()), to_schema_type(pa.bool_())
     ('sc:Integer', 'sc:Text', 'sc:Boolean')

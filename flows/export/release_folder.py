@@ -1,14 +1,14 @@
-"""A release as one folder: encoder, tokenizer, a fine-tuned model for each task, and what these answered.
+"""A release as one folder: encoder, tokenizer, a fine-tuned model for each task, and the answers of these models.
 
     FOLDER/   encoder/        the pre-trained model, as transformers opens it, with its tokenizer
               tokenizer/      the files of the vocabulary
-              heads/TASK/     the fine-tuned model of a task, which `cloze predict` and transformers open; of a suite
+              heads/TASK/     the fine-tuned model of a task, which `cloze predict` and transformers open; a suite has
                               a folder for each of its tasks
               answers/TASK/   its answers to documents that were new, as Parquet
               README.md       the card of the model, with its scores
               release.json    the entry of the release's history
 
-Promise: every byte is compared with its manifest as it is copied; the folder appears when all of it is there.
+Promise: every byte is compared with its manifest while it is copied; the folder appears when all of it is there.
 Cost: reading what is released once.
 """
 
@@ -36,7 +36,19 @@ ENCODER_FOLDER, HEADS_FOLDER, ENTRY_FILE = STAGES["models"].folder, STAGES["task
 
 
 def export_release(address: str, target: Path) -> dict[str, Json]:
-    """Write a release to a new folder; return which artifact each folder in it is. Raises InputError, or Damaged."""
+    """Write a release to a new folder.
+
+    Args:
+        address: `STORE@NAME`, or `STORE@NAME:2` for the second entry of the release's history.
+        target: A folder that does not exist or is empty.
+
+    Returns:
+        Maps each folder in the target to the folder of its artifact in the store.
+
+    Raises:
+        InputError: If there is no such release, or the target cannot be used.
+        Damaged: If a file differs from its manifest.
+    """
     named = release_at(address)
     if named is None:
         raise InputError(f"{address} is no release: give STORE@NAME, or STORE@NAME:2 for the second of its history.")
@@ -56,7 +68,7 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
 
 
 def _name_folder(manifest: Manifest, recipe: str) -> str:
-    """Return where an artifact is put; "" for one of another kind, which `cloze export` writes by itself."""
+    """Return the folder of an artifact in the target; "" for a kind that is not part of a release folder."""
     folder, name = STAGES[manifest.kind].folder, manifest.name.removeprefix(f"{recipe}-")
     if folder.endswith("/"):
         return folder + name
@@ -64,7 +76,7 @@ def _name_folder(manifest: Manifest, recipe: str) -> str:
 
 
 def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Return the files of an artifact that others open, by their paths in its folder."""
+    """Return the files of an artifact that other programs open, by their paths in its folder."""
     if manifest.kind == "models":
         return model_files(manifest)
     table = "answers" if STAGES[manifest.kind].has_answers else "files"
@@ -73,7 +85,7 @@ def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
 
 
 def _render_card(place: Place, release: Release, folder: Path, folders: dict[str, Manifest]) -> str:
-    """Return the card of the encoder, with the scores of its tasks."""
+    """Render the card of the encoder, with the scores of its tasks."""
     tasks = {path: manifest for path, manifest in folders.items() if manifest.kind == "tasks"}
     results = [result_in(place, manifest, path.partition("/")[2]) for path, manifest in tasks.items()]
     rows = tuple(row for result in results for row in result.rows)

@@ -1,14 +1,14 @@
 """Reads what the documents of a store say it has, and compares every file with that.
 
-Documents are manifests, records of parts and of runs, releases, lists of forgotten rows.
+Documents are manifests, records of parts (file sets of an artifact) and of runs, releases, and lists of forgotten rows.
 
-Promise: a document that cannot be read is a fault that is named, and the rest is read. Nothing is looked up twice: a
-part that several artifacts point to is held once. What somebody names is missed if it is gone: what the newest
-completed run of a recipe used, what was released, what these were made from, the documents of runs, entries of
-releases, and lists of what was forgotten. `cloze gc` takes none of these.
+Promise: a document that cannot be read is reported as a fault, and the rest is read. Nothing is read twice: a part that
+several artifacts name is held once. If one of these is gone, it is reported as missing: what the newest completed run
+of a recipe used, what was released, what these were made from, the documents of runs, entries of releases, and lists of
+what was forgotten. `cloze gc` removes none of these.
 
-Cost: every manifest is read, and the records that no manifest names; memory for what they say. To find faults every
-byte of the parts is read once (`corpora.store.file_check`), several parts side by side.
+Cost: every manifest is read, and the records that no manifest names; memory for what they say. To find faults, every
+byte of the parts is read once (`corpora.store.file_check`), several parts at a time.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,10 +47,14 @@ Advance = Callable[[int, int], None]  # bytes done, of so many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A file of a store that is not what was written, or is gone.
+    """A file of a store that is missing or not what was written.
 
-    part, artifacts: the part that it belongs to, and the artifacts that name it
-    lost: what is lost with it and what to do, if no run builds it again
+    Attributes:
+        path: Path of the file in the store.
+        what: What is wrong with it.
+        part: Name of the part (file set of an artifact) that the file belongs to; "" for other files.
+        artifacts: Folders of the artifacts that name the part.
+        loss: What is lost with the file and what to do; "" if a run can build the file again.
     """
 
     path: str
@@ -67,11 +71,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A part that a store claims to have.
+    """A part (file set of an artifact) that the store should have, according to its documents.
 
-    folder:    of its stage
-    artifacts: the folders of those that name it; the one that it was built for, where that has no manifest
-    published: whether a manifest names it
+    Attributes:
+        kind: Kind of the stage, such as "documents".
+        folder: Folder of the stage, `KIND/NAME`.
+        part: The files of the part.
+        artifacts: Folders of the artifacts that name the part. If it has no manifest yet, the artifact it was built
+            for.
+        is_published: True if a manifest names the part.
     """
 
     kind: str
@@ -82,24 +90,29 @@ class Claim:
 
     @property
     def size_bytes(self) -> int:
-        """The size of its files."""
+        """The size of all files of the part."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """Return its files and its record, as paths in the store."""
+        """Paths in the store of the part's files and of its record."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """The documents' account of a store, or of one folder in it.
+    """What the documents of a store, or of one folder in it, say it has.
 
-    manifests: those that can be read, by their folders; faults: documents that cannot be
-    unnamed:   files among those of artifacts that nothing names, with their sizes; unfinished ones as well
-    runs:      the names of the files of recorded runs, by their ids; unended: recipes whose newest run has no record
-    tombstones: paths of the lists of what was forgotten
-    releases:  paths of the entries of releases; with them all manifests of the store are read
+    Attributes:
+        place: The store.
+        manifests: Maps the folder of each artifact to its manifest, if that can be read.
+        claims: All parts that manifests or records name.
+        faults: Documents that cannot be read.
+        unnamed: Maps the paths of files in the folders of artifacts that no document names to their sizes.
+        runs: Maps the id of each recorded run to the names of its files.
+        unfinished_recipes: Names of recipes whose newest run has no record.
+        tombstone_files: Paths of the lists of forgotten rows.
+        release_files: Paths of the entries of releases; empty if the inventory is of one folder.
     """
 
     place: Place
@@ -114,9 +127,14 @@ class Inventory:
 
 
 def read_inventory(place: Place, inside: str = "") -> Inventory:
-    """Read the account of a store, or of one folder in it: an artifact's, or that of a kind or name.
+    """Read what the documents of a store, or of one folder in it, say it has.
 
-    Raises InputError if nothing is found, or something of another format.
+    Args:
+        place: The store.
+        inside: Folder of an artifact, a kind or a name in the store; "" for the whole store.
+
+    Raises:
+        InputError: If the folder has neither artifacts nor runs, or has documents of another format version.
     """
     sizes = place.list_files(inside)
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]
@@ -157,7 +175,7 @@ def read_inventory(place: Place, inside: str = "") -> Inventory:
 
 
 def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return the names of the files of each run by its id, oldest first."""
+    """Group the files of runs by run id, the oldest run first."""
     files: dict[str, set[str]] = {}
     for path in sorted(sizes):
         run_id, _, name = path.removeprefix("runs/").partition("/")
@@ -167,9 +185,10 @@ def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def _is_recorded(files: Collection[str]) -> bool:
-    """True if the run with these files has a record, or had one: what is written with it, and no sign of life.
+    """Return True if a run with these files has or had a record.
 
-    One that is being removed has none any more.
+    A run had one if the files that are written with it exist and its heartbeat file does not. A run that is being
+    removed has none.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
     return REMOVED not in files and ("run.json" in files or had_one)
@@ -196,12 +215,15 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
 
 
 def compute_identity(part: Part) -> str:
-    """Return the common part of two descriptions of one part, with its bytes and its record: all but its name."""
+    """Hash everything in the description of a part but its name.
+
+    Equal hashes mean the same bytes and the same record.
+    """
     return compute_fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
 
 
 def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
-    """Return the parts that manifests name, each once."""
+    """Return each part that manifests name once, with all the artifacts that name it."""
     claims: dict[tuple[str, str], Claim] = {}
     for folder, manifest in manifests.items():
         for part in manifest.parts:
@@ -220,7 +242,7 @@ def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
 
 
 def _read_unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
-    """Return the part of a record that no manifest names."""
+    """Read the part of a record that no manifest names; return a fault if the record is damaged."""
     kind, name, _ = folder.split("/")
     try:
         part = read_part_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part
@@ -239,7 +261,12 @@ _LOSS_BY_FILE = {
 
 
 def find_faults(inventory: Inventory, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
-    """Yield everything in a store that is damaged, documents first."""
+    """Yield everything in a store that is damaged or missing: first documents, then the files of parts.
+
+    Args:
+        inventory: The inventory of the store.
+        advance: Is called after each part with the number of bytes that are checked and the total.
+    """
     yield from inventory.faults
     yield from (fault for run_id in inventory.runs for fault in find_run_faults(inventory.place, run_id))
     yield from _find_missing(inventory)
@@ -249,7 +276,7 @@ def find_faults(inventory: Inventory, advance: Advance = lambda done, total: Non
 
 
 def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
-    """Return the damage in the parts of one artifact."""
+    """Read all files of one artifact, and return the damage in them."""
     folder = manifest.stage_folder
     claims = [
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), is_published=True)
@@ -261,7 +288,7 @@ def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
 def find_faults_in_claims(
     place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None
 ) -> Iterator[Fault]:
-    """Yield the damage in some parts."""
+    """Read all files of some parts, several at a time, and yield the damage in them in the order of the parts."""
     total, done = sum(claim.size_bytes for claim in claims), 0
     for claim, faults in zip(claims, map_in_threads(partial(find_claim_faults, place), claims), strict=True):
         done += claim.size_bytes
@@ -270,7 +297,7 @@ def find_faults_in_claims(
 
 
 def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
-    """Return the damage in a part: in its record, its files, or what the record says of them."""
+    """Read a part, and return the damage in its record, its files, or what the record says of them."""
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
     damages: list[Damaged] = []
@@ -298,7 +325,7 @@ def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
 
 
 def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the documents of a run; all but its figures cannot be made again."""
+    """Yield the damage in the documents of a run. Everything but its figures is lost if it is damaged."""
     damage_by_path: dict[str, str] = {}
     for read in (recorded_lock, recorded_raw_paths, read_run):
         try:
@@ -322,7 +349,7 @@ def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the figures of a run; they can be counted again as long as its artifacts exist."""
+    """Yield the damage in the figures of a run. They can be counted again as long as its artifacts exist."""
     try:
         kept_figures(place, run_id)
     except FileNotFoundError:
@@ -335,7 +362,9 @@ def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _find_missing(inventory: Inventory) -> Iterator[Fault]:
-    """Yield the artifacts, entries of releases and lists that something names, and that are gone."""
+    """Yield a fault for each artifact, release entry and list of forgotten rows that is named somewhere and does not
+    exist.
+    """
     place, records = inventory.place, dict[str, list[RunRecord]]()
     for run_id, files in inventory.runs.items():
         with suppress(FileNotFoundError, DamagedRun):
@@ -368,10 +397,14 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
 
 
 def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
-    """Yield runs and the folders of artifacts that they completed with and that a clean-up would not have taken.
+    """Yield the id of a completed run and the folder of an artifact that it used and that a clean-up would have kept.
 
-    Of earlier runs of a recipe these are such as have files left, unless a run that has not completed is making them.
-    records: of the runs of each recipe, oldest first
+    An earlier run of a recipe counts only for artifacts of which files are left, and not if a newer run has not
+    completed: it may be building them.
+
+    Args:
+        inventory: The inventory of the store.
+        records: Maps each recipe to the records of its runs, the oldest first.
     """
     unpublished = {claim.artifacts[0] for claim in inventory.claims if not claim.is_published}
     unpublished |= {"/".join(path.split("/")[:3]) for path in inventory.unnamed}
@@ -384,7 +417,7 @@ def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRe
 
 
 def _iter_released(inventory: Inventory) -> Iterator[Released]:
-    """Yield the artifacts of all entries of releases that can be read."""
+    """Yield the artifacts of all release entries that can be read."""
     for path in inventory.release_files:
         with suppress(DamagedRelease):
             yield from read_release(inventory.place, path).artifacts
@@ -411,7 +444,7 @@ def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
 
 
 def _find_tombstone_faults(place: Place, path: str) -> Iterator[Fault]:
-    """Yield the damage in the list of what was forgotten in a corpus."""
+    """Yield a fault if the list of what was forgotten in a corpus cannot be read."""
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:

@@ -1,4 +1,4 @@
-"""Builds a part of an artifact again next to it, to compare the two: `cloze verify --rebuild`."""
+"""Builds a part (file set) of an artifact again next to it, to compare the two: `cloze verify --rebuild`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,13 @@ from flows.signals import scratch_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltPart:
-    """A part that was built again next to its artifact, and both contents of each table."""
+    """A part that was built again, next to the one in the store.
+
+    Attributes:
+        part: Name of the part.
+        before: Maps each table of the part to the digest of its rows in the store.
+        after: The same for the part that was built again.
+    """
 
     part: str
     before: dict[str, str]
@@ -22,14 +28,15 @@ class RebuiltPart:
 
     @property
     def is_equal(self) -> bool:
-        """Return whether the rows came out the same."""
+        """True if all tables have the same rows."""
         return self.before == self.after
 
 
 def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
-    """Build the first part of an artifact again in a folder of its own, and compare.
+    """Build the first part (file set) of an artifact again in a temporary folder, and compare their contents.
 
-    Raises InputError if no recorded run made the artifact or its raw files are gone.
+    Raises:
+        InputError: If no recorded run built the artifact, this version builds another one, or its raw files are gone.
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
@@ -43,7 +50,7 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
 
 
 class _ParentMissing(Exception):
-    """Raised if a stage that the wanted one depends on is not in the store as this program would build it."""
+    """Raised if the store does not have a stage on which the wanted one depends, as this version would build it."""
 
 
 class _StageFound(Exception):
@@ -54,9 +61,12 @@ class _StageFound(Exception):
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError.
+    """Plan the stage of an artifact again, from the newest recorded run that names it.
 
-    A run with damaged documents is passed over, and named on stderr.
+    A run with damaged documents is skipped, and reported on stderr.
+
+    Raises:
+        InputError: If no recorded run would build this artifact with this version.
     """
 
     def survey_stages(stages: Sequence[Stage]) -> list[Manifest]:

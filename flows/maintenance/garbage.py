@@ -1,33 +1,31 @@
-"""Finds what nobody needs in a store, from one look at it. Removes nothing.
+"""Finds what nobody needs in a store, and removes it on request.
 
-Artifacts that nobody needs; files of parts that no remaining artifact has; working folders of trained models; records
-of runs beyond the newest. Files that are being written right now, and everything outside the places that runs write to,
-are not garbage. Needed are:
+Garbage are artifacts that nobody needs; files of parts (file sets) that no remaining artifact has; working folders of
+trained models; records of runs beyond the newest. Files that are being written, and everything outside the places that
+runs write to, are not garbage. Needed are:
 
-    run under way, or lost     everything that is called like something it may use, whatever its kind
+    run under way, or lost     everything with a name that it may use, of any kind
     the last N completed runs of a recipe, and what ran since      the artifacts that they used
     releases                   the artifacts that any entry of their histories names
     readers                    the artifacts that they hold (`corpora.store.leases`)
     all of these               what they were made from
 
-Finished parts that no artifact has are needed until the recipe's newest run has completed. Artifacts whose names no
-recorded run has are not ours to judge, and stay.
+Finished parts that no artifact has are needed until the recipe's newest run has completed. Artifacts with names that no
+recorded run has used stay, because nothing is known about them.
+Cost: as `read_inventory`, and the records of all runs.
 
-Cost: as `read_holdings`, and the records of all runs.
-
-Removes what nobody needs, in an order in which no existing file ever points to a missing one.
+Removal happens in an order in which no existing file ever points to a missing one.
 
     manifests, those first that are made from others ─► records of parts ─► files ─► records of runs
 
-While manifests go, every file that any of them names exists; then only files go that no remaining manifest
-names, and the record of a part before its files, so that what has a record is whole. Killed at any point, the store is
-whole, and the next clean-up continues: what was about to be removed is in the file that the first one announced itself
-with (`flows/run/faults/locks.py`), which stays until it has ended.
+While manifests are removed, every file that any of them names exists. Then only files are removed that no remaining
+manifest names, and the record of a part before its files, so that what has a record is complete. If it is killed at any
+point, the store is consistent, and the next clean-up continues: the list of what is being removed is in the file with
+which the first one announced itself (`flows/run/faults/locks.py`), and which stays until the removal is complete.
 
-A run that begins meanwhile waits; nothing that a running one may use is removed. A reader that takes hold
-of an artifact before its manifest is gone keeps it, and all that it names.
-
-Cost: a call of the file system for each file; on an object store a request.
+A run that begins during a clean-up waits; nothing that a running one may use is removed. A reader that takes hold of an
+artifact before its manifest is gone keeps it, and everything that it names.
+Cost: one call of the file system per file, or one request to an object store.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -51,10 +49,12 @@ from flows.run.stage_kinds import stage_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How much a clean-up leaves.
+    """How much a clean-up keeps.
 
-    keep: completed runs of each recipe, newest first, whose artifacts stay
-    days: what was among those within so many days stays as well; for readers that cannot hold what they read
+    Attributes:
+        keep: Number of the newest completed runs of each recipe of which artifacts are kept.
+        days: Artifacts of older runs are kept for this many days after they left these runs, for readers that cannot
+            hold a lease (on object stores).
     """
 
     keep: int = 3
@@ -63,13 +63,14 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """Everything that is needed.
+    """What is needed in a store.
 
-    folders:  of artifacts
-    claimed:  names under which everything is
-    unended:  names under which parts that no artifact has are
-    recorded_names: all names in the recorded runs
-    everything: a run is under way whose needs are unknown
+    Attributes:
+        folders: Folders of artifacts that are needed.
+        claimed_names: Everything with one of these names is needed.
+        unfinished_names: Finished parts with one of these names are needed, even if no artifact has them.
+        recorded_names: All names that recorded runs use.
+        keeps_all: True if a run is under way and its needs are not known: nothing may be removed.
     """
 
     folders: frozenset[str]
@@ -79,14 +80,22 @@ class Needs:
     keeps_all: bool = False
 
     def can_remove(self, folder: str) -> bool:
-        """Return whether what is in the folder of an artifact, KIND/NAME/FINGERPRINT, may be removed at all."""
+        """Return True if files in the folder of an artifact, `KIND/NAME/FINGERPRINT`, may be removed at all."""
         name = folder.split("/")[1]
         return not self.keeps_all and name in self.recorded_names and name not in self.claimed_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSnapshot:
-    """A store as a clean-up sees it: its artifacts' finished files with their sizes, and what of that is needed."""
+    """A store as a clean-up sees it.
+
+    Attributes:
+        place: The store.
+        sizes: Maps the path of each finished file of artifacts to its size.
+        manifests: Maps the folder of each artifact to its manifest.
+        needed: What of this is needed.
+        in_removal: Folders of artifacts that a killed clean-up had begun to remove.
+    """
 
     place: Place
     sizes: Mapping[str, int]
@@ -99,11 +108,12 @@ class StoreSnapshot:
 class Garbage:
     """Everything that nobody needs.
 
-    artifacts: folders of artifacts, those first that are made from others
-    files:     files that go then, records of parts first, with their sizes
-    runs:      ids of runs whose records go
-    unknown:   folders of artifacts that stay because no run on record knows their names
-    size_bytes: of all that goes
+    Attributes:
+        artifacts: Folders of artifacts; an artifact comes before those that it was made from.
+        files: Maps the paths of files that are removed after these manifests to their sizes, records of parts first.
+        runs: Ids of runs whose records are removed.
+        unknown: Folders of artifacts that are kept because no recorded run uses their names.
+        size_bytes: Size of everything that is removed.
     """
 
     artifacts: tuple[str, ...]
@@ -114,7 +124,16 @@ class Garbage:
 
 
 def scan_store(place: Place, retention: Retention, now: datetime | None = None) -> StoreSnapshot:
-    """Look at a store. Raises InputError if damage hides what is needed."""
+    """Read a store, and find what is needed in it.
+
+    Args:
+        place: The store.
+        retention: How much is kept.
+        now: The current time; None to read the clock.
+
+    Raises:
+        InputError: If damage hides what is needed.
+    """
     damaged: list[str] = []
     states = run_states(place, tell=damaged.append)
     holdings = read_inventory(place)
@@ -142,7 +161,13 @@ def scan_store(place: Place, retention: Retention, now: datetime | None = None) 
 
 
 def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
-    """Return everything that goes with some artifacts that nobody needs, given a look at the store."""
+    """List everything that is removed together with some artifacts.
+
+    Args:
+        snapshot: The store.
+        keep_runs: Number of the newest runs of each recipe whose records are kept.
+        artifacts: Folders of artifacts that nobody needs.
+    """
     kept = {folder: manifest for folder, manifest in snapshot.manifests.items() if folder not in artifacts}
     files = find_leftovers(snapshot, kept, artifacts)
     runs = find_old_runs(snapshot.place, keep_runs)
@@ -158,13 +183,22 @@ def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[st
 
 
 def list_unneeded(snapshot: StoreSnapshot) -> list[str]:
-    """Return the folders of artifacts that nobody needs, those first that are made from others."""
+    """List the folders of artifacts that nobody needs. An artifact comes before those that it was made from."""
     folders = [f for f in snapshot.manifests if f not in snapshot.needed.folders and snapshot.needed.can_remove(f)]
     return sorted(folders, key=lambda folder: (-stage_order(folder.split("/")[0]), folder))
 
 
 def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
-    """Return files of no remaining artifact, records of parts first. removed: artifacts whose manifests are gone"""
+    """Find the files that no remaining artifact names and that may be removed.
+
+    Args:
+        snapshot: The store.
+        kept: Maps the folders of the remaining artifacts to their manifests.
+        removed: Folders of artifacts whose manifests are gone.
+
+    Returns:
+        Maps paths to sizes, records of parts first.
+    """
     named = {f"{m.stage_folder}/{path}" for m in kept.values() for part in m.parts for path in part.paths}
     gone = {*removed, *snapshot.in_removal} - kept.keys()
     paths = [path for path in snapshot.sizes if path not in named and _is_garbage(path, snapshot.needed, kept, gone)]
@@ -172,7 +206,7 @@ def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], remove
 
 
 def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], gone: Collection[str]) -> bool:
-    """Return whether a file that no artifact has may go."""
+    """Return True if a file that no artifact names may be removed."""
     folder = "/".join(path.split("/")[:3])
     if not needed.can_remove(folder) or path == f"{folder}/{MANIFEST}":
         return False
@@ -182,7 +216,17 @@ def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], gone: Co
 def find_needed(
     place: Place, manifests: Mapping[str, Manifest], retention: Retention, now: datetime | None = None
 ) -> Needs:
-    """Find what is needed in a store. manifests: all that it has, by their folders. Raises DamagedRelease."""
+    """Find what is needed in a store.
+
+    Args:
+        place: The store.
+        manifests: Maps the folder of each of its artifacts to its manifest.
+        retention: How much is kept.
+        now: The current time; None to read the clock.
+
+    Raises:
+        DamagedRelease: If an entry of a release cannot be read.
+    """
     by_recipe: dict[str, list[ListedRun]] = {}
     for state in run_states(place):
         by_recipe.setdefault(state.recipe, []).append(state)
@@ -208,9 +252,14 @@ def find_needed(
 
 
 def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: datetime) -> list[ListedRun]:
-    """Return those of a recipe's runs, given newest first, whose artifacts stay.
+    """Return the runs of a recipe of which artifacts are kept: the newest completed ones, and all that started since.
 
-    A run drops out of the last N when N completed ones follow it, and stays for the given days after that.
+    A run leaves the newest N when N completed ones follow it, and is kept for `retention.days` after that.
+
+    Args:
+        states: The runs of the recipe, the newest first.
+        retention: How much is kept.
+        now: The current time.
     """
     completed = [state for state in states if state.state == "completed"]
     keep, since = retention.keep, now - timedelta(days=retention.days)
@@ -220,6 +269,7 @@ def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: dat
 
 
 def _parse_start(state: ListedRun) -> datetime:
+    """Return the time at which a run started; the latest possible time if it cannot be parsed."""
     try:
         return datetime.fromisoformat(state.started)
     except ValueError:
@@ -227,7 +277,7 @@ def _parse_start(state: ListedRun) -> datetime:
 
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:
-    """Return artifacts and everything that they were made from, as far as the store has it."""
+    """Return the folders of artifacts and of everything that they were made from, if the store has it."""
     folders_needed, waiting = set[str](), list(folders)
     while waiting:
         folder = waiting.pop()
@@ -242,7 +292,20 @@ Advance = Callable[[int], None]  # bytes freed so far
 
 
 def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Advance = lambda remover: None) -> Garbage:
-    """Remove what nobody needs; returns what is gone. Raises InputError if another clean-up runs, or for damage."""
+    """Remove what nobody needs from a store.
+
+    Args:
+        place: The store.
+        retention: How much is kept.
+        keep_runs: Number of the newest runs of each recipe whose records are kept.
+        advance: Is called after each file with the number of bytes that are freed so far.
+
+    Returns:
+        What was removed. An artifact that a reader holds is not among it.
+
+    Raises:
+        InputError: If another clean-up runs, or if damage hides what is needed.
+    """
     with clearing(place) as clearing_file:
         snapshot = scan_store(place, retention)
         folders = list_unneeded(snapshot)
@@ -263,14 +326,14 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
 
 
 class _Remover:
-    """The files removed so far."""
+    """Removes files, and reports how many bytes are freed."""
 
     def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance
         self._size_bytes = 0
 
     def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
-        """Remove the manifest of an artifact, unless a reader holds it."""
+        """Remove the manifest of an artifact. Return False, and remove nothing, if a reader holds the artifact."""
         self._turn.go_on()
         if not remove_unless_held(self._place, folder):
             return False
@@ -278,7 +341,7 @@ class _Remover:
         return True
 
     def remove_file(self, path: str, size: int) -> None:
-        """Remove a file."""
+        """Remove a file of the given size."""
         self._turn.go_on()
         remove_file(self._place, path)
         self._count(size)

@@ -1,10 +1,10 @@
-"""Records of runs: the newest of each recipe stay, and those that something refers to.
+"""Removes records of runs: the newest ones of each recipe stay, and those that something refers to.
 
-A run that is under way, one that a release was promoted from, and the last completed runs, which show what a store
-needs, are never removed. A run's recipe goes first and its record second, and all the while a file says so, so that a
-half-removed one is taken neither for lost nor for damaged.
+Never removed are a run that is under way, one from which a release was promoted, and the last completed runs, which
+show what a store needs. The recipe of a run is removed first and its record second. Until everything is removed, a
+marker file says so, so that nobody takes what is left for a lost or damaged run.
 
-Cost: a listing of `runs/`; where there are too many, the records of the newest.
+Cost: a listing of `runs/`; if there are too many, the records of the newest.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,10 +23,15 @@ REMOVAL_RANK = {"recipe.toml": 0, "running.json": 1, "run.json": 2}  # other fil
 
 
 def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, dict[str, int]]:
-    """Return the runs whose records may go, with their files in the order in which they go, and sizes.
+    """Find the runs whose records may be removed.
 
-    keep:   so many of the newest runs of each recipe stay
-    recipe: look only at this one
+    Args:
+        place: The store.
+        keep: Number of the newest runs of each recipe that are kept.
+        recipe: Name of the only recipe to look at; None for all.
+
+    Returns:
+        Maps run ids to the paths of their files, in the order of removal, with their sizes.
     """
     files = files_of_runs(place)
     by_recipe: dict[str, list[str]] = {}
@@ -39,7 +44,10 @@ def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[st
 
 
 def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
-    """Return the excess runs of a recipe, given newest first. What is no longer a run goes at any place."""
+    """Return the ids of the runs of a recipe, given newest first, that may be removed.
+
+    What is left of a run that is no longer complete is always among them.
+    """
     incomplete = [run_id for run_id in ids if not {"run.json", *UNTOLD} & files[run_id].keys()]
     complete = [run_id for run_id in ids if run_id not in incomplete]
     completed, excess = 0, list[str]()
@@ -56,12 +64,20 @@ def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, 
 
 
 def _sort_for_removal(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
+    """Return the paths of a run's files in the order of removal, with their sizes."""
     names = sorted(files, key=lambda name: (REMOVAL_RANK.get(name, len(REMOVAL_RANK)), name))
     return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVED}
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
-    """Remove the records of old runs of a recipe; a failure is reported, not raised."""
+    """Remove the records of old runs of a recipe. A failure is reported and not raised.
+
+    Args:
+        place: The store.
+        recipe: Name of the recipe.
+        keep: Number of the newest runs that are kept.
+        tell: Is called with a message if records cannot be removed.
+    """
     try:
         for run_id, files in find_old_runs(place, keep, recipe).items():
             place.write(removal_mark(run_id), b"")
@@ -72,7 +88,7 @@ def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None
 
 
 def remove_file(place: Place, path: str) -> None:
-    """Remove a file that may be gone already, and the folders that are then empty."""
+    """Remove a file, if it exists, and the folders that are empty without it."""
     with suppress(FileNotFoundError):
         place.delete(path)
     if place.is_local:

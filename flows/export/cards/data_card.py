@@ -1,15 +1,11 @@
-"""The data card: README.md, whose head `datasets` and Hugging Face's hub read, and whose text is for people.
+"""The data card: README.md, with a head for `datasets` and the Hugging Face hub, and a text for people.
 
-Its text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. This
-file has what the templates ask for: rows of tables, and names and texts from outside in a form that acts on nothing.
+The text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. This
+module has what the templates ask for: rows of tables, and names and texts from outside in an escaped form.
 
-Promise: every number comes from a ledger, a manifest, the run's record or the rows that were written; the clock is
-not read.
-
-Texts in Markdown and YAML that act on nothing: a name may have any character, and stays a name.
-
-Promise: CommonMark and GitHub's Markdown read what `plain` returns as the text itself: no link, no tag, no cell of
-its own, one line. A YAML parser reads what `scalar` returns as the original value.
+Promise: every number comes from a ledger (the counts in a manifest), a manifest, the run's record or the rows that were
+written; the clock is not read. CommonMark and GitHub's Markdown read what `escape_markdown` returns as the text itself:
+no link, no tag, no table cell, one line. A YAML parser reads what `to_yaml` returns as the original value.
 """
 
 import json
@@ -42,7 +38,8 @@ _UNPRINTABLE = re.compile("[^\x09\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\
 
 
 def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Return a text on one line, as Markdown that shows it as it is.
+    """Escape a text for Markdown, so that it is shown as it is, on one line. Longer texts are cut to `limit`
+    characters.
 
     >>> escape_markdown("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
@@ -53,7 +50,8 @@ def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
 
 
 def format_code(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Return a short text as code: with as many backticks around it as it needs.
+    """Return a text as inline code of Markdown, with as many backticks as it needs. Longer texts are cut to `limit`
+    characters.
 
     >>> format_code("a`b"), format_code("a|b")
     ('``a`b``', '`a\\\\|b`')
@@ -65,14 +63,14 @@ def format_code(text: str, limit: int = MAX_CHARACTERS) -> str:
 
 
 def format_code_block(text: str, language: str = "") -> str:
-    """Return a text of lines in a block of code that it cannot end."""
+    """Return several lines as a code block of Markdown, with a fence that the text cannot end."""
     lines = [to_printable(line.replace("\t", "    ")) for line in text.splitlines()]
     ticks = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     return "\n".join([f"{ticks}{language}", *lines, ticks])
 
 
 def to_yaml(value: str | int | float | bool | None) -> str:
-    """Return a text or a number as the value of a key in YAML.
+    """Return a text or a number as a scalar of YAML, quoted if necessary.
 
     >>> to_yaml("name"), to_yaml("a: b"), to_yaml(2.5)
     ('name', '"a: b"', '2.5')
@@ -91,19 +89,19 @@ MAX_LICENSES = 20  # of one source
 
 
 def render_data_card(content: ExportContent) -> str:
-    """Return the card of an export."""
+    """Render the card of an export as Markdown."""
     return build_environment().get_template("data_card.jinja").render(content=content, folder=EXAMPLE_FOLDER)
 
 
 def summarize_content(content: ExportContent) -> str:
-    """Return the first lines of the card."""
+    """Return the first paragraph of the card as one line."""
     sections: Any = build_environment().get_template("sections.jinja").module
     return " ".join(sections.what_it_is(content).splitlines())
 
 
 @cache
 def build_environment() -> Environment:
-    """Return the templates of this folder, with what they may ask for."""
+    """Build the Jinja environment of the cards, with their filters. The result is cached."""
     environment = Environment(
         loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
         autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
@@ -118,7 +116,7 @@ def build_environment() -> Environment:
 
 
 def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
-    """Return a row for everything that came in, by source and generation."""
+    """Build a table of what came in, as dicts: one row for each source and generation (update of the raw files)."""
     rows = []
     for manifest in content.parsed:
         account, raw_files = records_account([manifest]), content.provenance.find_raw_files(manifest)
@@ -138,14 +136,19 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
 
 
 def _find_generation(provenance: Provenance, documents: Manifest) -> str:
-    """Return the generation that documents came with."""
+    """Return the number of the generation with which documents came, as text; "" if it is unknown."""
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
     named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
     return next(named, "").removeprefix("generation ")
 
 
 def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:
-    """Return documents and tokens by source, generation and split, as tokenised; None where that is unknown."""
+    """Count the documents and tokens that were tokenized.
+
+    Returns:
+        Pairs of (source, generation, split) and [documents, tokens], sorted; None if the store no longer has the
+        tokens.
+    """
     if content.tokenised is None:
         return None
     sums: dict[tuple[str, str, str], list[int]] = {}
@@ -160,13 +163,13 @@ def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str],
 
 
 def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
-    """Return the outcomes with a prefix, without it, the most frequent first."""
+    """List the outcomes whose name has a prefix, the most frequent first, at most MAX_ROWS. The prefix is removed."""
     outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
     return list(sort_by_count(outcomes).items())[:MAX_ROWS]
 
 
 def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
-    """Return every raw file of a lock, with its source and generation."""
+    """List all raw files of a lock, each with its source and the number of its generation."""
     return [
         (name, number, file)
         for number, generation in enumerate(lock.generations, 1)
@@ -176,7 +179,7 @@ def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
 
 
 def to_feature_type(field: pa.Field) -> tuple[str, str]:
-    """Return a column's type as `datasets` writes it: the key, and the name.
+    """Return the type of a column as the library `datasets` writes it: a key and a type name.
 
     >>> to_feature_type(pa.field("a", pa.list_(pa.uint16()))), to_feature_type(pa.field("b", pa.float32()))
     (('list', 'uint16'), ('dtype', 'float32'))
@@ -188,7 +191,7 @@ def to_feature_type(field: pa.Field) -> tuple[str, str]:
 
 
 def read_description(field: pa.Field) -> str:
-    """Return what a column means; "" if it has no meaning in its metadata."""
+    """Return the description in the metadata of a field; "" if it has none."""
     text: bytes = (field.metadata or {}).get(b"description", b"")
     return text.decode()
 

@@ -1,7 +1,6 @@
-"""Licences as others spell them: an SPDX identifier, and the tag that Hugging Face's hub has for it.
+"""Licenses as others spell them: an SPDX identifier, and the tag of the Hugging Face hub.
 
-A licence is what a record, a source or the recipe states. Nothing is guessed: what has none of these
-spellings stays as it is stated.
+The stated license is that of a record, a source or the recipe. Nothing is guessed: an unknown spelling is kept.
 """
 
 import re
@@ -25,7 +24,7 @@ _CC0_URL = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zer
 
 
 def find_spdx_id(stated: str) -> str:
-    """Return the SPDX identifier of a stated licence; "" for an unknown spelling.
+    """Return the SPDX identifier of a stated license; "" if the spelling is unknown.
 
     >>> find_spdx_id("CC BY-SA 4.0"), find_spdx_id("https://creativecommons.org/licenses/by/4.0/")
     ('CC-BY-SA-4.0', 'CC-BY-4.0')
@@ -40,7 +39,9 @@ def find_spdx_id(stated: str) -> str:
 
 
 def to_license_tags(stated: set[str]) -> list[str]:
-    """Return the hub's tags for what is stated: "unknown" where nothing is, "other" for what has no tag.
+    """Convert stated licenses to tags of the Hugging Face hub, sorted.
+
+    The tag is "other" if a license has none, and "unknown" if nothing is stated.
 
     >>> to_license_tags({"CC0", "All rights reserved"}), to_license_tags(set())
     (['cc0-1.0', 'other'], ['unknown'])
@@ -50,7 +51,7 @@ def to_license_tags(stated: set[str]) -> list[str]:
 
 
 def to_license_address(stated: str) -> str:
-    """Return a licence as metadata names it: the address of a known one, else as it is stated.
+    """Return the URL of a known license; any other license unchanged.
 
     >>> to_license_address("CC BY-SA 4.0"), to_license_address("by permission")
     ('https://spdx.org/licenses/CC-BY-SA-4.0', 'by permission')

@@ -1,10 +1,10 @@
-"""The card of a model: README.md, whose head Hugging Face's hub reads, and whose text is for people.
+"""The card of a model: README.md, with a head for the Hugging Face hub, and a text for people.
 
-Its text is `model_card.jinja`; it describes its data as their own card does (`sections.jinja`).
+The text is `model_card.jinja`; it describes the training data as the card of the data does (`sections.jinja`).
 
-Promise: every number comes from a manifest, a ledger, the model's metrics or the table of a suite; what is unknown is
-named as unknown. Names and texts from outside are shown as they are and act on nothing (`markdown.py`). The model's own
-files are copied unchanged: an artifact of a store has no card in it, so what is in stores stays as it was.
+Promise: every number comes from a manifest, its ledger (counts), the model's metrics or the table of a suite; what is
+unknown is called unknown. Names and texts from outside are escaped. The model's own files are copied unchanged: an
+artifact in a store has no card.
 """
 
 import re
@@ -52,13 +52,16 @@ MASKED_LM_CLASSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """The facts that a card reports.
+    """The facts that the card of a model reports.
 
-    name:     how the model is called
-    config:   its `config.json`
-    license:  under which whoever publishes it gives it to others: a tag of the hub
-    made:     what it was made from; None if it is an artifact of no store
-    tuned:    by task the settings of its fine-tuning
+    Attributes:
+        name: Name of the model.
+        config: The content of its `config.json`.
+        license: Tag of the hub for the license under which the model is published.
+        provenance: What the model was made from; None if it is not an artifact of a store.
+        result: Scores of the models that were fine-tuned from it.
+        comparison: Comparison with another model; None if there is none.
+        task_settings: Settings of the fine-tuning by task.
     """
 
     name: str
@@ -71,36 +74,36 @@ class CardFacts:
 
     @property
     def family(self) -> str:
-        """The family that the configuration names."""
+        """The model family, such as "bert"."""
         return str(self.config.get("model_type", UNKNOWN))
 
     @property
     def predicts_masked_tokens(self) -> bool:
-        """Return whether it predicts masked tokens."""
+        """True if the model has a head that predicts masked tokens."""
         return bool(MASKED_LM_CLASSES & {*self.config.get("architectures", ())})
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """The figures of its training; none if it is not an artifact of a store."""
+        """Counts of its training by name; empty if the model is not an artifact of a store."""
         return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property
     def start_model(self) -> str:
-        """The name of the model that its training began with; "" for random weights."""
+        """The name of the model with which training began; "" if it began with random weights."""
         recipe = self.provenance.recipe if self.provenance is not None else None
         start = recipe.model.settings.start if recipe is not None and recipe.model is not None else None
         return Path(start).name if start else ""
 
     @property
     def last_evaluation(self) -> Mapping[str, Any] | None:
-        """The last evaluation on held-out text."""
+        """The last evaluation on held-out text; None if there is none."""
         events = read_events(self.provenance.place, self.provenance.manifest) if self.provenance is not None else ()
         evaluations = [event for event in events if event["event"] == "evaluation"]
         return evaluations[-1] if evaluations else None
 
     @property
     def training_data(self) -> list[ExportContent]:
-        """The shard sets that it was trained on, as far as they are in the store."""
+        """The shard sets on which it was trained, if the store still has them."""
         if self.provenance is None:
             return []
         place, shard_sets = self.provenance.place, self.provenance.find_all("shards")
@@ -108,7 +111,16 @@ class CardFacts:
 
 
 def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
-    """Copy a model's files to a new folder, with its card. Raises InputError."""
+    """Copy the files of a model to a new folder, and write its card.
+
+    Args:
+        facts: What the card reports.
+        model: The folder of the model; files that it does not have are skipped.
+        target: A folder that does not exist or is empty.
+
+    Raises:
+        InputError: If the target cannot be used or the disk refuses.
+    """
     with open_new_folder(target) as folder:
         for name in MODEL_FILES:
             if (model / name).is_file():
@@ -117,7 +129,7 @@ def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
 
 
 def render_model_card(facts: CardFacts) -> str:
-    """Return the card of a model. A name that comes only from this store, and not from the hub, is `local/NAME`."""
+    """Render the card of a model as Markdown. A model or data set that is not on the hub is named `local/NAME`."""
     data = facts.training_data
     return (
         build_environment()
@@ -144,7 +156,7 @@ def render_model_card(facts: CardFacts) -> str:
 
 
 def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
-    """Yield each task and split as the hub calls it, with its rows: one for every metric after fine-tuning."""
+    """Yield a dict for each task and split of a result: the names that the hub uses, and a row per metric."""
     splits: dict[tuple[str, str], list[SuiteRow]] = {}
     for row in result.rows:
         splits.setdefault((row.task, row.split), []).append(row)
@@ -164,7 +176,7 @@ def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
 
 
 def to_hub_name(name: str) -> str:
-    """Return a name of letters, digits, dots and hyphens, as the hub takes it.
+    """Return a name with only letters, digits, dots, underscores and hyphens, as the hub requires.
 
     >>> to_hub_name("glue/mnli-mm"), to_hub_name("  my model ")
     ('glue-mnli-mm', 'my-model')
@@ -173,5 +185,5 @@ def to_hub_name(name: str) -> str:
 
 
 def list_license_choices() -> tuple[str, ...]:
-    """Return the hub's tags that a card may state."""
+    """List the license tags that a card may state."""
     return (UNKNOWN, "other", *sorted({*TAGS.values()}))
