@@ -204,7 +204,7 @@ def plan(
     from flows.command.cluster_findings import engine_lines
     from flows.command.plan import estimate, show_plan
     from flows.run.estimates.capacity import refuse_without_room
-    from flows.run.plan_reach import reach_of
+    from flows.run.plan_reach import find_reach
     from flows.run.plan_run import plan_recipe
 
     loaded = load_recipe(recipe, source, store, overrides, engine)
@@ -217,7 +217,7 @@ def plan(
                 "stages": [entry.to_json() for entry in planned.stages],
                 "estimates": estimates.to_json(),
                 "engine": engine_lines(loaded.engine),
-                "reach": reach_of(loaded),
+                "reach": find_reach(loaded),
             }
         )
     else:
@@ -348,11 +348,11 @@ def trace(
     """
     from flows.command.inspect import show_document_trace, show_example_trace
     from flows.command.trace import document_facts, example_facts
-    from flows.run.addresses import find_artifacts, newest
+    from flows.run.addresses import find_artifacts, pick_newest
 
     if (index is None) == (document is None):
         raise InputError("Give the number of an example, or --document ID (one of the two).")
-    artifact = newest(find_artifacts(shards, "shards"))
+    artifact = pick_newest(find_artifacts(shards, "shards"))
     if as_json:
         print_json(example_facts(artifact, index, split) if index is not None else document_facts(artifact, document))
     elif index is not None:

@@ -19,7 +19,7 @@ from corpora.generic_types import Tell
 from corpora.kernels.calls import compile_call
 from corpora.kernels.compiling import ROOT, compute_source_digest, find_shipped_folder, make_kernel_folder
 from corpora.store.worker_pool import WorkerDied, WorkerPool
-from flows.run.policies import default_workers
+from flows.run.policies import count_cores
 
 CALLS = Path(__file__).with_name("kernel_calls.txt")
 LINE_SECONDS = 10.0  # between two progress lines
@@ -96,7 +96,7 @@ def compiled_meanwhile(tell: Tell) -> Iterator[None]:
         yield
         return
     tell("The kernels are not compiled yet: this run compiles what it needs next to its work.")
-    with WorkerPool(max(1, default_workers() // 2)) as pool:
+    with WorkerPool(max(1, count_cores() // 2)) as pool:
         thread = Thread(target=_compile_until_it_ends, args=(pool,), name="compile-kernels")
         thread.start()
         try:

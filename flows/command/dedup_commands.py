@@ -48,7 +48,7 @@ def dedup(
     reason, the survivor and the similarity.
     """
     from corpora.lean_process import hide_pandas_from_pyarrow
-    from flows.run.policies import default_workers
+    from flows.run.policies import count_cores
 
     hide_pandas_from_pyarrow()
     if similar is not None:
@@ -72,7 +72,7 @@ def dedup(
         exact_only=exact_only,
         parts=parts,
     )
-    outcome = dedup(inputs, local_target(output), settings, workers or default_workers())
+    outcome = dedup(inputs, local_target(output), settings, workers or count_cores())
     if as_json:
         print_json({"output": output, **asdict(outcome)})
     else:

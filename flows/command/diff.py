@@ -56,9 +56,9 @@ def diff(
     if shown:
         console.print(_table(compared, shown))
     if same := len(compared.changes) - len(compared.differing):
-        from flows.run.record.counts_text import counted
+        from flows.run.record.counts_text import format_count
 
-        equal = f"{counted(same, 'figure is', 'figures are')} the same."
+        equal = f"{format_count(same, 'figure is', 'figures are')} the same."
         say(equal if shown else f"Nothing differs: {equal}")
 
 
@@ -74,12 +74,12 @@ class KeptRun:
 def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, KeptRun]:
     """Return the earlier and the later run that two names mean. Raises InputError."""
     from flows.run.addresses import find_run
-    from flows.run.record.figures import run_before
+    from flows.run.record.figures import find_run_before
 
     place, record = find_run(first, store)
     if second is not None:
         return _kept(place, record), _kept(*find_run(second, store))
-    before = run_before(place, record)
+    before = find_run_before(place, record)
     if before is None:
         raise InputError(
             f"There is no completed run of the recipe {record.recipe!r} before {record.run_id} in "
@@ -90,9 +90,9 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
 
 def _kept(place: "Place", record: "RunRecord") -> KeptRun:
     """Return a run with its figures. Raises InputError if they can no longer be counted."""
-    from flows.run.record.figures import figures_of_run
+    from flows.run.record.figures import get_figures
 
-    figures = figures_of_run(place, record)
+    figures = get_figures(place, record)
     if figures is None:
         raise InputError(
             f"The run {record.run_id} has kept no figures, and its artifacts are not all in {place.to_address('')} any "
@@ -104,14 +104,14 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
 def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     """Yield lines that name the two runs."""
     from flows.command.records_display import when
-    from flows.run.addresses import short_run_ids
-    from flows.run.record.run_record import list_runs
+    from flows.run.addresses import shorten_run_ids
+    from flows.run.record.run_record import list_run_ids
 
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
         record = run.record
-        short = short_run_ids(list_runs(run.place))[record.run_id]
+        short = shorten_run_ids(list_run_ids(run.place))[record.run_id]
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 

@@ -44,8 +44,8 @@ def export(
     from flows.export.export import export as export_rows
     from flows.export.exported import local_target
     from flows.export.release_folder import export_release
-    from flows.run.record.counts_text import counted
-    from flows.run.record.ledger_balance import readable_bytes
+    from flows.run.record.counts_text import format_count
+    from flows.run.record.ledger_balance import format_bytes
 
     tell, target = teller(as_json), local_target(folder)
     done: dict[str, Any] = {"artifact": artifact, "folder": str(target), "splits": {}}
@@ -73,7 +73,10 @@ def export(
         files = content.of_split(each)
         size = sum(file.size_bytes for file in files)
         facts[each] = {f"{unit}s": content.rows(each), "files": len(files), "bytes": size}
-        tell(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}")
+        tell(
+            f"{each}: {format_count(content.rows(each), unit)} in {format_count(len(files), 'file')}, "
+            f"{format_bytes(size)}"
+        )
     tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     if as_json:
         print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})

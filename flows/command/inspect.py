@@ -19,17 +19,17 @@ from flows.command.terminal.display import (
 from flows.command.trace import trace_document, trace_number
 from flows.recipes.lock import Lock
 from flows.report.masked_example import example_masks, labels_of
-from flows.run.addresses import RUNS, Artifact, split_address, vocabulary_of, whole_run_id
+from flows.run.addresses import RUNS_FOLDER, Artifact, read_vocabulary_for, resolve_run_id, split_address
 from flows.run.record.run_record import (
     DamagedRun,
-    list_runs,
-    newest_runs,
+    iter_newest_runs,
+    list_run_ids,
+    print_to_stderr,
+    read_recorded_lock,
+    read_recorded_recipe,
     read_run,
-    recorded_lock,
-    recorded_recipe,
-    to_stderr,
 )
-from flows.run.record.task_scores import scores_of
+from flows.run.record.task_scores import iter_scores
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -50,13 +50,13 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
     if manifest.count_rows("lines"):
         console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "tasks":
-        for score in scores_of(place, manifest):
+        for score in iter_scores(place, manifest):
             console.print(f"{score.name}: {score.value:.4g} {score.unit}", markup=False)
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
         console.print(" ".join(map(vocabulary.format_token, range(min(TOKENS, vocabulary.size)))), markup=False)
     if manifest.kind == "shards":
-        vocabulary = vocabulary_of(artifact)
+        vocabulary = read_vocabulary_for(artifact)
         for split in SPLITS:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
@@ -70,7 +70,7 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
     masks = example_masks(shard_set, example)
-    console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
+    console.print(show_example(example, read_vocabulary_for(shards), masks, labels_of(shards.manifest)))
     for item in traces:
         console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
 
@@ -94,14 +94,16 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     from flows.report.page import build_page
 
     place, inside = split_address(address)
-    if run_id is None and inside.startswith(f"{RUNS}/"):
+    if run_id is None and inside.startswith(f"{RUNS_FOLDER}/"):
         run_id = inside.split("/")[1]
-    if not list_runs(place):
+    if not list_run_ids(place):
         raise InputError(f"There is no recorded run in {place.to_address('')}: `cloze run` records one.")
-    record = read_run(place, whole_run_id(run_id, place)) if run_id is not None else next(newest_runs(place), None)
+    record = (
+        read_run(place, resolve_run_id(run_id, place)) if run_id is not None else next(iter_newest_runs(place), None)
+    )
     if record is None:
         raise InputError(f"The record of every run in {place.to_address('')} is damaged: run the recipe once more.")
-    samples = recorded_recipe(record, place.address).privacy.samples
+    samples = read_recorded_recipe(record, place.address).privacy.samples
     page = build_page(place, record, samples, _lock_of(place, record.run_id))
     if output is not None:
         output.write_text(page, encoding="utf-8")
@@ -114,7 +116,7 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
 def _lock_of(place: Place, run_id: str) -> Lock | None:
     """Return the lock of a run for its report, which works without a damaged one."""
     try:
-        return recorded_lock(place, run_id)
+        return read_recorded_lock(place, run_id)
     except DamagedRun as fault:
-        to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
+        print_to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
         return None

@@ -14,7 +14,7 @@ from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from flows.export.exported import local_target, new_folder
 from flows.run.addresses import Artifact
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 from shards.build import SPLITS
 from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
@@ -36,9 +36,10 @@ class EpochFiles:
 
     def lines(self) -> list[str]:
         """Return lines for people."""
-        left_out = f"; {counted(self.deleted, 'deleted example')} left out" if self.deleted else ""
+        left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
+        files = format_count(self.files, "file")
         return [
-            f"{counted(self.examples, 'example')} of epoch {self.epoch} in {counted(self.files, 'file')}{left_out}.",
+            f"{format_count(self.examples, 'example')} of epoch {self.epoch} in {files}{left_out}.",
             f"{self.shards}, {self.split}, is in {self.folder}",
         ]
 

@@ -23,7 +23,7 @@ from corpora.kernels.sealed import read_sealed
 from flows.command.compile_kernels import compile_kernels, compiled_name, is_compiled
 from flows.command.doctor import Finding, fail, ok, warn
 from flows.orchestration.embedded_server import EmbeddedServer, database_fault, database_of
-from flows.run.policies import default_workers
+from flows.run.policies import count_cores
 
 UNUSED_SECONDS = 60 * 86400.0
 SEALED = (".kernel", ".npz")
@@ -47,7 +47,7 @@ def prepare(home: Path, tell: Tell) -> None:
         (make_kernel_folder() / compiled_name()).unlink(missing_ok=True)
     if not is_compiled():
         _remove_unused(make_kernel_folder().parent)
-        workers = default_workers()
+        workers = count_cores()
         tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
         compile_kernels(tell, workers)
     tell(f"Prepared in {time.monotonic() - began:.0f} s.")

@@ -14,11 +14,11 @@ from corpora.store.places.place import Place
 from flows.command.terminal.output import print_json, say
 from flows.command.terminal.tables import plain_table
 from flows.recipes.privacy import to_one_line, to_printable
-from flows.run.inputs.unread_files import set_aside_in_words
-from flows.run.record.counts_text import counted, progress_text, readable_seconds
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.inputs.unread_files import describe_set_aside
+from flows.run.record.counts_text import describe_progress, format_count, format_seconds
+from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.releases import Release
-from flows.run.record.run_status import ListedRun, StoreStatus, new_parts
+from flows.run.record.run_status import ListedRun, StoreStatus, count_new_parts
 
 NONE = "-"
 WIDE = 110  # characters: a narrower terminal has two costs of a run in one column
@@ -50,23 +50,23 @@ def _columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
 def costs_of(state: ListedRun) -> list[tuple[str, str]]:
     """Return how long a run took with its processor time, and what it has written with its memory."""
     cost = state.record.cost if state.record is not None else None
-    took = NONE if state.seconds is None else readable_seconds(state.seconds)
+    took = NONE if state.seconds is None else format_seconds(state.seconds)
     if cost is None:
         return [(took, NONE), (NONE, NONE)]
-    sizes = (readable_bytes(cost.bytes_written), readable_bytes(cost.peak_bytes))
-    return [(took, readable_seconds(cost.cpu_seconds)), sizes]
+    sizes = (format_bytes(cost.bytes_written), format_bytes(cost.peak_bytes))
+    return [(took, format_seconds(cost.cpu_seconds)), sizes]
 
 
 def what_was_new(state: ListedRun) -> str:
     """Return what a run built, in a few words."""
     if state.record is None:
         return NONE
-    parts = new_parts(state.record)
+    parts = count_new_parts(state.record)
     if not parts:
         return "nothing"
     kinds = list(parts)
     more = f" and {len(kinds) - KINDS} more" if len(kinds) > KINDS else ""
-    return f"{counted(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
+    return f"{format_count(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
 
 
 def status_lines(status: StoreStatus) -> Iterator[str]:
@@ -74,8 +74,8 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
     if not status.running:
         yield "Nothing runs here now."
     for state in status.running:
-        assert state.present is not None
-        yield from running_lines(state, state.present)
+        assert state.heartbeat is not None
+        yield from running_lines(state, state.heartbeat)
     for present in status.schedules:
         yield schedule_line(present)
     for present in status.waiting:
@@ -86,7 +86,7 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
             "without a word. What it has finished is kept; run the recipe again to continue from there."
         )
     for state in status.ended:
-        kinds = set_aside_in_words(state.record.set_aside) if state.record is not None else ""
+        kinds = describe_set_aside(state.record.set_aside) if state.record is not None else ""
         aside = f" It goes on without {kinds}; its report names them." if kinds else ""
         began = f"which began {when(state.started)}"
         yield f"{to_printable(state.recipe)}: the newest run, {began}: {state.outcome}.{aside}"
@@ -95,13 +95,13 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
 def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
     """Yield what a run does now."""
     facts, process = present.report, present.process
-    workers = counted(int(facts.get("workers", 0)), "worker")
+    workers = format_count(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {to_printable(process.host)}"
-    silence = f", last heard of {readable_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
+    silence = f", last heard of {format_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
     yield f"{to_printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
-        yield f"  {to_printable(stage)}: {progress_text(stage, progress)}"
+        yield f"  {to_printable(stage)}: {describe_progress(stage, progress)}"
     if not stages and facts.get("doing"):
         yield f"  {to_printable(str(facts['doing']))}"
 
@@ -110,7 +110,7 @@ def schedule_line(present: Heartbeat) -> str:
     """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
     facts = present.report
     due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
-    waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
+    waits = f", {format_count(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
     recipe, schedule = (to_printable(str(facts.get(key))) for key in ("recipe", "when"))
     return f"{recipe}: on its schedule, {schedule}; {due}{waits}"
 

@@ -77,14 +77,14 @@ def releases(
     """
     from corpora.store.places.place import Place
     from flows.command.records_display import release_json, show_releases
-    from flows.run.addresses import short_run_ids
-    from flows.run.record.releases import current_release, history, names_of_releases
-    from flows.run.record.run_record import list_runs
+    from flows.run.addresses import shorten_run_ids
+    from flows.run.record.releases import list_release_names, read_current_release, read_history
+    from flows.run.record.run_record import list_run_ids
 
     place = Place(store)
     if name is not None:
-        current_release(place, name)
-    histories = [history(place, one) for one in ([name] if name is not None else names_of_releases(place))]
+        read_current_release(place, name)
+    histories = [read_history(place, one) for one in ([name] if name is not None else list_release_names(place))]
     if as_json:
         listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
         print_json(listed)
@@ -92,8 +92,8 @@ def releases(
         say(f"Nothing was released in {place.to_address('')}: `cloze release RECIPE --name NAME`.")
     else:
         shown = [entry for entries in histories for entry in entries]
-        run_ids = dict.fromkeys([*list_runs(place), *(entry.run for entry in shown)])
-        console.print(show_releases(shown, short_run_ids([*run_ids])))
+        run_ids = dict.fromkeys([*list_run_ids(place), *(entry.run for entry in shown)])
+        console.print(show_releases(shown, shorten_run_ids([*run_ids])))
 
 
 @releases_app.command

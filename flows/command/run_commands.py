@@ -33,11 +33,11 @@ def runs(
     was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
     """
     from flows.command.records_display import show_runs
-    from flows.run.addresses import short_run_ids
-    from flows.run.record.run_status import files_of_runs, run_states
+    from flows.run.addresses import shorten_run_ids
+    from flows.run.record.run_status import list_run_files, list_runs
 
     place, recipe = _store_or_recipe(of)
-    states = run_states(place, recipe, limit or None)
+    states = list_runs(place, recipe, limit or None)
     if as_json:
         print_json([state.to_json() for state in states])
         return
@@ -45,7 +45,7 @@ def runs(
     if not states:
         say("No run is on record here.")
         return
-    console.print(show_runs(states, short_run_ids(list(files_of_runs(place))), console.width))
+    console.print(show_runs(states, shorten_run_ids(list(list_run_files(place))), console.width))
 
 
 @operations_app.command
@@ -55,10 +55,10 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
     For each stage of a run: how far it is, how fast, and the time left.
     """
     from flows.command.records_display import status_lines
-    from flows.run.record.run_status import store_status
+    from flows.run.record.run_status import read_store_status
 
     place = _place(store)
-    current = store_status(place)
+    current = read_store_status(place)
     if as_json:
         print_json(current.to_json())
         return

@@ -34,9 +34,9 @@ def materialise(
     Each example has its ids with the masks put in, the masked positions, and the targets.
     """
     from flows.command.materialise import write_epoch
-    from flows.run.addresses import find_artifacts, newest
+    from flows.run.addresses import find_artifacts, pick_newest
 
-    written = write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
+    written = write_epoch(pick_newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
     if as_json:
         print_json(asdict(written))
     else:

@@ -17,7 +17,7 @@ import tempfile
 from corpora.kernels.calls import parse_call
 from corpora.kernels.compiling import BASELINE, SHIPPED_FOLDER, compute_shipped_name, make_kernel_folder
 from flows.command.compile_kernels import compile_kernels, compiled_name, listed_calls
-from flows.run.policies import default_workers
+from flows.run.policies import count_cores
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
 
 def ship() -> int:
     """Compile what a run calls, and copy it to where the wheel takes it from."""
-    compile_kernels(print, default_workers())
+    compile_kernels(print, count_cores())
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

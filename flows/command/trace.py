@@ -13,7 +13,7 @@ from corpora.store.settings import check_choice
 from corpora.store.stage import MANIFEST, read_manifest
 from corpora.store.tables import read_file
 from flows.run.addresses import Artifact
-from flows.run.record.run_record import find_raw_file, recorded_recipe
+from flows.run.record.run_record import find_raw_file, read_recorded_recipe
 from flows.run.stage_kinds import STAGES
 from shards.build import SPLITS
 from shards.reading.epoch_rows import TracedDocument, find_document, open_corpus, trace_example
@@ -48,7 +48,7 @@ def raw_bytes(place: Place, document: Document) -> bytes | None:
     if recorded is None:
         return None
     record, file = recorded
-    recipe = recorded_recipe(record, place.address)
+    recipe = read_recorded_recipe(record, place.address)
     sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
     return next(sources).raw_record(file, document.locator)
 
@@ -68,10 +68,10 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 
 def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
     """Return an example with its documents and where their records are, for scripts. Raises InputError."""
-    from flows.run.addresses import vocabulary_of
+    from flows.run.addresses import read_vocabulary_for
 
     shard_set, traces = trace_number(shards, index, split)
-    example, vocabulary = shard_set[index], vocabulary_of(shards)
+    example, vocabulary = shard_set[index], read_vocabulary_for(shards)
     return {
         "shards": shards.manifest.folder,
         "split": split,

@@ -30,7 +30,7 @@ from corpora.views import CORPUS
 from flows.export.cards.data_card import card
 from flows.export.exported import Exported, ExportedFile, SplitFiles, exported, file_at, new_folder
 from flows.export.metadata import croissant
-from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_of
+from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 
@@ -199,7 +199,7 @@ def choose(address: str, kind: str | None, name: str | None) -> Artifact:
     chosen = [artifact for artifact in of_kind if name in (None, artifact.manifest.name)]
     sets = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in chosen})
     if len(sets) == 1:
-        return newest(chosen)
+        return pick_newest(chosen)
     others = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in of_kind})
     listed = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or others)
     if sets:
@@ -262,5 +262,5 @@ def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]
     """Write the files of the vocabulary that examples were made with. Raises InputError if it is gone."""
     if artifact.manifest.kind != "shards":
         return []
-    vocabulary_of(artifact).save(folder / TOKENIZER)
+    read_vocabulary_for(artifact).save(folder / TOKENIZER)
     return [file_at(folder, f"{TOKENIZER}/{path.name}") for path in sorted((folder / TOKENIZER).iterdir())]

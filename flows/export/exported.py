@@ -48,9 +48,16 @@ from flows.export.cards.licenses import NOT_STATED
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import edits_of, records_account
-from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
-from flows.run.stage_kinds import STAGES, stage_order
+from flows.run.record.ledger_balance import list_edits, sum_records
+from flows.run.record.run_record import (
+    DamagedRun,
+    RunRecord,
+    list_run_ids,
+    read_recorded_lock,
+    read_recorded_recipe,
+    read_run,
+)
+from flows.run.stage_kinds import STAGES, get_stage_index
 from flows.signals import last_word
 from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
 
@@ -361,7 +368,7 @@ class Exported:
     @cached_property
     def records(self) -> Account:
         """The account of the raw records."""
-        return records_account(self.parsed)
+        return sum_records(self.parsed)
 
     @property
     def left_out(self) -> int:
@@ -373,7 +380,7 @@ class Exported:
         """The changes and findings in documents that stayed, and how often, in the order of its names."""
         sums: dict[str, int] = {}
         for manifest in self.parsed:
-            for name, number in edits_of(manifest):
+            for name, number in list_edits(manifest):
                 sums[name] = sums.get(name, 0) + number
         return dict(sorted(sums.items()))
 
@@ -442,8 +449,8 @@ def provenance_of(artifact: Artifact) -> Provenance:
     recipe, lock, unread = None, None, ""
     if record is not None:
         try:
-            recipe = recorded_recipe(record, artifact.place.address)
-            lock = recorded_lock(artifact.place, record.run_id)
+            recipe = read_recorded_recipe(record, artifact.place.address)
+            lock = read_recorded_lock(artifact.place, record.run_id)
         except InputError as error:
             unread = str(error)
     return Provenance(
@@ -468,7 +475,7 @@ def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
             waiting += _parent_folders(ancestor) if ancestor is not None else ()
     ordered = sorted(
         (manifest for manifest in manifests.values() if manifest is not None),
-        key=lambda manifest: (stage_order(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
+        key=lambda manifest: (get_stage_index(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
     )
     return ordered, sorted(folder for folder, manifest in manifests.items() if manifest is None)
 
@@ -483,7 +490,7 @@ def _parent_folders(manifest: Manifest) -> Iterator[str]:
 def _first_run(artifact: Artifact) -> RunRecord | None:
     """Return the first recorded run that completed with an artifact; else the first that has it. Skips damaged ones."""
     other = None
-    for run_id in list_runs(artifact.place):
+    for run_id in list_run_ids(artifact.place):
         try:
             record = read_run(artifact.place, run_id)
         except DamagedRun:

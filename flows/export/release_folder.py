@@ -25,8 +25,8 @@ from corpora.store.places.place import Place
 from flows.export.cards.model_card import CARD, CONFIG, UNKNOWN, CardFacts, model_card
 from flows.export.exported import new_folder, provenance_of
 from flows.run.addresses import Artifact
-from flows.run.record.releases import Release, manifests_of, release_at
-from flows.run.record.task_scores import result_in
+from flows.run.record.releases import Release, find_release, read_manifests
+from flows.run.record.task_scores import read_result
 from flows.run.stage_kinds import STAGES
 from trainer.start_weights import copy_model, model_files
 from trainer.tasks.build import RECORD
@@ -37,11 +37,11 @@ ENCODER, HEADS, ENTRY = STAGES["models"].folder, STAGES["tasks"].folder, "releas
 
 def export_release(address: str, target: Path) -> dict[str, Json]:
     """Write a release to a new folder; return which artifact each folder in it is. Raises InputError, or Damaged."""
-    named = release_at(address)
+    named = find_release(address)
     if named is None:
         raise InputError(f"{address} is no release: give STORE@NAME, or STORE@NAME:2 for the second of its history.")
     place, release = named
-    manifests = manifests_of(place, release)
+    manifests = read_manifests(place, release)
     with new_folder(target) as folder:
         folders = {inside: manifest for manifest in manifests if (inside := _folder_of(manifest, release.recipe))}
         for inside, manifest in folders.items():
@@ -75,7 +75,7 @@ def _files(manifest: Manifest) -> dict[str, StoredFile]:
 def _card(place: Place, release: Release, folder: Path, folders: dict[str, Manifest]) -> str:
     """Return the card of the encoder, with the scores of its tasks."""
     learnt = {inside: manifest for inside, manifest in folders.items() if manifest.kind == "tasks"}
-    results = [result_in(place, manifest, inside.partition("/")[2]) for inside, manifest in learnt.items()]
+    results = [read_result(place, manifest, inside.partition("/")[2]) for inside, manifest in learnt.items()]
     rows = tuple(row for result in results for row in result.rows)
     tuned: dict[str, Any] = {}
     for inside in learnt:

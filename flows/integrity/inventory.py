@@ -24,19 +24,26 @@ from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import Tombstones, read_tombstones
-from flows.run.faults.locks import clearings
-from flows.run.record.figures import figures_file, kept_figures
-from flows.run.record.releases import RELEASED, RELEASES, DamagedRelease, Released, read_release, release_entries
+from flows.run.faults.locks import list_cleanups
+from flows.run.record.figures import get_figures_path, read_figures
+from flows.run.record.releases import (
+    RELEASED_FOLDER,
+    RELEASES_FOLDER,
+    DamagedRelease,
+    ReleasedArtifact,
+    list_release_entries,
+    read_release,
+)
 from flows.run.record.run_record import (
-    REMOVED,
+    REMOVAL_MARK,
     DamagedRun,
     RunRecord,
+    get_recipe_path,
+    read_raw_paths,
+    read_recorded_lock,
     read_run,
-    recipe_file,
-    recorded_lock,
-    recorded_raw_paths,
 )
-from flows.run.record.run_status import recipe_of
+from flows.run.record.run_status import parse_recipe_name
 from flows.run.stage_kinds import STAGES
 
 TOMBSTONES = "tombstones.json"
@@ -140,7 +147,7 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
         )
     files_by_run = _files_by_run(sizes)
     runs = {run_id: files for run_id, files in files_by_run.items() if _is_recorded(files)}
-    newest = {recipe_of(run_id): run_id for run_id in files_by_run}
+    newest = {parse_recipe_name(run_id): run_id for run_id in files_by_run}
     lists = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES}"))
     expected = named | set(lists) | {path for path in paths if _is_manifest(path)}
     return Holdings(
@@ -152,7 +159,7 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
         runs=runs,
         unended=frozenset(name for name, run_id in newest.items() if run_id not in runs),
         tombstones=lists,
-        releases=() if inside else tuple(release_entries(place)),
+        releases=() if inside else tuple(list_release_entries(place)),
     )
 
 
@@ -172,7 +179,7 @@ def _is_recorded(files: Collection[str]) -> bool:
     One that is being removed has none any more.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
-    return REMOVED not in files and ("run.json" in files or had_one)
+    return REMOVAL_MARK not in files and ("run.json" in files or had_one)
 
 
 def _is_manifest(path: str) -> bool:
@@ -298,7 +305,7 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
 def check_run(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield the damage in the documents of a run; all but its figures cannot be made again."""
     damage_by_path: dict[str, str] = {}
-    for read in (recorded_lock, recorded_raw_paths, read_run):
+    for read in (read_recorded_lock, read_raw_paths, read_run):
         try:
             read(place, run_id)
         except DamagedRun as fault:
@@ -310,7 +317,7 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
         what = "it is gone" if place.find_size(path) is None else damage_by_path.get(path)
         if what is not None:
             yield Fault(path=path, what=what, lost=f"{LOST}, and this is lost: {lost}; {REMEDY}{_OR_RUN}")
-    path = recipe_file(run_id)
+    path = get_recipe_path(run_id)
     with suppress(FileNotFoundError, DamagedRun):
         text, size = read_run(place, run_id).recipe_toml.encode(), place.find_size(path)
         if size is None or place.read(path) != text:
@@ -322,12 +329,12 @@ def check_run(place: Place, run_id: str) -> Iterator[Fault]:
 def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield the damage in the figures of a run; they can be counted again as long as its artifacts exist."""
     try:
-        kept_figures(place, run_id)
+        read_figures(place, run_id)
     except FileNotFoundError:
         with suppress(FileNotFoundError, DamagedRun):
             record = read_run(place, run_id)
             if record.state == "completed" and record.cost is not None:  # it had figures, and what it has cost
-                yield Fault(path=figures_file(run_id), what="it is gone")
+                yield Fault(path=get_figures_path(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
 
@@ -339,13 +346,13 @@ def _check_named(holdings: Holdings) -> Iterator[Fault]:
         with suppress(FileNotFoundError, DamagedRun):
             record = read_run(place, run_id)
             records.setdefault(record.recipe, []).append(record)
-        for copy in (name for name in files if name.startswith(f"{RELEASED}/")):
-            path = copy.replace(RELEASED, RELEASES, 1)
+        for copy in (name for name in files if name.startswith(f"{RELEASED_FOLDER}/")):
+            path = copy.replace(RELEASED_FOLDER, RELEASES_FOLDER, 1)
             if place.find_size(path) is None:
                 lost = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
                 yield Fault(path=path, what="it is gone", lost=lost)
     named_by = {folder: f"the run {run_id}" for run_id, folder in _named_by_runs(holdings, records)}
-    begun = {str(folder) for present in clearings(place).values() for folder in present.report.get("folders", ())}
+    begun = {str(folder) for present in list_cleanups(place).values() for folder in present.report.get("folders", ())}
     left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _released(holdings))])]
     while left:
         folder = left.pop()
@@ -381,7 +388,7 @@ def _named_by_runs(holdings: Holdings, records: Mapping[str, Sequence[RunRecord]
             yield from ((record.run_id, f) for f in record.folders if is_newest or (ended and f in unpublished))
 
 
-def _released(holdings: Holdings) -> Iterator[Released]:
+def _released(holdings: Holdings) -> Iterator[ReleasedArtifact]:
     """Yield the artifacts of all entries of releases that can be read."""
     for path in holdings.releases:
         with suppress(DamagedRelease):

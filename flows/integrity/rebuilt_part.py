@@ -10,11 +10,11 @@ from corpora.store.stage import Stage, build_part, survey_stage
 from flows.run.pipeline import run_recipe
 from flows.run.record.run_record import (
     DamagedRun,
-    newest_runs,
-    passed_over,
-    recorded_lock,
-    recorded_recipe,
-    to_stderr,
+    describe_passed_over,
+    iter_newest_runs,
+    print_to_stderr,
+    read_recorded_lock,
+    read_recorded_recipe,
 )
 from flows.signals import scratch_folder
 
@@ -76,17 +76,17 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
             raise _ParentLost
         return whole
 
-    for record in newest_runs(place):
+    for record in iter_newest_runs(place):
         if manifest.folder in record.folders:
             try:
-                lock = recorded_lock(place, record.run_id)
-                run_recipe(place, recorded_recipe(record, place.address), lock, look)
+                lock = read_recorded_lock(place, record.run_id)
+                run_recipe(place, read_recorded_recipe(record, place.address), lock, look)
             except _StageFound as reached:
                 return reached.stage
             except _ParentLost:
                 continue
             except DamagedRun as fault:
-                to_stderr(passed_over(fault))
+                print_to_stderr(describe_passed_over(fault))
     raise InputError(
         f"No recorded run in {place.address} would make {manifest.folder} with this version: run its recipe again "
         "first."

@@ -41,12 +41,12 @@ from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from flows.integrity.inventory import read_holdings
 from flows.maintenance.run_records import old_runs, remove
-from flows.run.addresses import is_of_artifact
-from flows.run.faults.locks import Clearing, clearing, clearings
-from flows.run.record.releases import released_folders
-from flows.run.record.run_record import removal_mark
-from flows.run.record.run_status import ListedRun, names_in_use, run_states
-from flows.run.stage_kinds import stage_order
+from flows.run.addresses import is_artifact_file
+from flows.run.faults.locks import CleanUp, hold_cleanup, list_cleanups
+from flows.run.record.releases import list_released_folders
+from flows.run.record.run_record import get_removal_mark
+from flows.run.record.run_status import ListedRun, find_names_in_use, list_runs
+from flows.run.stage_kinds import get_stage_index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Garbage:
 def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
     """Look at a store. Raises InputError if damage hides what is needed."""
     damaged: list[str] = []
-    states = run_states(place, tell=damaged.append)
+    states = list_runs(place, tell=damaged.append)
     holdings = read_holdings(place)
     if damaged or holdings.faults:
         raise InputError(
@@ -124,7 +124,7 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
             "removed. After `cloze verify` the next `cloze run` with the recipe builds it again; if no recipe does, "
             "delete the file, and of the record of a run that may go its folder."
         )
-    clean_ups = clearings(place)
+    clean_ups = list_cleanups(place)
     newest = max((state.run_id for state in states), default="")
     begun = {
         str(folder)
@@ -134,7 +134,7 @@ def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
     }
     return Look(
         place=place,
-        sizes={path: size for path, size in place.list_files("").items() if is_of_artifact(path)},
+        sizes={path: size for path, size in place.list_files("").items() if is_artifact_file(path)},
         manifests=holdings.manifests,
         needed=find_needed(place, holdings.manifests, policy, now),
         begun=frozenset(begun),
@@ -160,7 +160,7 @@ def garbage(seen: Look, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
 def unneeded(seen: Look) -> list[str]:
     """Return the folders of artifacts that nobody needs, those first that are made from others."""
     folders = [f for f in seen.manifests if f not in seen.needed.folders and seen.needed.may_go(f)]
-    return sorted(folders, key=lambda folder: (-stage_order(folder.split("/")[0]), folder))
+    return sorted(folders, key=lambda folder: (-get_stage_index(folder.split("/")[0]), folder))
 
 
 def leftovers(seen: Look, left: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
@@ -182,15 +182,15 @@ def _is_garbage(path: str, needed: Needed, left: Mapping[str, Manifest], gone: C
 def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy, now: datetime | None = None) -> Needed:
     """Find what is needed in a store. manifests: all that it has, by their folders. Raises DamagedRelease."""
     by_recipe: dict[str, list[ListedRun]] = {}
-    for state in run_states(place):
+    for state in list_runs(place):
         by_recipe.setdefault(state.recipe, []).append(state)
-    roots = set(released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
+    roots = set(list_released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
     claimed, unended, recorded_names, unclear = set[str](), set[str](), set[str](), False
     for states in by_recipe.values():
         kept = kept_runs(states, policy, now or datetime.now(UTC))
         roots |= {folder for state in kept if state.record is not None for folder in state.record.folders}
         for number, state in enumerate(states):
-            names = names_in_use(place, state)
+            names = find_names_in_use(place, state)
             open_run = state.state == "running" or (state.state == "lost" and number == 0)
             unclear |= open_run and names is None
             recorded_names |= set(names or ())
@@ -241,7 +241,7 @@ Advance = Callable[[int], None]  # bytes freed so far
 
 def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance = lambda freed: None) -> Garbage:
     """Remove what nobody needs; returns what is gone. Raises InputError if another clean-up runs, or for damage."""
-    with clearing(place) as turn:
+    with hold_cleanup(place) as turn:
         seen = look(place, policy)
         wanted = unneeded(seen)
         turn.begin([*wanted, *seen.begun])
@@ -251,10 +251,10 @@ def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance =
         for path, size in gone.files.items():
             freed.file(path, size)
         for run_id, files in runs.items():
-            place.write(removal_mark(run_id), b"")
-            for path, size in {**files, removal_mark(run_id): 0}.items():
+            place.write(get_removal_mark(run_id), b"")
+            for path, size in {**files, get_removal_mark(run_id): 0}.items():
                 freed.file(path, size)
-        for path, present in clearings(place).items():
+        for path, present in list_cleanups(place).items():
             if present.is_gone:
                 remove(place, path)
         return gone
@@ -263,13 +263,13 @@ def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance =
 class _Freed:
     """The files removed so far."""
 
-    def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
+    def __init__(self, place: Place, turn: CleanUp, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance
         self._size_bytes = 0
 
     def artifact(self, folder: str, seen: Look) -> bool:
         """Remove the manifest of an artifact, unless a reader holds it."""
-        self._turn.go_on()
+        self._turn.check_alive()
         if not remove_unless_held(self._place, folder):
             return False
         self._count(seen.sizes[f"{folder}/manifest.json"])
@@ -277,7 +277,7 @@ class _Freed:
 
     def file(self, path: str, size: int) -> None:
         """Remove a file."""
-        self._turn.go_on()
+        self._turn.check_alive()
         remove(self._place, path)
         self._count(size)
 

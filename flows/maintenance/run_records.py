@@ -14,9 +14,9 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.files import remove_empty_folders
 from corpora.store.places.place import Place
-from flows.run.record.releases import released_runs
-from flows.run.record.run_record import REMOVED, removal_mark
-from flows.run.record.run_status import UNTOLD, files_of_runs, recipe_of, state_of_run
+from flows.run.record.releases import list_released_runs
+from flows.run.record.run_record import REMOVAL_MARK, get_removal_mark
+from flows.run.record.run_status import UNFINISHED_RUN_FILES, list_run_files, parse_recipe_name, read_run_state
 
 COMPLETED = 10  # completed runs of a recipe that stay, however few records are kept
 FIRST = ("recipe.toml", "running.json", "run.json")
@@ -28,25 +28,25 @@ def old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[str, di
     keep:   so many of the newest runs of each recipe stay
     recipe: look only at this one
     """
-    files = files_of_runs(place)
+    files = list_run_files(place)
     by_recipe: dict[str, list[str]] = {}
     for run_id in sorted(files, reverse=True):
-        if recipe in (None, recipe_of(run_id)):
-            by_recipe.setdefault(recipe_of(run_id), []).append(run_id)
+        if recipe in (None, parse_recipe_name(run_id)):
+            by_recipe.setdefault(parse_recipe_name(run_id), []).append(run_id)
     old = [run_id for ids in by_recipe.values() for run_id in _beyond(place, ids, files, keep)]
-    released = released_runs(place) if old else set()
+    released = list_released_runs(place) if old else set()
     return {run_id: _in_order(run_id, files[run_id]) for run_id in old if run_id not in released}
 
 
 def _beyond(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
     """Return the excess runs of a recipe, given newest first. What is no longer a run goes at any place."""
-    halves = [run_id for run_id in ids if not {"run.json", *UNTOLD} & files[run_id].keys()]
+    halves = [run_id for run_id in ids if not {"run.json", *UNFINISHED_RUN_FILES} & files[run_id].keys()]
     whole = [run_id for run_id in ids if run_id not in halves]
     completed, beyond = 0, list[str]()
     for number, run_id in enumerate(whole):
         if number < keep and (completed >= COMPLETED or len(whole) <= keep):
             continue
-        state = state_of_run(place, run_id, files[run_id])
+        state = read_run_state(place, run_id, files[run_id])
         done = state is not None and state.state == "completed"
         stays = state is None or state.state == "running" or (done and completed < COMPLETED)
         completed += done
@@ -57,15 +57,15 @@ def _beyond(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]]
 
 def _in_order(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
     names = sorted(files, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-    return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVED}
+    return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVAL_MARK}
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
     """Remove the records of old runs of a recipe; a failure is reported, not raised."""
     try:
         for run_id, files in old_runs(place, keep, recipe).items():
-            place.write(removal_mark(run_id), b"")
-            for path in (*files, removal_mark(run_id)):
+            place.write(get_removal_mark(run_id), b"")
+            for path in (*files, get_removal_mark(run_id)):
                 remove(place, path)
     except InputError as error:
         tell(f"Records of old runs stay: {error}")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare_figures
+from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.run_record import RunRecord
 
 LARGE = 100  # a mean from here on is shown in whole numbers
@@ -31,7 +31,7 @@ class Compared:
     @staticmethod
     def of(before: RunRecord, figures_before: Figures, figures: Figures) -> "Compared":
         """Return the comparison of two runs' figures."""
-        return Compared(before=before, changes=compare(figures_before, figures))
+        return Compared(before=before, changes=compare_figures(figures_before, figures))
 
     @property
     def differing(self) -> list[Change]:
@@ -41,7 +41,7 @@ class Compared:
     @property
     def gist(self) -> str:
         """The number of figures that differ, in words."""
-        total = counted(len(self.changes), "figure")
+        total = format_count(len(self.changes), "figure")
         return f"{len(self.differing):,} of {total} differ." if self.differing else f"all {total} are the same."
 
     @property
@@ -97,7 +97,7 @@ def figure_text(value: float | None, kind: str, unit: str) -> str:
     if value is None:
         return "-"
     if kind == COUNT:
-        return readable_bytes(int(value)) if unit == "bytes" else f"{value:,.0f}"
+        return format_bytes(int(value)) if unit == "bytes" else f"{value:,.0f}"
     if kind == SHARE:
         return f"{100 * value:.{_decimals(100 * value)}f}%"
     return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:,.3f}"

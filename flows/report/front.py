@@ -23,10 +23,10 @@ from flows.report.compared import Compared, by_source, change_text, figure_text,
 from flows.report.plots import growth_chart
 from flows.report.run import RunView, View
 from flows.report.vocabularies import figures_by_generation
-from flows.run.faults.skipped_files import left_out_files
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare, figures_before
-from flows.run.record.ledger_balance import Accounts, of_kind, telling_looks, warnings_of
+from flows.run.faults.skipped_files import list_left_out
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare_figures, find_figures_before
+from flows.run.record.ledger_balance import Accounts, filter_kind, list_surface_warnings, list_warnings
 
 FIRST_LOSSES, FIRST_SOURCES, FIRST_NOT_READ = 7, 8, 3
 NAME_CHARACTERS, LINE_CHARACTERS = 80, 108
@@ -42,7 +42,7 @@ def compared_with(run: RunView) -> tuple[Compared | None, str]:
     if run.figures is None:
         return None, "The artifacts of this run are not all in the store any more."
     heard: list[str] = []
-    before = figures_before(run.place, run.record, heard.append)
+    before = find_figures_before(run.place, run.record, heard.append)
     if before is None:
         said_why = " ".join(to_one_line(line, 300) for line in heard)
         return None, said_why or "There is no older run of this recipe in this store that came to its end."
@@ -55,7 +55,7 @@ def not_read(run: RunView, lines: Sequence[str]) -> list[str]:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
     first = [to_one_line(line, LINE_CHARACTERS) for line in lines[:FIRST_NOT_READ]]
     more = len(lines) - FIRST_NOT_READ
-    return [*first, *([f"And {counted(more, 'line')} more."] if more > 0 else [])]
+    return [*first, *([f"And {format_count(more, 'line')} more."] if more > 0 else [])]
 
 
 def held_out(run: RunView) -> str:
@@ -68,8 +68,10 @@ def held_out(run: RunView) -> str:
     if not figures["held-out documents"]:
         return f"Nothing: {_none_of(run, documents)}, so no figure here is of text that a model has not read."
     share = figure_text(figures["held-out documents"] / documents, "share", "documents")
-    number = counted(figures["held-out documents"], "document")
-    return f"{number} ({share}) with {counted(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
+    number = format_count(figures["held-out documents"], "document")
+    return (
+        f"{number} ({share}) with {format_count(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
+    )
 
 
 def _none_of(run: RunView, documents: int) -> str:
@@ -78,7 +80,7 @@ def _none_of(run: RunView, documents: int) -> str:
     share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
     if not share:
         return "every document may be trained on"
-    return f"of {counted(documents, 'document')} none fell into the share of {share:g} (raise held_out.share)"
+    return f"of {format_count(documents, 'document')} none fell into the share of {share:g} (raise held_out.share)"
 
 
 def learned(training: View | None) -> View | None:
@@ -157,7 +159,7 @@ def source_table(run: RunView, compared: Compared | None) -> list[View]:
     """
     if run.figures is None:
         return []
-    changes = compared.changes if compared is not None else compare({}, run.figures)
+    changes = compared.changes if compared is not None else compare_figures({}, run.figures)
     rows = by_source(changes, ("raw files", "raw records", "documents", "tokens", "mean tokens a document"))
     ordered = sorted(rows.items(), key=lambda row: -_now(row[1], "documents"))
     return [_source_row(name, changes_of_source) for name, changes_of_source in ordered]
@@ -240,16 +242,16 @@ def _damage(run: RunView) -> Iterator[Remark]:
         if number := manifest.ledger.figures.get("damaged records", 0):
             total = manifest.ledger.find_account("records").total
             share = figure_text(number / total, SHARE, "records") if total else "-"
-            yield _look("losses", f"{manifest.name}: {counted(number, 'record')} could not be read ({share}).")
+            yield _look("losses", f"{manifest.name}: {format_count(number, 'record')} could not be read ({share}).")
 
 
 def _left_out(run: RunView) -> Iterator[Remark]:
     """Yield what the run left out."""
-    parsed = of_kind(run.manifests, "documents")
-    if files := len(left_out_files(run.lock, parsed)):
-        yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
+    parsed = filter_kind(run.manifests, "documents")
+    if files := len(list_left_out(run.lock, parsed)):
+        yield _look("in", f"{format_count(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
-        yield _look("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")
+        yield _look("losses", f"{format_count(records, 'record')} in quarantine: they ended worker processes.")
 
 
 def _unjudged(run: RunView) -> Iterator[Remark]:
@@ -299,9 +301,9 @@ def _notices(run: RunView) -> Iterator[Remark]:
 def _examples(run: RunView) -> Iterator[Remark]:
     """Yield shard sets whose labels can be guessed without reading, and those without much of their text."""
     figures = run.figures or {}
-    for text in telling_looks({name: figure.value for name, figure in figures.items()}):
+    for text in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
         yield _look("out", text)
-    for text in (text for shards in run.of_each("shards").values() for text in warnings_of(shards)):
+    for text in (text for shards in run.of_each("shards").values() for text in list_warnings(shards)):
         yield _look("out", text)
 
 
@@ -328,7 +330,7 @@ def _sources(compared: Compared) -> Iterator[Remark]:
         if names:
             shown = ", ".join(to_one_line(name, MAX_NAME_CHARACTERS) for name in names[:MOVED])
             more = f" and {len(names) - MOVED:,} more" if len(names) > MOVED else ""
-            text = f"{counted(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
+            text = f"{format_count(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
             yield _look("compared", text)
 
 
@@ -341,7 +343,7 @@ def _moved(compared: Compared) -> Iterator[Remark]:
         before, after = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
         yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({change_text(change)}).")
     if more := len(moved[MOVED:]):
-        yield _look("compared", f"{counted(more, 'more figure')} moved as far.")
+        yield _look("compared", f"{format_count(more, 'more figure')} moved as far.")
 
 
 def _distance(change: Change) -> float:

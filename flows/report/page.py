@@ -26,12 +26,12 @@ from flows.report.run import RunView, View
 from flows.report.templates import environment_of_pages
 from flows.report.texts import duplicate_view, example_views, reason_groups
 from flows.report.vocabularies import vocabulary_views
-from flows.run.faults.skipped_files import described, left_out_files
-from flows.run.inputs.unread_files import looked_from_json, looked_lines
+from flows.run.faults.skipped_files import describe_file, list_left_out
+from flows.run.inputs.unread_files import describe_unread, read_unread_json
 from flows.run.record import ledger_balance as accounts
-from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
-from flows.run.record.figures import num_files
-from flows.run.record.ledger_balance import FIGURES_OF_LABELS, LengthSample, sample_lengths
+from flows.run.record.counts_text import describe_rows, format_count, format_moment, format_seconds, name_parent
+from flows.run.record.figures import count_raw_files
+from flows.run.record.ledger_balance import LABEL_FIGURES, LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 
 RECIPE_CHARACTERS = 20_000
@@ -51,12 +51,12 @@ def build_page(
     Raises InputError for another privacy.
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
-    summed = accounts.accounts_of(run.manifests)
+    summed = accounts.build_accounts(run.manifests)
     compared, not_compared = front.compared_with(run)
-    parsed = accounts.of_kind(run.manifests, "documents")
+    parsed = accounts.filter_kind(run.manifests, "documents")
     drawn_flow = flow.run_flow(run.manifests)
-    left_out = [described(file, privacy) for file in left_out_files(run.lock, run.manifests)]
-    passed_over = [*left_out, *looked_lines(looked_from_json(record.inputs), privacy)]
+    left_out = [describe_file(file, privacy) for file in list_left_out(run.lock, run.manifests)]
+    passed_over = [*left_out, *describe_unread(read_unread_json(record.inputs), privacy)]
     training = training_view(run)
     return _template(run.privacy).render(
         run=run,
@@ -71,13 +71,13 @@ def build_page(
         first_losses=front.FIRST_LOSSES,
         most_parents=MOST_PARENTS,
         first_sources=front.FIRST_SOURCES,
-        losses=front.loss_rows(accounts.losses(summed.steps), compared),
+        losses=front.loss_rows(accounts.list_losses(summed.steps), compared),
         flow=flow.draw(drawn_flow) if drawn_flow is not None else "",
         not_read=front.not_read(run, passed_over),
         held_out=front.held_out(run),
         learned=front.learned(training),
         growth=front.growth_view(run),
-        raw_files=accounts.files_account(parsed).total,
+        raw_files=accounts.sum_raw_files(parsed).total,
         raw_bytes=sum(file.size_bytes for manifest in parsed for file in run.lock.find_raw_files(manifest)),
         passed_over=passed_over,
         shard_sets=shard_views(run),
@@ -99,20 +99,20 @@ def _template(privacy: Privacy) -> Template:
     environment.filters |= {
         "decimals": lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}",
         "percent": lambda value: "-" if value is None else f"{100 * value:.1f}%",
-        "size": accounts.readable_bytes,
-        "seconds": lambda value: readable_seconds(value).replace(" ", "\u00a0"),
-        "moment": readable_moment,
-        "counted": counted,
+        "size": accounts.format_bytes,
+        "seconds": lambda value: format_seconds(value).replace(" ", "\u00a0"),
+        "moment": format_moment,
+        "counted": format_count,
         "figure_text": figure_text,
         "change_text": change_text,
         "excerpt": cut_excerpt,
         "shown": privacy.show,
         "where": privacy.format_locator,
-        "edits": accounts.edits_of,
-        "parent_name": parent_name,
-        "rows_in_words": rows_in_words,
-        "size_bytes": accounts.size_bytes,
-        "num_files": num_files,
+        "edits": accounts.list_edits,
+        "parent_name": name_parent,
+        "rows_in_words": describe_rows,
+        "size_bytes": accounts.sum_bytes,
+        "num_files": count_raw_files,
     }
     return environment.get_template("template.html")
 
@@ -142,7 +142,7 @@ def shard_views(run: RunView) -> list[View]:
 def _counted_labels(shards: Manifest) -> list[tuple[str, str]]:
     """Return the figures that count examples by their label, each with the label's meaning."""
     labels = str(labels_of(shards))
-    return list(zip(FIGURES_OF_LABELS.get(labels, ()), LABELS.get(labels, ()), strict=True))
+    return list(zip(LABEL_FIGURES.get(labels, ()), LABELS.get(labels, ()), strict=True))
 
 
 def split_row(shards: Manifest, split: str) -> View:

@@ -21,8 +21,8 @@ from flows.command.terminal.tables import plain_table
 from flows.recipes.privacy import to_one_line, to_printable
 from flows.recipes.tables import iter_settings
 from flows.report.masked_example import ShownToken, example_in_words, shown_tokens, stored_masks
-from flows.run.record.counts_text import counted, parent_name, rows_in_words
-from flows.run.record.ledger_balance import Accounts, accounts_of, losses, readable_bytes, size_bytes
+from flows.run.record.counts_text import describe_rows, format_count, name_parent
+from flows.run.record.ledger_balance import Accounts, build_accounts, format_bytes, list_losses, sum_bytes
 from shards.masks.masking import Masks
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -39,9 +39,9 @@ TITLE, EXCERPT, VALUE = 60, 240, 100  # characters
 
 def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
     """Return the ledger of a run in a few lines: how many are left after each stage, and the losses, by reason."""
-    accounts = accounts_of(manifests)
+    accounts = build_accounts(manifests)
     headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
-    lost = losses(accounts.steps)
+    lost = list_losses(accounts.steps)
     lines: list[RenderableType] = [headline, *_bars(lost[:REASONS])]
     return Group(*lines, *_more(len(lost), REASONS, "reasons"), _balance(accounts))
 
@@ -85,12 +85,12 @@ def _more(number: int, shown: int, what: str) -> list[Text]:
 def show_manifest(manifest: Manifest) -> RenderableType:
     """Return an artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
-    head.append(f"\nbuild        {manifest.build_version}, {counted(len(manifest.parts), 'part')}, ")
-    head.append(f"{readable_bytes(size_bytes(manifest))}")
+    head.append(f"\nbuild        {manifest.build_version}, {format_count(len(manifest.parts), 'part')}, ")
+    head.append(f"{format_bytes(sum_bytes(manifest))}")
     libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
     head.append(f"\nlibraries    {libraries}" if libraries else "")
     for parent in manifest.parents[:ROWS]:
-        head.append(f"\nmade from    {parent.role}/{to_one_line(parent_name(parent), TITLE)} {parent.fingerprint}")
+        head.append(f"\nmade from    {parent.role}/{to_one_line(name_parent(parent), TITLE)} {parent.fingerprint}")
     sections: list[RenderableType] = [
         head,
         *_more(len(manifest.parents), ROWS, "parents"),
@@ -106,10 +106,10 @@ def show_manifest(manifest: Manifest) -> RenderableType:
 
 def _tables(manifest: Manifest) -> Table:
     table = plain_table("table", "rows", "size", "content")
-    called = rows_in_words(manifest)
+    called = describe_rows(manifest)
     for name, content in manifest.tables.items():
         files = (file for part in manifest.parts for file in part.files if file.table == name)
-        size = readable_bytes(sum(file.size_bytes for file in files))
+        size = format_bytes(sum(file.size_bytes for file in files))
         table.add_row(Text(name), Text(called[name]), Text(size), Text(f"{content.digest:032x}"[:16]))
     return table
 
@@ -143,7 +143,7 @@ def show_example(
     tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
     title = example_in_words(example, labels)
-    text = Text.assemble((title, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
+    text = Text.assemble((title, "bold"), f"; {format_count(len(tokens), 'token')}, {guessed} to guess\n")
     if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")
     for place, token in enumerate(tokens[:MOST_TOKENS]):
@@ -217,7 +217,7 @@ def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(
-        f"{counted(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
+        f"{format_count(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
         "dim",
     )
     for row in rows[:LINES]:

@@ -14,8 +14,8 @@ from corpora.errors import InputError
 from corpora.store.places.address import is_object_address, normalize_address
 from corpora.store.places.place import Place
 from flows.command.trainer_process import model_folder, trainer_events
-from flows.run.addresses import find_artifacts, newest
-from flows.run.record.releases import release_address
+from flows.run.addresses import find_artifacts, pick_newest
+from flows.run.record.releases import parse_release_address
 from trainer.job import CACHE, JOB
 
 MODELS = "models"
@@ -37,9 +37,9 @@ def is_model(address: str) -> bool:
 def find_works(address: str) -> list[Work]:
     """Return the work folders that an address may mean, a model's or a store's. Raises InputError for a release of
     none."""
-    if release_address(address) is None:
+    if parse_release_address(address) is None:
         return _works(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
-    artifact = newest(find_artifacts(address, MODELS))
+    artifact = pick_newest(find_artifacts(address, MODELS))
     return _works(artifact.place.to_address(artifact.manifest.folder), ("work",))
 
 

@@ -30,9 +30,9 @@ from flows.export.cards.licenses import NOT_STATED, license_tags
 from flows.export.exported import Exported, Provenance, most_first, share
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import to_one_line, to_printable, without_folders
-from flows.run.record.counts_text import counted, parent_name, rows_in_words
-from flows.run.record.figures import DUPLICATES
-from flows.run.record.ledger_balance import copy_accounts, readable_bytes, records_account
+from flows.run.record.counts_text import describe_rows, format_count, name_parent
+from flows.run.record.figures import DUPLICATE_REASONS
+from flows.run.record.ledger_balance import format_bytes, list_copy_accounts, sum_records
 
 CHARACTERS = 200
 _ACTING = re.compile(r"([\\`*_{}\[\]()#!|~$])")
@@ -121,13 +121,13 @@ def source_rows(content: Exported) -> list[dict[str, Any]]:
     """Return a row for everything that came in, by source and generation."""
     rows = []
     for manifest in content.parsed:
-        account, raw_files = records_account([manifest]), content.provenance.raw_files(manifest)
+        account, raw_files = sum_records([manifest]), content.provenance.raw_files(manifest)
         rows.append(
             {
                 "name": manifest.name,
                 "kind": str(manifest.settings.get("source", {}).get("kind", "")),
                 "generation": _generation(content.provenance, manifest),
-                "files": parent_name(next(parent for parent in manifest.parents if parent.role == "raw")),
+                "files": name_parent(next(parent for parent in manifest.parents if parent.role == "raw")),
                 "bytes": sum(file.size_bytes for file in raw_files) if raw_files else None,
                 "records": account.total,
                 "dropped": account.sum_outcomes("dropped"),
@@ -195,10 +195,10 @@ def meaning(field: pa.Field) -> str:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "code": code,
-    "copy_accounts": copy_accounts,
-    "counted": counted,
+    "copy_accounts": list_copy_accounts,
+    "counted": format_count,
     "digest": lambda lock: find_digest(lock.to_bytes()),
-    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES),
+    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATE_REASONS),
     "feature": feature,
     "fenced": fenced,
     "json": lambda value: json.dumps(value, ensure_ascii=False),
@@ -209,10 +209,10 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": lambda value: f"{value:,}",
     "outcomes_of": outcomes_of,
     "plain": plain,
-    "rows_in_words": rows_in_words,
+    "rows_in_words": describe_rows,
     "scalar": scalar,
     "share": share,
-    "size": readable_bytes,
+    "size": format_bytes,
     "source_rows": source_rows,
     "token_rows": token_rows,
     "unquoted": lambda text: text[1:-1],

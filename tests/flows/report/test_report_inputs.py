@@ -11,7 +11,7 @@ from flows.command.inspect import show_artifact, show_example_trace
 from flows.report.masked_example import LABELS
 from flows.report.page import build_page
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import FIGURES_OF_LABELS
+from flows.run.record.ledger_balance import LABEL_FIGURES
 from shards.inputs import INPUTS
 from shards.reading.files.shard_set import ShardSet
 
@@ -50,7 +50,7 @@ def test_the_report_says_what_examples_are(store: Run, sections: dict[str, str],
     assert ("dynamic masks of 15" in out, "; no masks." in out) == (own.masked, not own.masked)
     assert [word for word in LABELS["next-sentence"] + LABELS["sentence-order"] if word in out] == [*words]
     if own.labels:
-        counts = [shards.ledger.figures[figure] for figure in FIGURES_OF_LABELS[own.labels]]
+        counts = [shards.ledger.figures[figure] for figure in LABEL_FIGURES[own.labels]]
         assert sum(counts) == shards.count_rows("examples") > 0
 
 
