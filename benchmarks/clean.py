@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ftfy import fix_text
 
 from benchmarks.measuring import Report, Side, main, side_by_side, text_column
-from corpora.judging.steps.clean import CleanSettings, clean, clean_text, fixes
+from corpora.judging.steps.clean import CleanSettings, build_fixer_config, clean, clean_text
 
 LATIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CYRILLIC = "абцдефгхийклмнопярстуввхызАБЦДЕФГХИЙКЛМНОПЯРСТУВВХЫЗ"
@@ -47,7 +47,7 @@ def _compare(
     rounds: int,
     settings: CleanSettings = CleanSettings(),  # noqa: B008 - frozen
 ) -> Report:
-    column, config = text_column(texts), fixes(settings)
+    column, config = text_column(texts), build_fixer_config(settings)
     ours = clean(column, settings).to_pylist()
     assert ours == [clean_text(text, settings) for text in texts], "cleaned texts differ from the definition's"
     changed = sum(fix_text(text, config) != text for text in texts)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, size_mb, text_column
 from benchmarks.vocabulary import GPT2_PATTERN
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.build import train_vocabulary
 from tokenizers_train.encoding.encoder import Encoder, build_text_tokenizer
 from tokenizers_train.vocabularies.roberta import BYTE_LETTERS
@@ -58,7 +58,7 @@ def benchmark(texts: Texts, rounds: int) -> list[Report]:
 def compare(texts: Texts, settings: VocabularySettings, rounds: int) -> Report:
     """Compare ids by one vocabulary."""
     column = text_column(texts)
-    offsets = text_buffers(column).offsets
+    offsets = to_text_buffers(column).offsets
     documents = (column, offsets[:-1], offsets[1:])
     vocabulary = train_vocabulary(count_words(settings.word_rule, column), settings)
     warm, tokenizer = Encoder(vocabulary), build_text_tokenizer(vocabulary)

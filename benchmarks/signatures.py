@@ -16,7 +16,7 @@ from datasketch import MinHash
 from benchmarks.measuring import Report, Side, cleaned, main, side_by_side, text_column
 from corpora.duplicates.signatures import SignatureSettings, compute_signatures, draw_permutations
 from corpora.kernels.arrays import UInt32s
-from corpora.text.shingles import shingle_hashes
+from corpora.text.shingles import hash_text_shingles
 
 _WORD = re.compile(r"[^\W_]+")  # words of ASCII as ours are; other scripts nearly
 
@@ -28,7 +28,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
     texts, settings = cleaned(texts), SignatureSettings()
     column = text_column(texts)
     of_numbers, of_shingles = sketcher(settings, int), sketcher(settings, _hash)
-    hashes = [[value >> 32 for value in shingle_hashes(text, settings.shingle_words)] for text in texts]
+    hashes = [[value >> 32 for value in hash_text_shingles(text, settings.shingle_words)] for text in texts]
     ours, theirs = compute_signatures(column, settings).signature, np.stack([of_numbers(values) for values in hashes])
     assert np.array_equal(ours, theirs), "signatures differ from datasketch's"
     sides = [
@@ -41,7 +41,7 @@ def benchmark(texts: Sequence[str], rounds: int) -> list[Report]:
         Side(
             name="definition, from text",
             call=lambda _: [
-                of_numbers(value >> 32 for value in shingle_hashes(text, settings.shingle_words)) for text in texts
+                of_numbers(value >> 32 for value in hash_text_shingles(text, settings.shingle_words)) for text in texts
             ],
         ),
     ]

@@ -29,7 +29,7 @@ from corpora.store.manifest import Part
 from corpora.store.places.place import Place
 from corpora.store.randomness import fold
 from corpora.store.tables import find_key_rows, read_part_table
-from corpora.text.buffers import read_only
+from corpora.text.buffers import make_read_only
 from shards.builders.contract import DocumentTokens
 from shards.schema import build_token_schema
 
@@ -327,7 +327,7 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
     lengths = offsets[rows + 1] - offsets[rows]
     targets = to_offsets(lengths)
     copied = np.empty(targets[-1], values.dtype)
-    copy_lists(read_only(values), read_only(offsets), rows, targets, copied)
+    copy_lists(make_read_only(values), make_read_only(offsets), rows, targets, copied)
     return copied, lengths
 
 
@@ -348,5 +348,5 @@ def _copy_bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Byte
     targets, bits = to_offsets(lengths), column.values
     copied = np.empty(targets[-1], np.uint8)
     data = np.frombuffer(bits.buffers()[1] or b"", np.uint8)
-    copy_bits(read_only(data), bits.offset, read_only(column.offsets.to_numpy()), rows, targets, copied)
+    copy_bits(make_read_only(data), bits.offset, make_read_only(column.offsets.to_numpy()), rows, targets, copied)
     return copied

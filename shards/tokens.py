@@ -33,7 +33,7 @@ from corpora.store.places.place import Place
 from corpora.store.randomness import compute_keys
 from corpora.store.stage import PartPlan, Stage, read_library_versions, read_manifest_at
 from corpora.store.tables import read_part_table
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 from corpora.views import PartView, read_view
 from shards.documents import take_lists
@@ -192,7 +192,7 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
         seed: Seed of the shuffle hash.
     """
     texts = batch.column("text")
-    buffers = text_buffers(texts)
+    buffers = to_text_buffers(texts)
     languages = batch.column("language").to_pylist()
     starts, ends, sentence_rows = sentence_offsets(buffers.data, buffers.offsets, languages)
     starts = encoder.include_leading_spaces(buffers.data, starts, sentence_rows)

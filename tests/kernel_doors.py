@@ -19,13 +19,13 @@ from corpora.duplicates.signatures import SignatureSettings, compute_signatures
 from corpora.duplicates.verify import build_shingle_sets
 from corpora.errors import InputError
 from corpora.judging.steps.clean import CleanSettings, clean
-from corpora.judging.steps.contamination import ContaminationSettings, Item, index_items, meet
-from corpora.judging.steps.language import LanguageSettings, detect
-from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
+from corpora.judging.steps.contamination import ContaminationSettings, Item, find_evaluation_matches, index_items
+from corpora.judging.steps.language import LanguageSettings, detect_languages
+from corpora.judging.steps.lines import LineSettings, edit_lines, hash_lines
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
-from corpora.judging.steps.selection import index_questions, scores
-from corpora.text.buffers import text_buffers
-from corpora.text.counts.kernels import count
+from corpora.judging.steps.selection import index_questions, score_documents
+from corpora.text.buffers import to_text_buffers
+from corpora.text.counts.kernels import measure_texts
 from corpora.text.ngrams import hash_ngrams
 from corpora.text.sentences.splitter import sentence_offsets
 from shards.schema import build_token_schema, choose_id_type
@@ -89,7 +89,7 @@ EVERY_LINE = LineSettings(
 
 def _encoded(encoder: Encoder) -> Callable[[pa.Array], object]:
     def door(texts: pa.Array) -> object:
-        _, offsets = text_buffers(texts)
+        _, offsets = to_text_buffers(texts)
         plainly = encode_plain(encoder.vocabulary, texts, offsets[:-1], offsets[1:])
         found = encoder.encode_sentences(texts, offsets[:-1], offsets[1:])
         assert found.ids.tolist() == plainly.ids.tolist(), "other ids"
@@ -116,7 +116,7 @@ def _settled(train: Callable[[pa.Table], object]) -> Callable[[pa.Array], object
     """Training of words; too few words are no fault of memory."""
 
     def door(texts: pa.Array) -> object:
-        text_buffers(texts)
+        to_text_buffers(texts)
         try:
             return train(_counted(texts))
         except InputError as error:
@@ -133,15 +133,15 @@ DOORS: dict[str, Callable[[pa.Array], object]] = {
         clean(texts, CleanSettings(profile=profile, quotes="straight", widths="narrow"))
         for profile in ("cased", "uncased", "roberta-brief")
     ],
-    "corpora.judging.steps.contamination.meet": lambda texts: meet(texts, ITEMS),
-    "corpora.judging.steps.language.detect": lambda texts: detect(texts, LanguageSettings()),
+    "corpora.judging.steps.contamination.find_evaluation_matches": lambda texts: find_evaluation_matches(texts, ITEMS),
+    "corpora.judging.steps.language.detect_languages": lambda texts: detect_languages(texts, LanguageSettings()),
     "corpora.judging.steps.lines.edit_lines": lambda texts: edit_lines(texts, EVERY_LINE),
-    "corpora.judging.steps.lines.line_hashes": line_hashes,
+    "corpora.judging.steps.lines.hash_lines": hash_lines,
     "corpora.judging.steps.privacy.mask_private": lambda texts: mask_private(
         texts, PersonalDataSettings(email=True, ip=True, phone=True)
     ),
-    "corpora.judging.steps.selection.scores": lambda texts: scores(texts, QUESTIONS),
-    "corpora.text.counts.kernels.count": count,
+    "corpora.judging.steps.selection.score_documents": lambda texts: score_documents(texts, QUESTIONS),
+    "corpora.text.counts.kernels.measure_texts": measure_texts,
     "corpora.text.ngrams.hash_ngrams": lambda texts: hash_ngrams(texts, 3),
     "shards.tokens.tokenize_batch": _tokenised,
     "tokenizers_train.encoding.encoder.encode_sentences": lambda texts: [
@@ -209,7 +209,7 @@ def main(number: int) -> None:
                 sliced = column[1:]
                 door(sliced)
                 if name == "shards.tokens.tokenize_batch":
-                    sentence_offsets(*text_buffers(sliced))
+                    sentence_offsets(*to_text_buffers(sliced))
         for invalid in INVALID:
             try:
                 door(column_of([b"the", invalid], at_end=True))

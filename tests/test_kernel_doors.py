@@ -11,7 +11,7 @@ from checkout import ROOT, files_below
 from kernel_doors import DOORS
 
 PACKAGES = ("corpora", "tokenizers_train", "shards")
-INNER = {"corpora.text.buffers.text_buffers", "corpora.judging.steps.clean._without_entities"}
+INNER = {"corpora.text.buffers.to_text_buffers", "corpora.judging.steps.clean._unescape_suspects"}
 
 
 def entered(number: int, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,7 @@ def asking() -> set[str]:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and any(
-                isinstance(inner, ast.Call) and getattr(inner.func, "id", "") == "text_buffers"
+                isinstance(inner, ast.Call) and getattr(inner.func, "id", "") == "to_text_buffers"
                 for inner in ast.walk(node)
             ):
                 found.add(f"{module}.{node.name}")

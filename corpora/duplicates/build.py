@@ -42,7 +42,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.settings import to_settings_json
 from corpora.store.stage import PartPlan, Stage, read_library_versions
 from corpora.store.tables import read_part_table
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.tombstones import Tombstones, hash_text
 
 SIGNATURES_VERSION = 2
@@ -127,7 +127,7 @@ def hash_groups(source: pa.Array, group: pa.Array) -> pa.Array:
 
 def hash_texts(texts: pa.Array) -> list[bytes]:
     """Return `hash_text` of each text in a large_string column."""
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     return [hash_text(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
 

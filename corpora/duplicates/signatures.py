@@ -28,9 +28,9 @@ from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt32s, UInt64s, copy
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.store.settings import check_range
-from corpora.text.buffers import text_buffers
-from corpora.text.shingles import buffer_sizes, distinct_shingles, most_shingles, shingle_hashes
-from corpora.text.words import WordTables, word_tables
+from corpora.text.buffers import to_text_buffers
+from corpora.text.shingles import compute_buffer_sizes, compute_max_shingles, hash_text_shingles, write_shingles
+from corpora.text.words import WordTables, read_word_tables
 
 BLOCK_LANES = 64  # lanes at a time
 EMPTY_MINIMUM = np.uint32(0xFFFFFFFF)  # the minimum over an empty set
@@ -93,7 +93,7 @@ def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
     from datasketch import MinHash
 
     sketch = MinHash(num_perm=settings.permutations, seed=settings.seed, hashfunc=int)
-    sketch.update_batch([value >> 32 for value in shingle_hashes(text, settings.shingle_words)])
+    sketch.update_batch([value >> 32 for value in hash_text_shingles(text, settings.shingle_words)])
     values: UInt32s = sketch.hashvalues
     return values
 
@@ -115,14 +115,14 @@ def compute_signatures(texts: pa.Array, settings: SignatureSettings, with_shingl
     Raises:
         InputError: If the column has another type or contains nulls.
     """
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     num_lanes = -(-settings.permutations // BLOCK_LANES) * BLOCK_LANES
     factors, summands = np.ones(num_lanes, np.uint32), np.zeros(num_lanes, np.uint32)
     factors[: settings.permutations], summands[: settings.permutations] = draw_permutations(settings)
     lanes = np.empty((len(texts), num_lanes), np.uint32)
     num_shingles, set_hashes = np.empty(len(texts), np.int32), np.empty(len(texts), np.uint64)
-    values = np.empty(most_shingles(offsets) if with_shingles else 0, np.uint64)
-    tables, words = word_tables(), settings.shingle_words
+    values = np.empty(compute_max_shingles(offsets) if with_shingles else 0, np.uint64)
+    tables, words = read_word_tables(), settings.shingle_words
     sign_rows(data, offsets, words, tables, factors, summands, lanes, num_shingles, set_hashes, values)
     signature = np.ascontiguousarray(lanes[:, : settings.permutations])
     return SignatureBatch(
@@ -149,20 +149,20 @@ def sign_rows(
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1]. Row i is data[offsets[i]:offsets[i + 1]].
         length: Number of words in a shingle.
-        tables: The result of `word_tables`.
+        tables: The result of `read_word_tables`.
         factors: uint32 [lanes], from `draw_permutations` and padded to a multiple of BLOCK_LANES.
         summands: uint32 [lanes], likewise.
         lanes: uint32 [n, lanes], filled with the signatures.
         num_shingles: int32 [n], filled.
         set_hashes: uint64 [n], filled.
         values: Filled with the shingles of one row after another, unless its length is 0. Otherwise it must be at least
-            `most_shingles(offsets)` long.
+            `compute_max_shingles(offsets)` long.
     """
-    most_words, table_size = buffer_sizes(offsets)
+    most_words, table_size = compute_buffer_sizes(offsets)
     shingles, mixed = np.empty(most_words, np.uint64), np.empty(most_words, np.uint32)
     table, at = np.empty(table_size, np.uint64), 0
     for row in range(len(offsets) - 1):
-        number = distinct_shingles(data, offsets[row], offsets[row + 1], length, tables, shingles, table)
+        number = write_shingles(data, offsets[row], offsets[row + 1], length, tables, shingles, table)
         num_shingles[row] = number
         if len(values):
             copy_values(shingles[:number], values[at : at + number])

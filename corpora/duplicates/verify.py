@@ -19,9 +19,9 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.text.buffers import text_buffers
-from corpora.text.shingles import buffer_sizes, distinct_shingles, most_shingles
-from corpora.text.words import WordTables, word_tables
+from corpora.text.buffers import to_text_buffers
+from corpora.text.shingles import compute_buffer_sizes, compute_max_shingles, write_shingles
+from corpora.text.words import WordTables, read_word_tables
 
 MAX_DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 stay far below 2**63
 
@@ -92,10 +92,10 @@ def build_shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
     Raises:
         InputError: If the column has another type or contains nulls.
     """
-    data, offsets = text_buffers(texts)
-    room = np.empty(most_shingles(offsets), np.uint64)  # what is not written of it is never in memory
+    data, offsets = to_text_buffers(texts)
+    room = np.empty(compute_max_shingles(offsets), np.uint64)  # what is not written of it is never in memory
     ends = np.zeros(len(texts) + 1, np.int64)
-    write_sets(data, offsets, words, word_tables(), room, ends)
+    write_sets(data, offsets, words, read_word_tables(), room, ends)
     return ShingleSets(room[: ends[-1]].copy(), ends)
 
 
@@ -114,15 +114,15 @@ def write_sets(
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1]. Row i is data[offsets[i]:offsets[i + 1]].
         length: Number of words in a shingle.
-        tables: The result of `word_tables`.
-        values: uint64, filled from the beginning. At least `most_shingles(offsets)` long.
+        tables: The result of `read_word_tables`.
+        values: uint64, filled from the beginning. At least `compute_max_shingles(offsets)` long.
         ends: int64 [n + 1]. ends[0] must be 0.
     """
-    most_words, table_size = buffer_sizes(offsets)
+    most_words, table_size = compute_buffer_sizes(offsets)
     shingles, table = np.empty(most_words, np.uint64), np.empty(table_size, np.uint64)
     at = 0
     for row in range(len(offsets) - 1):
-        number = distinct_shingles(data, offsets[row], offsets[row + 1], length, tables, shingles, table)
+        number = write_shingles(data, offsets[row], offsets[row + 1], length, tables, shingles, table)
         sort_hashes(shingles, number, table, values[at : at + number])
         at += number
         ends[row + 1] = at

@@ -24,12 +24,12 @@ from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import apply_step
 from corpora.judging.steps.clean import clean_and_count
-from corpora.judging.steps.contamination import meet
-from corpora.judging.steps.language import judged_languages, language_reasons
+from corpora.judging.steps.contamination import find_evaluation_matches
+from corpora.judging.steps.language import choose_rule_languages, judge_languages
 from corpora.judging.steps.lines import LineSettings, edit_lines
 from corpora.judging.steps.privacy import mask_private
-from corpora.judging.steps.rules import REASONS, details_of, quality_of, reasons_of
-from corpora.judging.steps.selection import scores
+from corpora.judging.steps.rules import REASONS, compute_quality_of_counts, describe_failures, judge_counts
+from corpora.judging.steps.selection import score_documents
 from corpora.schema import (
     DOCUMENTS,
     DROPPED,
@@ -41,9 +41,9 @@ from corpora.schema import (
 )
 from corpora.sources.contract import Record, to_quarantine_key
 from corpora.store.current_record import report_step, run_batch
-from corpora.text.counts.languages import count_in, terms_of
+from corpora.text.counts.languages import find_terms, measure_texts_in
 
-NO_TABLE = "no table of words: "  # begins the name of the figure of a language
+NO_TABLE_PREFIX = "no table of words: "  # begins the name of the figure of a language
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +60,12 @@ class JudgingStep:
     apply: Callable[[BatchState, DocumentsSettings, JudgingInputs], None]
 
 
-def _clean(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Repair and normalize the texts."""
     texts, given_up = clean_and_count(batch.texts, settings.clean)
     if given_up:
         batch.figures["lines repaired in part"] += given_up
-    batch.edit("clean", texts)
+    batch.replace_texts("clean", texts)
 
 
 def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
@@ -75,15 +75,15 @@ def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingI
         texts, removed = edit_lines(batch.texts, settings.lines, repeated)
         for rule, count in removed.items():
             batch.figures[f"lines removed: {rule.removeprefix('lines.')}"] += count
-        batch.edit("lines", texts)
+        batch.replace_texts("lines", texts)
 
 
 def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Drop what is in another language, and note the language of the others."""
-    languages, reasons = language_reasons(batch.texts, settings.language)
+    languages, reasons = judge_languages(batch.texts, settings.language)
     codes = languages.to_pylist()
-    batch.note("language", codes)
-    batch.sift(
+    batch.set_column("language", codes)
+    batch.apply_drops(
         "language",
         [
             StepDrop("language", "other language", code) if reason else None
@@ -94,59 +94,61 @@ def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: Judg
 
 def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Drop what fails a rule, and note the quality of the others."""
-    languages = judged_languages(batch.columns["language"], settings.language)
-    counts = count_in(batch.texts, languages, runs=settings.rules.repetition.enabled)
-    codes = reasons_of(counts, settings.rules, languages)
-    batch.note("quality", quality_of(counts).tolist())
-    batch.figures.update(f"{NO_TABLE}{code}" for code in languages if not terms_of(code).stop_words)
-    failures = zip(codes.tolist(), details_of(counts, codes, languages), strict=True)
-    batch.sift("rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in failures])
+    languages = choose_rule_languages(batch.columns["language"], settings.language)
+    counts = measure_texts_in(batch.texts, languages, runs=settings.rules.repetition.enabled)
+    codes = judge_counts(counts, settings.rules, languages)
+    batch.set_column("quality", compute_quality_of_counts(counts).tolist())
+    batch.figures.update(f"{NO_TABLE_PREFIX}{code}" for code in languages if not find_terms(code).stop_words)
+    failures = zip(codes.tolist(), describe_failures(counts, codes, languages), strict=True)
+    batch.apply_drops(
+        "rules", [StepDrop("rules", REASONS[code], detail) if code else None for code, detail in failures]
+    )
 
 
 def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Replace personal data."""
     if any(settings.personal_data.kinds):
-        languages = judged_languages(batch.columns["language"], settings.language)
+        languages = choose_rule_languages(batch.columns["language"], settings.language)
         texts, masked = mask_private(batch.texts, settings.personal_data, languages)
         batch.figures.update({f"masked: {kind}": count for kind, count in masked.items()})
-        batch.edit("personal data", texts)
+        batch.replace_texts("personal data", texts)
 
 
-def _decontaminate(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Drop, or only count, what holds a piece of an evaluation set."""
     if inputs.evaluation is not None:
-        met, drop = meet(batch.texts, inputs.evaluation), settings.contamination.drop
-        batch.figures.update(f"meets {meeting.set}" for meeting in met if meeting is not None)
-        drops = [None if m is None or not drop else StepDrop("contamination", m.set, m.detail) for m in met]
-        batch.sift("contamination", drops)
+        matches, drop = find_evaluation_matches(batch.texts, inputs.evaluation), settings.contamination.drop
+        batch.figures.update(f"meets {match.set}" for match in matches if match is not None)
+        drops = [None if m is None or not drop else StepDrop("contamination", m.set, m.detail) for m in matches]
+        batch.apply_drops("contamination", drops)
 
 
-def _select(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
+def _select_by_score(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
     """Keep what scores as high as the share of the source that is wanted."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
-        values = scores(batch.texts, inputs.questions).tolist()
-        batch.sift(
+        values = score_documents(batch.texts, inputs.questions).tolist()
+        batch.apply_drops(
             "selection",
             [StepDrop("selection", "low score", str(score)) if score < least else None for score in values],
         )
 
 
 STEPS = (
-    JudgingStep(name="clean", tables=("clean",), apply=_clean),
+    JudgingStep(name="clean", tables=("clean",), apply=_clean_texts),
     JudgingStep(name="lines", tables=("lines", "repeated_lines"), apply=_edit_lines),
     JudgingStep(name="language", tables=("language",), apply=_judge_language),
     JudgingStep(name="rules", tables=("rules",), apply=_judge_rules),
     JudgingStep(name="personal data", tables=("personal_data",), apply=_mask_personal_data),
-    JudgingStep(name="contamination", tables=("contamination",), apply=_decontaminate),
-    JudgingStep(name="selection", tables=("selection",), apply=_select),
+    JudgingStep(name="contamination", tables=("contamination",), apply=_drop_contaminated),
+    JudgingStep(name="selection", tables=("selection",), apply=_select_by_score),
 )
-_KINDS = get_type_hints(DocumentsSettings)
-STEP_TABLES: Mapping[str, type[Any]] = {table: _KINDS[table] for step in STEPS for table in step.tables}
+_SETTINGS_TYPES = get_type_hints(DocumentsSettings)
+STEP_TABLES: Mapping[str, type[Any]] = {table: _SETTINGS_TYPES[table] for step in STEPS for table in step.tables}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedBatch:
     """A batch of records after all steps. `reasons` has "step: reason" of each dropped row."""
 
     documents: pa.RecordBatch
@@ -155,26 +157,26 @@ class Judged:
     figures: Mapping[str, int]
 
 
-def watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
+def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
     """Apply some work to a batch: at once, or record by record where the batch ended a worker before."""
     return run_batch(records, lambda record: to_quarantine_key(record.locator), lambda some: work([*some]))
 
 
 def judge_watched(
     records: list[Record], source: str, settings: DocumentsSettings, inputs: JudgingInputs = NO_INPUTS
-) -> Judged:
+) -> JudgedBatch:
     """Judge records as `judge_records` does, and report a record that ends the worker to its watcher."""
-    return joined(watched(records, lambda some: judge_records(some, source, settings, inputs)))
+    return merge_judged(run_watched(records, lambda some: judge_records(some, source, settings, inputs)))
 
 
-def joined(pieces: Sequence[Judged]) -> Judged:
+def merge_judged(pieces: Sequence[JudgedBatch]) -> JudgedBatch:
     """The pieces of a batch as if it had been judged at once."""
     if len(pieces) == 1:
         return pieces[0]
     figures = Counter[str]()
     for piece in pieces:
         figures.update(piece.figures)
-    return Judged(
+    return JudgedBatch(
         documents=pa.concat_batches([piece.documents for piece in pieces]),
         dropped=pa.concat_batches([piece.dropped for piece in pieces]),
         reasons=[reason for piece in pieces for reason in piece.reasons],
@@ -187,44 +189,44 @@ def judge_records(
     source: str,
     settings: DocumentsSettings,
     inputs: JudgingInputs = NO_INPUTS,
-    watch: Callable[[str, BatchState], None] = lambda step, batch: None,
-) -> Judged:
+    on_step: Callable[[str, BatchState], None] = lambda step, batch: None,
+) -> JudgedBatch:
     """Take a batch through all steps in their order. watch: called after each step with the batch's state"""
-    batch = BatchState(records, settings.max_document_bytes, watch)
-    _apply_added(batch, settings, "parse")
+    batch = BatchState(records, settings.max_document_bytes, on_step)
+    _apply_added_steps(batch, settings, "parse")
     for step in STEPS:
         report_step(step.name)
         step.apply(batch, settings, inputs)
-        _apply_added(batch, settings, step.name)
+        _apply_added_steps(batch, settings, step.name)
     dropped = [(record, drop) for record, drop in zip(records, batch.drops, strict=True) if drop]
-    return Judged(
-        documents=_document_rows(batch, source),
-        dropped=_dropped_rows(dropped, source),
+    return JudgedBatch(
+        documents=_build_document_rows(batch, source),
+        dropped=_build_dropped_rows(dropped, source),
         reasons=[f"{drop.step}: {drop.reason}" for _, drop in dropped],
         figures={"text bytes": count_text_bytes(batch.texts), **batch.figures},
     )
 
 
-def _apply_added(batch: BatchState, settings: DocumentsSettings, after: str) -> None:
+def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: str) -> None:
     """The steps of other packages that come directly after one of ours."""
     for entry in settings.steps:
         if entry.after == after:
             kind = entry.step.kind
             report_step(kind)
-            applied = apply_step(entry, batch.texts, batch.rows)
+            applied = apply_step(entry, batch.texts, batch.records_left)
             batch.texts = applied.texts
-            batch.sift(kind, [None if d is None else StepDrop(kind, d.reason, d.detail) for d in applied.drops])
+            batch.apply_drops(kind, [None if d is None else StepDrop(kind, d.reason, d.detail) for d in applied.drops])
 
 
-def document_id(record: Record, source: str) -> bytes:
+def compute_document_id(record: Record, source: str) -> bytes:
     """A record's identity: of its key where its source has one, else of its own bytes."""
     return compute_keyed_id(source, record.key) if record.key is not None else compute_record_id(source, record.raw)
 
 
-def _document_rows(batch: BatchState, source: str) -> pa.RecordBatch:
-    records = batch.rows
+def _build_document_rows(batch: BatchState, source: str) -> pa.RecordBatch:
+    records = batch.records_left
     columns = {
-        **_common_columns(records, source),
+        **_build_common_columns(records, source),
         "text": batch.texts,
         "url": [record.url for record in records],
         "date": [record.date for record in records],
@@ -236,10 +238,10 @@ def _document_rows(batch: BatchState, source: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrange_columns(columns, DOCUMENTS), schema=DOCUMENTS)
 
 
-def _dropped_rows(dropped: list[tuple[Record, StepDrop]], source: str) -> pa.RecordBatch:
+def _build_dropped_rows(dropped: list[tuple[Record, StepDrop]], source: str) -> pa.RecordBatch:
     nothing = [None] * len(dropped)
     columns = {
-        **_common_columns([record for record, _ in dropped], source),
+        **_build_common_columns([record for record, _ in dropped], source),
         "step": [drop.step for _, drop in dropped],
         "reason": [drop.reason for _, drop in dropped],
         "detail": [drop.detail or None for _, drop in dropped],
@@ -250,9 +252,9 @@ def _dropped_rows(dropped: list[tuple[Record, StepDrop]], source: str) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrange_columns(columns, DROPPED), schema=DROPPED)
 
 
-def _common_columns(records: list[Record], source: str) -> dict[str, list[object]]:
+def _build_common_columns(records: list[Record], source: str) -> dict[str, list[object]]:
     return {
-        "id": [document_id(record, source) for record in records],
+        "id": [compute_document_id(record, source) for record in records],
         "keyed": [record.key is not None for record in records],
         "revision": [record.revision for record in records],
         "source": [source] * len(records),

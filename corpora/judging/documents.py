@@ -44,11 +44,11 @@ from corpora.store.tables import read_table
 BUILD_VERSION = 7
 BATCH_BYTES = 4_000_000
 BATCH_ROWS = 4_096
-FEWEST_TO_STOP = 10  # documents of a source: fewer say too little of a rule
-NOT_THAT_ENCODING = re.compile(r"(field .* is )?not \S+ at byte \d")  # why a record is damaged
-MOST = 0.5  # of the records of a source: a bound from here on is for a source of which most must be readable
+MIN_DOCUMENTS_TO_STOP = 10  # documents of a source: fewer say too little of a rule
+WRONG_ENCODING = re.compile(r"(field .* is )?not \S+ at byte \d")  # why a record is damaged
+MAJORITY_SHARE = 0.5  # of the records of a source: a bound from here on is for a source of which most must be readable
 SMALL_SOURCE_SHARE = 0.5  # of a source below `rule_share_from`
-LOST = frozenset(  # errors that opening or reading one file may end with, whatever other files do
+LOST_FILE_ERRORS = frozenset(  # errors that opening or reading one file may end with, whatever other files do
     (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.EIO, errno.ESTALE, errno.ENXIO)
 )
 NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
@@ -70,7 +70,7 @@ def plan_documents(
     source: Source,
     files: Sequence[RawFile],
     settings: DocumentsSettings,
-    cut: bool = True,
+    with_parts: bool = True,
     quarantine: Collection[str] = (),
     inputs: JudgingInputs = NO_INPUTS,
     statistics: Manifest | None = None,
@@ -78,18 +78,18 @@ def plan_documents(
 ) -> Stage:
     """The stage that turns these raw files into documents. Reads no more than the files' indexes.
 
-    With `cut=False` the files need not be there: the stage has its identity and no parts.
+    With `with_parts=False` the files need not be there: the stage has its identity and no parts.
 
     quarantine: the places of records that are not to be read (`quarantine_place`)
     inputs:     what the settings name by path
     statistics: the stage `fits` of the source, where its settings need it
     left_out:   files that are not read: sha256 -> why
     """
-    barred = barred_places(quarantine, files)
+    quarantined = find_quarantined_places(quarantine, files)
     read = [file for file in files if file.sha256 not in left_out]
-    slices = cut_files(source, read) if cut else []
-    gone = [[file.name, file.sha256, left_out[file.sha256]] for file in files if file.sha256 in left_out]
-    determining = determining_settings(source, settings, inputs, statistics)
+    slices = cut_files(source, read) if with_parts else []
+    left_out_files = [[file.name, file.sha256, left_out[file.sha256]] for file in files if file.sha256 in left_out]
+    determining = collect_settings(source, settings, inputs, statistics)
     job = DocumentsJob(
         source=source,
         settings=settings,
@@ -103,19 +103,19 @@ def plan_documents(
         build_version=BUILD_VERSION,
         settings={
             **determining,
-            **({"quarantine": barred} if barred else {}),
-            **({"left_out": gone} if gone else {}),
+            **({"quarantine": quarantined} if quarantined else {}),
+            **({"left_out": left_out_files} if left_out_files else {}),
         },
         part_settings={key: value for key, value in determining.items() if key != "part_bytes"},
-        parents=(raw_parent(files), *([statistics.as_parent()] if statistics is not None else [])),
-        libraries=document_libraries(source, files),
-        parts=_plan_parts(job, slices, barred),
+        parents=(build_raw_parent(files), *([statistics.as_parent()] if statistics is not None else [])),
+        libraries=read_document_libraries(source, files),
+        parts=_plan_parts(job, slices, quarantined),
         build=build_documents_part,
-        facts={"raw files read": len(read)} if gone else {},
+        facts={"raw files read": len(read)} if left_out_files else {},
     )
 
 
-def determining_settings(
+def collect_settings(
     source: Source, settings: DocumentsSettings, inputs: JudgingInputs, statistics: Manifest | None = None
 ) -> dict[str, Json]:
     """All that decides what documents these records become, their bytes aside."""
@@ -133,39 +133,43 @@ def determining_settings(
     return {"source": {**described, **source.settings()}, **to_settings_json(settings), **given}
 
 
-def document_libraries(source: Source, files: Sequence[RawFile]) -> dict[str, str]:
+def read_document_libraries(source: Source, files: Sequence[RawFile]) -> dict[str, str]:
     """Versions of the libraries that decide what documents come out of some files."""
-    of_files: Callable[[Sequence[RawFile]], tuple[str, ...]] = getattr(source, "libraries_of", lambda files: ())
-    return read_library_versions("ftfy", "pycld2", *source.libraries, *of_files(files)) | {"unicode": unidata_version}
+    list_for_files: Callable[[Sequence[RawFile]], tuple[str, ...]] = getattr(source, "libraries_of", lambda files: ())
+    return read_library_versions("ftfy", "pycld2", *source.libraries, *list_for_files(files)) | {
+        "unicode": unidata_version
+    }
 
 
-def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], barred: Sequence[str]) -> tuple[PartPlan, ...]:
+def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], quarantined: Sequence[str]) -> tuple[PartPlan, ...]:
     """The parts that read all slices, in their order."""
     groups = group_slices(slices, job.settings.part_bytes)
-    return tuple(_plan_part(f"{number:05d}", replace(job, slices=group), barred) for number, group in enumerate(groups))
+    return tuple(
+        _plan_part(f"{number:05d}", replace(job, slices=group), quarantined) for number, group in enumerate(groups)
+    )
 
 
-def _plan_part(name: str, job: DocumentsJob, barred: Sequence[str]) -> PartPlan:
+def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> PartPlan:
     """One part, with those records in quarantine that it would read."""
-    here = barred_in(barred, job.slices)
+    here = find_places_in_slices(quarantined, job.slices)
     key: list[Json] = [piece.to_json() for piece in job.slices]
     return PartPlan(
         name=name, key=[*key, {"quarantine": list(here)}] if here else key, job=replace(job, quarantine=here)
     )
 
 
-def barred_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
+def find_quarantined_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
     """The places in quarantine that are in some files, in order."""
     digests = {file.sha256 for file in files}
     return sorted(place for place in quarantine if place.split(" ")[0] in digests)
 
 
-def barred_in(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]:
+def find_places_in_slices(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]:
     """Those of some places in quarantine that are read with some slices."""
-    return tuple(place for place in places if any(_begins_in(place, piece) for piece in slices))
+    return tuple(place for place in places if any(_is_in_slice(place, piece) for piece in slices))
 
 
-def _begins_in(place: str, piece: Slice) -> bool:
+def _is_in_slice(place: str, piece: Slice) -> bool:
     """Return True if the record at a quarantine place is read with this slice."""
     digest, stream, offset = place.split(" ")
     if digest != piece.file.sha256:
@@ -175,7 +179,7 @@ def _begins_in(place: str, piece: Slice) -> bool:
     return piece.start <= at < piece.stop or (piece.start, piece.stop) == (0, piece.file.size_bytes)
 
 
-def raw_parent(files: Sequence[RawFile]) -> Parent:
+def build_raw_parent(files: Sequence[RawFile]) -> Parent:
     """Raw files by content and name, as one parent."""
     digest = compute_fingerprint(files=[[file.name, file.sha256] for file in files])
     return Parent(role="raw", name=f"{len(files)} files", fingerprint=digest)
@@ -185,9 +189,9 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Read the slices of one part and write its documents and its dropped rows."""
     job: DocumentsJob = plan.job
     tally, drops, figures = Tally(job.quarantine), Counter[str](), Counter[str]()
-    inputs, kept = inputs_of(writer.place, job), 0
+    inputs, kept = read_job_inputs(writer.place, job), 0
     with writer.create_table("documents", DOCUMENTS) as documents, writer.create_table("dropped", DROPPED) as dropped:
-        for batch in in_batches(read_slices(job.source, job.slices, tally)):
+        for batch in iter_batches(read_slices(job.source, job.slices, tally)):
             judged = judge_watched(batch, job.source.name, job.settings, inputs)
             documents.write(judged.documents)
             dropped.write(judged.dropped)
@@ -203,7 +207,7 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     return Ledger(accounts=(account,), figures=figures)
 
 
-def inputs_of(place: Place, job: DocumentsJob) -> JudgingInputs:
+def read_job_inputs(place: Place, job: DocumentsJob) -> JudgingInputs:
     """Return what a part's documents are judged by, the source's statistics included."""
     if job.statistics is None:
         return job.inputs
@@ -221,12 +225,12 @@ def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterat
         if piece.file.path in faults:
             continue
         try:
-            with naming_file(source, piece.file):
+            with name_file_in_errors(source, piece.file):
                 for record in source.records(piece, tally):
                     report_record("")
                     if not faults:
                         yield tally.apply_quarantine(record)
-                _refuse_changed(source, piece.file)
+                _check_unchanged(source, piece.file)
         except FileFault as fault:
             faults[piece.file.path] = fault
     report_record("")
@@ -239,7 +243,7 @@ def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
     faults: list[FileFault] = []
     for file in files:
         try:
-            with naming_file(source, file):
+            with name_file_in_errors(source, file):
                 slices += source.slices(file)
         except FileFault as fault:
             faults.append(fault)
@@ -248,7 +252,7 @@ def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
 
 
 @contextmanager
-def naming_file(source: Source, file: RawFile) -> Iterator[None]:
+def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
     """Have what fails while a file is read name it.
 
     Raises UnreadableFile if its bytes are the reason, and LostFile where it is gone, closed to this user, or on a
@@ -260,17 +264,19 @@ def naming_file(source: Source, file: RawFile) -> Iterator[None]:
     except FileFault:
         raise
     except (InputError, OSError) as error:
-        of_machine = (each for each in (error, *_causes(error)) if isinstance(each, OSError) and each.errno is not None)
+        of_machine = (
+            each for each in (error, *_iter_causes(error)) if isinstance(each, OSError) and each.errno is not None
+        )
         cause = next(of_machine, None)
         if cause is None and isinstance(error, InputError):
             raise UnreadableFile(escape_surrogates(str(error)), *named) from error
-        if cause is None or cause.errno not in LOST or is_object_address(file.path):
+        if cause is None or cause.errno not in LOST_FILE_ERRORS or is_object_address(file.path):
             raise
         message = f"Cannot read {file.path}: {cause.strerror}. Check the path and its permissions."
         raise LostFile(escape_surrogates(str(error) if isinstance(error, InputError) else message), *named) from error
 
 
-def _refuse_changed(source: Source, file: RawFile) -> None:
+def _check_unchanged(source: Source, file: RawFile) -> None:
     """Raise LostFile if a file is another one than when it was hashed, or has another size.
 
     A pipe, and an object of an object store, is not looked at. Another machine knows the size alone.
@@ -283,7 +289,7 @@ def _refuse_changed(source: Source, file: RawFile) -> None:
         raise LostFile(changed_words(path), source.name, file.name, file.sha256, file.path)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _iter_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the causes of an error, the nearest first."""
     cause = error.__cause__
     while cause is not None:
@@ -291,7 +297,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__
 
 
-def in_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+def iter_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records in order, in lists of at most BATCH_ROWS rows; about BATCH_BYTES characters of text and raw bytes."""
     batch: list[Record] = []
     size = 0
@@ -309,20 +315,20 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
     """Return how many records of documents are damaged, and how many are sound."""
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
     damaged = ledger.figures.get("damaged records", 0)
-    files = len(left_out) if settings.max_damaged_share >= MOST and isinstance(left_out, Sized) else 0
+    files = len(left_out) if settings.max_damaged_share >= MAJORITY_SHARE and isinstance(left_out, Sized) else 0
     return Counter(damaged=damaged + files, sound=ledger.find_account("records").total - damaged)
 
 
-def pooled(counts: Sequence[Counter[str]], enough: int) -> Counter[str]:
+def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
     """Return the last of some counts, together with as many earlier ones as it takes to count enough.
 
-    >>> pooled([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
+    >>> pool_counts([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
     Counter({'sound': 9, 'damaged': 1})
     """
     together = Counter[str]()
     for each in reversed(counts):
         together += each
-        if together.total() >= enough:
+        if together.total() >= min_total:
             break
     return together
 
@@ -336,14 +342,14 @@ def check_damage(
 
     earlier: counts of each earlier generation, the oldest first
     """
-    own = count_damaged(manifest, settings)
-    together = pooled([*earlier, own], settings.rule_share_from)
+    newest = count_damaged(manifest, settings)
+    together = pool_counts([*earlier, newest], settings.rule_share_from)
     damaged, total = together["damaged"], together.total()
-    if all(counts["damaged"] > settings.max_damaged_share * counts.total() for counts in (own, together)):
+    if all(counts["damaged"] > settings.max_damaged_share * counts.total() for counts in (newest, together)):
         rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
         detail = next((row.detail for row in rows if row.reason == "damaged" and row.detail), "")
         remedy = "Fix the source's settings"
-        if NOT_THAT_ENCODING.match(detail):
+        if WRONG_ENCODING.match(detail):
             remedy = f'Say which encoding the files have, as in source.{manifest.name}.encoding = "shift_jis"'
         raise InputError(
             f"Source {manifest.name!r}: {damaged} of {total} records are damaged, more than documents."
@@ -373,7 +379,7 @@ class RuleOverLimit:
         return f"Source {self.source!r}: {self.step}: {self.reason} drops {share}"
 
 
-def rules_over_limit(source: str, outcomes: Mapping[str, int], settings: DocumentsSettings) -> list[RuleOverLimit]:
+def find_rules_over_limit(source: str, outcomes: Mapping[str, int], settings: DocumentsSettings) -> list[RuleOverLimit]:
     """The rules, and steps of one's own, that dropped more than `max_rule_share` of what the source's parser gave.
 
     Not asked: parsing (an archive holds much that is not a page) and language (a crawl is in all of them).
@@ -393,19 +399,19 @@ def rules_over_limit(source: str, outcomes: Mapping[str, int], settings: Documen
                 dropped=count,
                 documents=parsed,
                 bound=settings.max_rule_share,
-                stops=count > most_dropped(parsed, settings),
+                stops=count > compute_max_dropped(parsed, settings),
             )
             rules.append(rule)
     return rules
 
 
-def most_dropped(documents: int, settings: DocumentsSettings) -> float:
+def compute_max_dropped(documents: int, settings: DocumentsSettings) -> float:
     """Return how many of a source's documents a rule may drop before it stops the run.
 
-    >>> [most_dropped(number, DocumentsSettings()) for number in (9, 10, 50, 100, 10_000_000)]
+    >>> [compute_max_dropped(number, DocumentsSettings()) for number in (9, 10, 50, 100, 10_000_000)]
     [9, 5.0, 25.0, 20.0, 2000000.0]
     """
     if documents >= settings.rule_share_from:
         return settings.max_rule_share * documents
-    few = documents < FEWEST_TO_STOP
+    few = documents < MIN_DOCUMENTS_TO_STOP
     return documents if few else max(settings.max_rule_share, SMALL_SOURCE_SHARE) * documents

@@ -33,10 +33,10 @@ NO_INPUTS = JudgingInputs()
 def read_inputs(settings: DocumentsSettings) -> JudgingInputs:
     """Read what the settings name by path: evaluation sets and questions. Raises InputError if one cannot be read."""
     paths = [*(group.path for group in settings.contamination.sets), *settings.selection.questions]
-    return _read_inputs(settings.contamination, settings.selection, tuple(_stamp(Path(path)) for path in paths))
+    return _read_inputs(settings.contamination, settings.selection, tuple(_read_stamp(Path(path)) for path in paths))
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def _read_stamp(path: Path) -> tuple[int, ...]:
     """Return what changes with a file."""
     if not path.expanduser().exists():
         return ()

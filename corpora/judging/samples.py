@@ -2,7 +2,7 @@
 
 Promises: kinds of files (by their endings) take turns, and so do the files of a kind, so that a few records show what
 a folder holds. The same files give the same records in the same order.
-Costs: what parsing those records costs; of each kind `MOST_OPEN` files are open at a time.
+Costs: what parsing those records costs; of each kind `MAX_OPEN_FILES` files are open at a time.
 """
 
 from collections import deque
@@ -15,17 +15,17 @@ from corpora.judging.documents import cut_files, read_slices
 from corpora.sources.bytes.endings import ending_of
 from corpora.sources.contract import RawFile, Record, Source, Tally
 
-MOST_OPEN = 8
+MAX_OPEN_FILES = 8
 
 
-def _refuse(fault: FileFault) -> None:
+def _raise_fault(fault: FileFault) -> None:
     raise fault
 
 
 def sample_records(
     source: Source,
     files: Sequence[RawFile],
-    on_fault: Callable[[FileFault], None] = _refuse,
+    on_fault: Callable[[FileFault], None] = _raise_fault,
     tally: Tally | None = None,
 ) -> Iterator[Record]:
     """The records of some files, those of every kind and of every file in turn.
@@ -38,27 +38,27 @@ def sample_records(
     for file in files:
         kinds.setdefault(ending_of(file.name), []).append(file)
     streams = (
-        in_turn((_records(source, file, on_fault, tally or Tally()) for file in of_kind), MOST_OPEN)
-        for _, of_kind in sorted(kinds.items())
+        interleave((_read_file(source, file, on_fault, tally or Tally()) for file in kind_files), MAX_OPEN_FILES)
+        for _, kind_files in sorted(kinds.items())
     )
-    return in_turn(streams, len(kinds))
+    return interleave(streams, len(kinds))
 
 
-def _records(source: Source, file: RawFile, on_fault: Callable[[FileFault], None], tally: Tally) -> Iterator[Record]:
+def _read_file(source: Source, file: RawFile, on_fault: Callable[[FileFault], None], tally: Tally) -> Iterator[Record]:
     try:
         yield from read_slices(source, cut_files(source, [file]), tally)
     except FileFault as fault:
         on_fault(fault)
 
 
-def in_turn(streams: Iterable[Iterator[Item]], most: int) -> Iterator[Item]:
-    """The items of several streams, one of each in turn; of `most` streams at a time.
+def interleave(streams: Iterable[Iterator[Item]], max_open: int) -> Iterator[Item]:
+    """The items of several streams, one of each in turn; of `max_open` streams at a time.
 
-    >>> "".join(in_turn(map(iter, ("aaa", "b", "cc", "dd")), 2))
+    >>> "".join(interleave(map(iter, ("aaa", "b", "cc", "dd")), 2))
     'abaaccdd'
     """
     waiting = iter(streams)
-    open_now = deque(islice(waiting, most))
+    open_now = deque(islice(waiting, max_open))
     while open_now:
         stream = open_now.popleft()
         try:

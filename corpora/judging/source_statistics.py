@@ -14,7 +14,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import check_range
 from corpora.store.tables import read_part_table
 
-LEAST_DOCUMENTS = 5
+MIN_DOCUMENTS = 5
 
 LINES = pa.schema(
     [
@@ -47,7 +47,7 @@ class RepeatedLineSettings:
     sample_bytes: int = 256_000_000
 
     def __post_init__(self) -> None:
-        check_range("repeated_lines.min_documents", self.min_documents, LEAST_DOCUMENTS, 1 << 40)
+        check_range("repeated_lines.min_documents", self.min_documents, MIN_DOCUMENTS, 1 << 40)
         check_range("repeated_lines.min_share", self.min_share, 0.0, 1.0)
         check_range("repeated_lines.sample_bytes", self.sample_bytes, 1, 1 << 40)
 

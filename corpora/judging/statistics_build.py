@@ -22,22 +22,22 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.generic_types import Json
-from corpora.judging.batches import Judged, joined, judge_records, watched
+from corpora.judging.batches import JudgedBatch, judge_records, merge_judged, run_watched
 from corpora.judging.documents import (
-    barred_in,
-    barred_places,
+    build_raw_parent,
+    collect_settings,
     cut_files,
-    determining_settings,
-    document_libraries,
-    in_batches,
-    raw_parent,
+    find_places_in_slices,
+    find_quarantined_places,
+    iter_batches,
+    read_document_libraries,
     read_slices,
 )
 from corpora.judging.inputs import JudgingInputs
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.source_statistics import CUT, LEAST_DOCUMENTS, LINES, RepeatedLineSettings
-from corpora.judging.steps.lines import line_hash, line_hashes
-from corpora.judging.steps.selection import Histogram, cut, histogram, merge, scores
+from corpora.judging.source_statistics import CUT, LINES, MIN_DOCUMENTS, RepeatedLineSettings
+from corpora.judging.steps.lines import compute_line_hash, hash_lines
+from corpora.judging.steps.selection import Histogram, build_histogram, find_cut, merge_histograms, score_documents
 from corpora.kernels.arrays import Int64s, UInt64s
 from corpora.schema import arrange_columns, count_text_bytes
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
@@ -46,7 +46,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.stage import PartPlan, Stage
 
 BUILD_VERSION = 4  # 3: slices of a megabyte; 4: texts as documents have them since their version 7
-WAITING_BYTES = 64_000_000
+MAX_WAITING_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,31 +65,31 @@ def plan_statistics(
     files: Sequence[RawFile],
     settings: DocumentsSettings,
     inputs: JudgingInputs,
-    cut: bool = True,
+    with_parts: bool = True,
     quarantine: Collection[str] = (),
 ) -> Stage:
     """The stage that takes statistics of a source from a sample of these raw files: one part.
 
-    With `cut=False` the files need not be there: the stage has its identity and no parts.
+    With `with_parts=False` the files need not be there: the stage has its identity and no parts.
 
     quarantine: the places of records that are not to be read
     """
-    sample = sample_slices(source, files, settings.repeated_lines.sample_bytes) if cut else ()
-    barred = barred_places(quarantine, files)
-    here = barred_in(barred, sample)
+    sample = sample_slices(source, files, settings.repeated_lines.sample_bytes) if with_parts else ()
+    quarantined = find_quarantined_places(quarantine, files)
+    here = find_places_in_slices(quarantined, sample)
     job = StatisticsJob(source=source, settings=settings, inputs=inputs, slices=sample, quarantine=here)
     key: list[Json] = [piece.to_json() for piece in sample]
     plan = PartPlan(name="fit", key=[*key, {"quarantine": list(here)}] if here else key, job=job)
-    determining = determining_settings(source, settings, inputs)
+    determining = collect_settings(source, settings, inputs)
     return Stage(
         kind="fits",
         name=source.name,
         build_version=BUILD_VERSION,
-        settings={**determining, **({"quarantine": barred} if barred else {})},
+        settings={**determining, **({"quarantine": quarantined} if quarantined else {})},
         part_settings=determining,
-        parents=(raw_parent(files),),
-        libraries=document_libraries(source, files),
-        parts=(plan,) if cut else (),
+        parents=(build_raw_parent(files),),
+        libraries=read_document_libraries(source, files),
+        parts=(plan,) if with_parts else (),
         build=build_statistics,
     )
 
@@ -107,53 +107,58 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Read the sample, count lines and scores in it, and write the results."""
     job: StatisticsJob = plan.job
     tally, kept, dropped = Tally(job.quarantine), 0, 0
-    lines, histograms = RepeatedLines(), [histogram(np.empty(0, np.int32))]
-    for batch in in_batches(read_slices(job.source, job.slices, tally)):
-        measured = watched(batch, partial(_measure, job))
-        judged = joined([each.judged for each in measured])
+    lines, histograms = RepeatedLines(), [build_histogram(np.empty(0, np.int32))]
+    for batch in iter_batches(read_slices(job.source, job.slices, tally)):
+        measured = run_watched(batch, partial(_measure, job))
+        judged = merge_judged([each.judged for each in measured])
         kept, dropped = kept + judged.documents.num_rows, dropped + judged.dropped.num_rows
         if job.settings.repeated_lines.enabled:
-            lines.count(judged.documents.column("text"), *_joined_lines([each.lines for each in measured]))
+            lines.add_documents(judged.documents.column("text"), *_join_lines([each.lines for each in measured]))
         if job.inputs.questions is not None:
-            histograms = [merge([*histograms, *(each.scores for each in measured)])]
+            histograms = [merge_histograms([*histograms, *(each.scores for each in measured)])]
     if job.settings.repeated_lines.enabled:
         with writer.create_table("lines", LINES) as sink:
-            sink.write(lines.table(job.settings.repeated_lines))
+            sink.write(lines.build_table(job.settings.repeated_lines))
     if job.inputs.questions is not None:
         with writer.create_table("cut", CUT) as sink:
-            sink.write(_cut_row(histograms, job.settings.selection.share))
+            sink.write(_build_cut_row(histograms, job.settings.selection.share))
     outcomes = {"documents": kept, "dropped": dropped}
     return Ledger(accounts=(Account(unit="records", total=tally.records, outcomes=outcomes),))
 
 
-class _Measured(NamedTuple):
+class _BatchMeasures(NamedTuple):
     """Records after all steps; of the documents among them the hashes of their lines, and how they score."""
 
-    judged: Judged
+    judged: JudgedBatch
     lines: tuple[UInt64s, Int64s]
     scores: Histogram
 
 
-def _measure(job: StatisticsJob, records: list[Record]) -> _Measured:
+def _measure(job: StatisticsJob, records: list[Record]) -> _BatchMeasures:
     judged = judge_records(records, job.source.name, job.settings, job.inputs)
     texts = judged.documents.column("text")
     nothing = np.empty(0, np.uint64), np.zeros(len(texts) + 1, np.int64)
-    lines = line_hashes(texts) if job.settings.repeated_lines.enabled else nothing
+    lines = hash_lines(texts) if job.settings.repeated_lines.enabled else nothing
     questions = job.inputs.questions
-    scored = scores(texts, questions) if questions is not None else np.empty(0, np.int32)
-    return _Measured(judged, lines, histogram(scored))
+    scored = score_documents(texts, questions) if questions is not None else np.empty(0, np.int32)
+    return _BatchMeasures(judged, lines, build_histogram(scored))
 
 
-def _joined_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, Int64s]:
+def _join_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, Int64s]:
     """Hashes and offsets of a batch as if they had been taken at once."""
     before = np.cumsum([0, *(hashes.size for hashes, _ in pieces)])
     offsets = [starts[:-1] + shift for (_, starts), shift in zip(pieces, before, strict=False)]
     return np.concatenate([hashes for hashes, _ in pieces]), np.concatenate([*offsets, before[-1:]])
 
 
-def _cut_row(histograms: Sequence[Histogram], share: float) -> pa.Table:
-    made = cut(histograms, share)
-    row = {"least_score": [made.threshold], "kept": [made.kept], "total": [made.total], "tied": [made.tied]}
+def _build_cut_row(histograms: Sequence[Histogram], share: float) -> pa.Table:
+    score_cut = find_cut(histograms, share)
+    row = {
+        "least_score": [score_cut.threshold],
+        "kept": [score_cut.kept],
+        "total": [score_cut.total],
+        "tied": [score_cut.tied],
+    }
     return pa.table(arrange_columns(row, CUT), schema=CUT)
 
 
@@ -167,23 +172,23 @@ class RepeatedLines:
         self._waiting: list[tuple[pa.Array, UInt64s, Int64s]] = []
         self._waiting_bytes = self._documents = 0
 
-    def count(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s) -> None:
-        """Count the lines of some more documents, by their `line_hashes`: each line once a document."""
+    def add_documents(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s) -> None:
+        """Count the lines of some more documents, by their `hash_lines`: each line once a document."""
         self._waiting.append((texts, hashes, offsets))
         self._documents += len(texts)
         self._waiting_bytes += count_text_bytes(texts) + 8 * (len(texts) + 1)  # and their offsets
-        if self._waiting_bytes > WAITING_BYTES:
-            self._take_in()
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            self._merge_waiting()
 
-    def table(self, settings: RepeatedLineSettings) -> pa.Table:
+    def build_table(self, settings: RepeatedLineSettings) -> pa.Table:
         """The lines that many documents have, by hash."""
-        self._take_in()
+        self._merge_waiting()
         chosen = self._counts >= max(settings.min_documents, math.ceil(settings.min_share * self._documents))
         hashes, counts = self._hashes[chosen], self._counts[chosen]
         columns = {"hash": hashes, "documents": counts, "line": [self._lines[key] for key in hashes.tolist()]}
         return pa.table(arrange_columns(columns, LINES), schema=LINES)
 
-    def _take_in(self) -> None:
+    def _merge_waiting(self) -> None:
         """Add what waits to the counts."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         together = np.concatenate([self._hashes, *(hashes for _, hashes, _ in waiting)])
@@ -191,16 +196,16 @@ class RepeatedLines:
         counts[: self._counts.size] = self._counts
         self._hashes, places = np.unique(together, return_inverse=True)
         self._counts = np.bincount(places, counts, self._hashes.size).astype(np.int64)
-        wanted = {*self._hashes[self._counts >= LEAST_DOCUMENTS].tolist()} - self._lines.keys()
+        wanted = {*self._hashes[self._counts >= MIN_DOCUMENTS].tolist()} - self._lines.keys()
         for texts, hashes, offsets in waiting:
-            self._note_lines(texts, hashes, offsets, wanted)
+            self._store_texts(texts, hashes, offsets, wanted)
 
-    def _note_lines(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
+    def _store_texts(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
         """Note the text of those lines that are wanted, where they are among these documents'."""
         here = np.flatnonzero(np.isin(hashes, np.fromiter(wanted, np.uint64, len(wanted))))
         for row in np.unique(np.searchsorted(offsets, here, "right") - 1).tolist():
             for line in texts[row].as_py().split("\n"):
-                key = line_hash(line)
+                key = compute_line_hash(line)
                 if key in wanted:
                     wanted.remove(key)
                     self._lines[key] = line.strip()

@@ -28,7 +28,7 @@ class TextBuffers(NamedTuple):
     offsets: Int64s
 
 
-def text_buffers(column: pa.Array) -> TextBuffers:
+def to_text_buffers(column: pa.Array) -> TextBuffers:
     """The buffers of a large_string or large_binary array without nulls (slices welcome).
 
     Raises InputError for another type, for a column with nulls, and for one that is not valid UTF-8 row by row.
@@ -37,7 +37,7 @@ def text_buffers(column: pa.Array) -> TextBuffers:
         raise InputError(f"A text column must be large_string or large_binary, not {column.type}: cast it first.")
     if column.null_count:
         raise InputError(f"A text column must have no nulls, not {column.null_count}: fill or drop them first.")
-    _check(column.view(pa.large_string()))
+    _check_column(column.view(pa.large_string()))
     _, offsets, data = column.buffers()
     # Arrow allows a column without rows to have no offsets at all; a kernel still reads the first one.
     starts = np.frombuffer(offsets or bytes(8), np.int64)[column.offset : column.offset + len(column) + 1]
@@ -59,7 +59,7 @@ def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
         first = wrong[0]
         raise InputError(
             f"Text {first} runs from byte {starts[first]} to {ends[first]}, and there are {len(data)} bytes: offsets "
-            "count from the beginning of the column's data, as `text_buffers` and `sentence_offsets` have them."
+            "count from the beginning of the column's data, as `to_text_buffers` and `sentence_offsets` have them."
         )
     for places in (starts, ends):
         inside = places[places < len(data)]
@@ -68,10 +68,10 @@ def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
             raise InputError(f"A text begins or ends at byte {cut[0]}, inside of a character: move it to its edge.")
     low, high = int(starts.min()), int(ends.max())
     offsets = pa.py_buffer(np.array([0, high - low], np.int64))
-    _check(pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(np.ascontiguousarray(data[low:high]))))
+    _check_column(pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(np.ascontiguousarray(data[low:high]))))
 
 
-def _check(column: pa.Array) -> None:
+def _check_column(column: pa.Array) -> None:
     """Raise InputError if a large_string column is not what Arrow says one is."""
     try:
         column.validate(full=True)
@@ -82,7 +82,7 @@ def _check(column: pa.Array) -> None:
         ) from error
 
 
-def read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+def make_read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """The same numbers, in one piece and read-only as Arrow's are, so that each kernel is compiled once."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False

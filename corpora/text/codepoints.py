@@ -1,7 +1,7 @@
 """Code points, sorted into the classes that matter where sentences begin and end.
 
-Promise: `class_at` reads valid UTF-8, looks at no byte outside the character it is asked for, and says of a byte what
-`character_class`, its definition, says of the character there.
+Promise: `classify_at` reads valid UTF-8, looks at no byte outside the character it is asked for, and says of a byte
+what `classify_character`, its definition, says of the character there.
 The classes are Unicode's general categories but for the marks named here, so they follow the version of the
 Unicode tables that Python carries (`unicodedata.unidata_version`).
 
@@ -37,20 +37,20 @@ _SPECIAL = {
 BULLETS = "-*•‣▪●◦"
 
 
-def character_class(character: str) -> int:
+def classify_character(character: str) -> int:
     """Return a character's class for the splitter: one of fifteen."""
     code = ord(character)
-    return int(character_classes()[code]) if code < _TABLE_SIZE else LETTER if code < 0x40000 else OTHER
+    return int(read_character_classes()[code]) if code < _TABLE_SIZE else LETTER if code < 0x40000 else OTHER
 
 
 @cache
-def character_classes() -> Bytes:
+def read_character_classes() -> Bytes:
     """The kind of every code point below 0x20000, by Unicode category but for the marks named above."""
     name = f"character classes, Unicode {unicodedata.unidata_version}"
-    return read_or_make_arrays(name, __file__, lambda: {"classes": _character_classes()})["classes"]
+    return read_or_make_arrays(name, __file__, lambda: {"classes": _build_character_classes()})["classes"]
 
 
-def _character_classes() -> Bytes:
+def _build_character_classes() -> Bytes:
     categories = {"Lu": UPPER, "Lt": UPPER, "Ll": LOWER, "Lo": LETTER, "Lm": LETTER, "Nd": DIGIT, "Nl": DIGIT}
     categories |= {"Sc": SYMBOL, "So": SYMBOL, "Sm": SYMBOL, "Sk": SYMBOL}
     classes = np.full(_TABLE_SIZE, OTHER, np.uint8)
@@ -64,7 +64,7 @@ def _character_classes() -> Bytes:
 
 
 @kernel
-def class_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
+def classify_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
     """The class of the character at byte `at`, and its width."""
     code, width = decode(data, at)
     if code < classes.size:
@@ -72,10 +72,10 @@ def class_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
     return (LETTER if code < 0x40000 else OTHER), width
 
 
-def packed(word: bytes) -> int:
-    """Return what `pack` gives for all bytes of a word.
+def pack_word(word: bytes) -> int:
+    """Return what `pack_bytes` gives for all bytes of a word.
 
-    >>> packed(b"Dr") == packed(b"dr") == 0x6472
+    >>> pack_word(b"Dr") == pack_word(b"dr") == 0x6472
     True
     """
     key = int.from_bytes(word.lower(), "big") if len(word) <= 8 else 0
@@ -83,7 +83,7 @@ def packed(word: bytes) -> int:
 
 
 @kernel
-def pack(data: Bytes, start: int, stop: int) -> int:
+def pack_bytes(data: Bytes, start: int, stop: int) -> int:
     """Up to eight bytes as one integer, big end first, ASCII capitals made small; 0 for none or more."""
     if stop - start > 8:
         return 0

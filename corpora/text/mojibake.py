@@ -2,8 +2,8 @@
 
 Promise: every line that ftfy, or the normalization after it, would change is found, and now and then one that
 they would not. What is asked of each character and of each two neighbors follows from ftfy's own pattern of bad
-sequences and from the Unicode tables (`line_signs`), so it moves with their versions. Cost: one pass over the bytes,
-1 GB a second on English books; tables of 400 kB, made in 0.15 s and kept on disk.
+sequences and from the Unicode tables (`read_line_signs`), so it moves with their versions. Cost: one pass over the
+bytes, 1 GB a second on English books; tables of 400 kB, made in 0.15 s and kept on disk.
 """
 
 import re
@@ -22,13 +22,13 @@ from corpora.kernels.arrays import Bools, Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import LOW_SEVEN, ONES, TOP_BITS, find_first_flag, from_byte, load8
 from corpora.kernels.utf8 import decode
-from corpora.text.whitespace import INVISIBLE, break_width
+from corpora.text.whitespace import INVISIBLE, measure_break
 
 # What a code point means for the question whether ftfy could change a line.
 _ALONE = 1  # its presence is enough: control, invisible, ligature
-_JOINS = 2  # not NFC, or able to join what precedes it
-_BEFORE_SPACE = 8  # Ã and Â before a space
-_BEFORE_OTHER = 16  # Œ and œ before anything but an ASCII letter
+_JOINER = 2  # not NFC, or able to join what precedes it
+_BAD_BEFORE_SPACE = 8  # Ã and Â before a space
+_BAD_BEFORE_OTHER = 16  # Œ and œ before anything but an ASCII letter
 # Why a line is suspected: for two neighbors, which ftfy's pattern of bad sequences decides; for a mark, which NFC
 # decides; for a character, which is enough; for an entity.
 PAIRED, JOINED, SIGNED, ESCAPED = 1, 2, 4, 8
@@ -53,25 +53,25 @@ class Signs(NamedTuple):
 
 
 @cache
-def line_signs(narrow: bool = False) -> Signs:
+def read_line_signs(narrow: bool = False) -> Signs:
     """The signs by ftfy's own pattern and the Unicode tables. narrow: full-width forms are changed, too.
 
     ftfy tries another encoding only where its pattern of bad sequences is found. Each of its alternatives needs a C1
-    control, one of the two special cases above, or two certain neighbors beyond ASCII (`bad_pairs`).
+    control, one of the two special cases above, or two certain neighbors beyond ASCII (`find_bad_pairs`).
     """
     name = f"line signs {narrow}, ftfy {version('ftfy')}, Unicode {unicodedata.unidata_version}"
-    return Signs(**read_or_make_arrays(name, __file__, lambda: _line_signs(narrow)._asdict()))
+    return Signs(**read_or_make_arrays(name, __file__, lambda: _build_line_signs(narrow)._asdict()))
 
 
-def _line_signs(narrow: bool) -> Signs:
+def _build_line_signs(narrow: bool) -> Signs:
     flags = np.zeros(_FLAGS_SIZE, np.uint8)
-    flags[[ord("Ã"), ord("Â")]] |= _BEFORE_SPACE
-    flags[[ord("Œ"), ord("œ")]] |= _BEFORE_OTHER
+    flags[[ord("Ã"), ord("Â")]] |= _BAD_BEFORE_SPACE
+    flags[[ord("Œ"), ord("œ")]] |= _BAD_BEFORE_OTHER
     flags[[code for code in chain(CONTROL_CHARS, LIGATURES) if code < _FLAGS_SIZE]] |= _ALONE
-    flags[[code for code in _joining() if code < _FLAGS_SIZE]] |= _JOINS
+    flags[[code for code in _find_joining() if code < _FLAGS_SIZE]] |= _JOINER
     flags[[code for code in range(_FLAGS_SIZE) if INVISIBLE.match(chr(code))]] |= _ALONE
     flags[[*WIDTH_MAP] if narrow else []] |= _ALONE
-    wanted = bad_pairs(BADNESS_RE.pattern)
+    wanted = find_bad_pairs(BADNESS_RE.pattern)
     members = sorted({code for pair in wanted for side in pair for code in side})
     kinds = {code: tuple((code in first, code in second) for first, second in wanted) for code in members}
     numbers = {kind: number for number, kind in enumerate(sorted(set(kinds.values())), 1)}
@@ -84,10 +84,10 @@ def _line_signs(narrow: bool) -> Signs:
     return Signs(flags, classes, pairs)
 
 
-def bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
+def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
     """For each alternative of ftfy's pattern that lists two neighbors beyond ASCII, the two that match least.
 
-    >>> [["".join(map(chr, side)) for side in pair] for pair in bad_pairs("[a-z] Ã [©±] | вЂ")][1]
+    >>> [["".join(map(chr, side)) for side in pair] for pair in find_bad_pairs("[a-z] Ã [©±] | вЂ")][1]
     ['в', 'Ђ']
     """
     alternatives: list[list[frozenset[int]]] = [[]]
@@ -95,12 +95,12 @@ def bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
         if element == "|":
             alternatives.append([])
         else:
-            alternatives[-1].append(_listed(element) if _PLAIN.fullmatch(element) else frozenset())
+            alternatives[-1].append(_list_characters(element) if _PLAIN.fullmatch(element) else frozenset())
     pairs = [[pair for pair in pairwise(alternative) if all(pair)] for alternative in alternatives]
     return [min(reversed(each), key=lambda pair: len(pair[0]) * len(pair[1])) for each in pairs if each]
 
 
-def _listed(element: str) -> frozenset[int]:
+def _list_characters(element: str) -> frozenset[int]:
     """The characters beyond ASCII of a class or a character, as code points."""
     spans = re.findall("([^\0-\x7f])-([^\0-\x7f])", element)
     ranges = chain.from_iterable(range(ord(low), ord(high) + 1) for low, high in spans)
@@ -108,7 +108,7 @@ def _listed(element: str) -> frozenset[int]:
     return frozenset(code for code in chain(map(ord, element), ranges, escaped) if code > 0x7F)
 
 
-def _joining() -> set[int]:
+def _find_joining() -> set[int]:
     """Code points that are not NFC alone, or that may combine with or move before what precedes them."""
     joining = {code for code in range(0xA0, _FLAGS_SIZE) if unicodedata.combining(chr(code))}
     joining |= {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul vowels and finals, joined by rule
@@ -122,7 +122,7 @@ def _joining() -> set[int]:
 
 
 @kernel
-def lines_to_mend(
+def find_suspect_lines(
     data: Bytes, offsets: Int64s, flags: Bytes, classes: Bytes, pairs: Bytes
 ) -> tuple[Int64s, Int64s, Int64s, Bools, Bytes]:
     """The lines that repair could change: row, start, end, whether an earlier line of the row holds a "<", and why.
@@ -134,11 +134,11 @@ def lines_to_mend(
     for row in range(offsets.size - 1):
         at, stop, tag = offsets[row], offsets[row + 1], False
         while at < stop:
-            end, suspect, tagged = _look_at_line(data, at, stop, flags, classes, pairs)
+            end, suspect, tagged = _inspect_line(data, at, stop, flags, classes, pairs)
             if suspect:
                 suspects.append((row, at, end, tag, suspect))
             tag = tag or tagged
-            at = end + break_width(data, end, stop)
+            at = end + measure_break(data, end, stop)
     rows, starts, ends = np.empty((3, len(suspects)), np.int64)
     after_tag, signs = np.empty(len(suspects), np.bool_), np.empty(len(suspects), np.uint8)
     for index, (row, start, end, tag, suspect) in enumerate(suspects):
@@ -148,7 +148,7 @@ def lines_to_mend(
 
 
 @kernel
-def _not_plain(word: np.uint64) -> np.uint64:
+def _flag_not_plain(word: np.uint64) -> np.uint64:
     """0x80 in each byte that is not printable ASCII, or one of & and <."""
     seven = word & LOW_SEVEN
     marks = ~((seven ^ _AMPERSANDS) + LOW_SEVEN) | ~((seven ^ _TAGS) + LOW_SEVEN)
@@ -156,21 +156,21 @@ def _not_plain(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
+def _inspect_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
     """Return where the line from `at` on ends, why ftfy could change it (0: it does not), and whether it has a "<"."""
     suspect, tagged = 0, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:
         byte = data[at]
         if byte < 0x80 and before == 0:
-            plain = find_first_flag(_not_plain(load8(data, at))) if at + 8 <= stop else 0
+            plain = find_first_flag(_flag_not_plain(load8(data, at))) if at + 8 <= stop else 0
             if plain > 0 or (32 < byte < 0x7F and byte != 38 and byte != 60):  # most text
                 kind = 0
                 at += max(1, plain)
                 continue
         if 0xC3 <= byte < 0xE0:  # letters of most alphabets
             code, width = (int(byte) & 0x1F) << 6 | int(data[at + 1]) & 0x3F, 2
-        elif break_width(data, at, stop):
+        elif measure_break(data, at, stop):
             break
         else:
             code, width = decode(data, at)
@@ -178,11 +178,11 @@ def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes,
         letter = code < 0x80 and 97 <= (code | 32) <= 122
         if (
             (kind > 0 and pairs[kind, class_now] != 0)
-            or (before & _BEFORE_SPACE != 0 and code == 32)
-            or (before & _BEFORE_OTHER != 0 and not letter)
+            or (before & _BAD_BEFORE_SPACE != 0 and code == 32)
+            or (before & _BAD_BEFORE_OTHER != 0 and not letter)
         ):
             suspect |= PAIRED
-        suspect |= (SIGNED if now & _ALONE != 0 else 0) | (JOINED if now & _JOINS != 0 else 0)
+        suspect |= (SIGNED if now & _ALONE != 0 else 0) | (JOINED if now & _JOINER != 0 else 0)
         if code == 38 and at + 1 < stop:
             following = data[at + 1]
             if following == 35 or 48 <= following <= 57 or 97 <= (following | 32) <= 122:
@@ -190,4 +190,4 @@ def _look_at_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes,
         tagged = tagged or code == 60
         before, kind = now, class_now
         at += width
-    return at, suspect | (PAIRED if before & _BEFORE_OTHER != 0 else 0), tagged
+    return at, suspect | (PAIRED if before & _BAD_BEFORE_OTHER != 0 else 0), tagged

@@ -2,7 +2,7 @@
 
 Words are those of `corpora.text.words`, as in shingles. A word hyphenated at the end of a line is two words.
 
-`ngram_hash` and `ngram_hashes` are the definition, `corpora.text.ngrams` gives the same for a column. Two
+`hash_ngram` and `hash_text_ngrams` are the definition, `corpora.text.ngrams` gives the same for a column. Two
 different runs of words share a hash by chance with probability 2**-64. Cost: 0.4 MB a second.
 
 Words and n-grams of a column: `corpora.text.ngrams` for every row, by kernels, and a table to look them up.
@@ -20,45 +20,45 @@ import pyarrow as pa
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import finish, finish_plain
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.text.shingles import SHINGLE_FACTOR
 from corpora.text.word_kernels import hash_words
-from corpora.text.words import WordTables, word_hash, word_tables, words
+from corpora.text.words import WordTables, hash_word, read_word_tables, split_words
 
 _MASK64 = (1 << 64) - 1
 
 
-def ngram_hash(run: Sequence[str]) -> int:
+def hash_ngram(run: Sequence[str]) -> int:
     """64-bit hash of a run of words: a polynomial in their hashes, then MurmurHash3's finaliser."""
     value = 0
     for word in run:
-        value = (value * int(SHINGLE_FACTOR) + word_hash(word.encode())) & _MASK64
+        value = (value * int(SHINGLE_FACTOR) + hash_word(word.encode())) & _MASK64
     return finish_plain(value)
 
 
-def ngram_hashes(text: str, n: int) -> list[int]:
+def hash_text_ngrams(text: str, n: int) -> list[int]:
     """The hash of every run of `n` words, in order; none where the text has fewer words.
 
-    >>> ngram_hashes("One two THREE", 2) == ngram_hashes("one, two;\\nthree!", 2)
+    >>> hash_text_ngrams("One two THREE", 2) == hash_text_ngrams("one, two;\\nthree!", 2)
     True
     """
-    all_words = words(text)
-    return [ngram_hash(all_words[at : at + n]) for at in range(len(all_words) - n + 1)]
+    all_words = split_words(text)
+    return [hash_ngram(all_words[at : at + n]) for at in range(len(all_words) - n + 1)]
 
 
 _0, _1 = np.uint64(0), np.uint64(1)
 
 
 def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
-    """The hashes of the n-grams of every row of a large_string column without nulls: `ngram_hashes`.
+    """The hashes of the n-grams of every row of a large_string column without nulls: `hash_text_ngrams`.
 
     Returns the hashes of all rows one after another, and n + 1 offsets: row i has [offsets[i]:offsets[i + 1]].
     """
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     # A word and what parts it from the next are two bytes at least, or one character of three.
     out = np.empty((int(offsets[-1] - offsets[0]) + len(texts) + 1) // 2, np.uint64)
     ends = np.zeros(offsets.size, np.int64)
-    size = _hash_rows(data, offsets, n, word_tables(), out, ends)
+    size = _hash_rows(data, offsets, n, read_word_tables(), out, ends)
     return out[:size].copy(), ends
 
 
@@ -88,7 +88,7 @@ def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
 
 
 def make_slots(keys: UInt64s) -> Int32s:
-    """A table in which `find` looks for a key: at most half full, open addressing, -1 where free.
+    """A table in which `find_key` looks for a key: at most half full, open addressing, -1 where free.
 
     keys: different, well mixed hashes, for their low bits are their places
     """
@@ -113,7 +113,7 @@ def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
 
 
 @kernel
-def find(key: np.uint64, keys: UInt64s, slots: Int32s) -> int:
+def find_key(key: np.uint64, keys: UInt64s, slots: Int32s) -> int:
     """The place of a key among the keys; -1 if it is not one of them."""
     mask = np.uint64(slots.size - 1)
     place = key & mask

@@ -1,9 +1,9 @@
 """ftfy's repair of text, in time linear in it.
 
-Promise: `repair` equals `ftfy.fix_text` wherever that reads no line more than `MOST_READINGS` times. ftfy repeats its
+Promise: `repair` equals `ftfy.fix_text` wherever that reads no line more than `MAX_READINGS` times. ftfy repeats its
 fixes until they change nothing, and those of mojibake within each repetition, so a line that is made for it
 (`&amp;amp;amp;...`, a letter that each repair makes again of the next two) is read as often as it is long. Here the
-characters are counted that are read of a line, and once they are `MOST_READINGS` times its own, it stays as the fixes
+characters are counted that are read of a line, and once they are `MAX_READINGS` times its own, it stays as the fixes
 before have left it; it is in NFC and without control characters nonetheless. That is beyond 24 escapes within each
 other in a long line, and more in a short one, for each reading is shorter than the one before. What is decoded as
 "utf-8-variants" is decoded as ftfy does it, in one piece. The default options of ftfy for encodings are taken as given.
@@ -25,9 +25,9 @@ from ftfy.chardata import ALTERED_UTF8_RE, C1_CONTROL_RE, CHARMAP_ENCODINGS, UTF
 
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.text.normal_form import nfc
+from corpora.text.normal_form import to_nfc
 
-MOST_READINGS = 50  # of a line; text that was encoded wrongly four times, and escaped as often, takes 20
+MAX_READINGS = 50  # of a line; text that was encoded wrongly four times, and escaped as often, takes 20
 _AFTER_DECODING = (
     "fix_c1_controls",
     "fix_latin_ligatures",
@@ -40,35 +40,35 @@ _AFTER_DECODING = (
 )
 
 
-class Repaired(NamedTuple):
-    """A text after repair. given_up: lines of it that were read `MOST_READINGS` times and might change further."""
+class RepairedText(NamedTuple):
+    """A text after repair. given_up: lines of it that were read `MAX_READINGS` times and might change further."""
 
     text: str
     given_up: int = 0
 
 
-class _Readings:
+class _ReadingBudget:
     """A budget of what may still be read of a line, in characters."""
 
     def __init__(self, line: str) -> None:
-        self._left = MOST_READINGS * len(line)
+        self._left = MAX_READINGS * len(line)
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """True if more was asked for than was left."""
         return self._left < 0
 
     def take(self, text: str) -> bool:
         """Return True if a text may be read once more."""
         self._left -= len(text)
-        return not self.spent
+        return not self.is_spent
 
 
-def repair(text: str, config: TextFixerConfig) -> Repaired:
+def repair(text: str, config: TextFixerConfig) -> RepairedText:
     r"""A text repaired line by line. config: in NFC and without explanation.
 
     >>> repair("cafÃ© &amp;lt;\n", TextFixerConfig(explain=False))
-    Repaired(text='café <\n', given_up=0)
+    RepairedText(text='café <\n', given_up=0)
     """
     assert config.normalization == "NFC" and not config.explain
     lines, at, given_up = [], 0, 0
@@ -77,50 +77,50 @@ def repair(text: str, config: TextFixerConfig) -> Repaired:
         line = text[at:end]
         if config.unescape_html == "auto" and "<" in line:
             config = config._replace(unescape_html=False)
-        readings = _Readings(line)
+        readings = _ReadingBudget(line)
         lines.append(_repair_line(line, config, readings))
-        given_up += readings.spent
+        given_up += readings.is_spent
         at = end
-    return Repaired("".join(lines), given_up)
+    return RepairedText("".join(lines), given_up)
 
 
-def _repair_line(line: str, config: TextFixerConfig, readings: _Readings) -> str:
+def _repair_line(line: str, config: TextFixerConfig, readings: _ReadingBudget) -> str:
     """All fixes, again and again, until nothing changes or the readings are spent."""
     while readings.take(line):
         before = line
         if config.unescape_html:
             line = fixes.unescape_html(line)
-        line = _decoded(line, readings)
+        line = _decode(line, readings)
         for name in _AFTER_DECODING:
             if getattr(config, name):
                 line = getattr(fixes, name)(line)
-        line = nfc(line)
+        line = to_nfc(line)
         if line == before:
             break
     return line
 
 
-def _decoded(text: str, readings: _Readings) -> str:
+def _decode(text: str, readings: _ReadingBudget) -> str:
     """A text in the encoding that was meant: `ftfy.fix_encoding`."""
     while readings.take(text):
         before = text
-        text = _decoded_once(text, readings)
+        text = _decode_once(text, readings)
         if text == before:
             break
     return text
 
 
-def _decoded_once(text: str, readings: _Readings) -> str:
+def _decode_once(text: str, readings: _ReadingBudget) -> str:
     """The first repair of ftfy's that there is for a text: as a whole, of pieces of it, of stray controls."""
     if text.isascii() or not is_bad(text):
         return text
     possible = [encoding for encoding in CHARMAP_ENCODINGS if possible_encoding(text, encoding)]
     for encoding in possible:
         try:
-            return _as_utf8(_with_lost_bytes(text.encode(encoding), encoding))
+            return _decode_utf8(_restore_lost_bytes(text.encode(encoding), encoding))
         except UnicodeDecodeError:
             continue
-    pieces = _decoded_in_pieces(text, readings)
+    pieces = _decode_pieces(text, readings)
     if pieces != text:
         return pieces
     if "latin-1" in possible:
@@ -133,14 +133,14 @@ def _decoded_once(text: str, readings: _Readings) -> str:
     return str(fixes.fix_c1_controls(text)) if C1_CONTROL_RE.search(text) else text
 
 
-def _with_lost_bytes(data: bytes, encoding: str) -> bytes:
+def _restore_lost_bytes(data: bytes, encoding: str) -> bytes:
     """Bytes that should be UTF-8, with those put in again that other programs took for spaces or left out."""
     if encoding != "macroman" and ALTERED_UTF8_RE.search(data):
         data = fixes.restore_byte_a0(data)
     return bytes(fixes.replace_lossy_sequences(data)) if encoding.startswith("sloppy") else data
 
 
-def _as_utf8(data: bytes) -> str:
+def _decode_utf8(data: bytes) -> str:
     """UTF-8, with Java's zero and with characters in two halves where there are any. Raises UnicodeDecodeError."""
     if 0xED not in data and 0xC0 not in data:
         return data.decode()
@@ -148,13 +148,13 @@ def _as_utf8(data: bytes) -> str:
     return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
-def _decoded_in_pieces(text: str, readings: _Readings) -> str:
+def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
     """A text whose pieces that look like UTF-8 are decoded each by itself: `fixes.decode_inconsistent_utf8`."""
 
     def meant(match: re.Match[str]) -> str:
         piece = match[0]
-        is_part = len(piece) < len(text) and not readings.spent  # of the whole text we come from there
-        return _decoded(piece, readings) if is_part and is_bad(piece) else piece
+        is_part = len(piece) < len(text) and not readings.is_spent  # of the whole text we come from there
+        return _decode(piece, readings) if is_part and is_bad(piece) else piece
 
     return str(UTF8_DETECTOR_RE.sub(meant, text))
 
@@ -163,7 +163,7 @@ def _decoded_in_pieces(text: str, readings: _Readings) -> str:
 
 
 @kernel
-def straighten(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
+def replace_curly_quotes(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
     """A column with straight quotes: new bytes and new offsets, which begin at 0."""
     out = np.empty(offsets[-1] - offsets[0], np.uint8)
     ends = np.zeros(offsets.size, np.int64)

@@ -17,8 +17,8 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import finish, finish_plain
-from corpora.text.word_kernels import hash_words, most_words
-from corpora.text.words import WordTables, word_hash, words
+from corpora.text.word_kernels import compute_max_words, hash_words
+from corpora.text.words import WordTables, hash_word, split_words
 
 # Odd, with well spread bits: sqrt(2) as a binary fraction, made odd.
 SHINGLE_FACTOR = np.uint64(0x6A09E667F3BCC909)
@@ -30,7 +30,7 @@ _MASK64 = (1 << 64) - 1
 # The definition, in plain Python.
 
 
-def shingle_hash(word_hashes: Sequence[int]) -> int:
+def hash_shingle(word_hashes: Sequence[int]) -> int:
     """64-bit hash of a run of word hashes: a polynomial in them, then MurmurHash3's finaliser."""
     value = 0
     for word in word_hashes:
@@ -38,19 +38,19 @@ def shingle_hash(word_hashes: Sequence[int]) -> int:
     return finish_plain(value)
 
 
-def shingle_hashes(text: str, length: int = 5) -> set[int]:
+def hash_text_shingles(text: str, length: int = 5) -> set[int]:
     """The shingle set of a text: the 64-bit hash of each run of `length` consecutive words.
 
-    >>> [len(shingle_hashes(text)) for text in ("one two three four five six", "One!", "...")]
+    >>> [len(hash_text_shingles(text)) for text in ("one two three four five six", "One!", "...")]
     [2, 1, 0]
-    >>> shingle_hashes("“The cat”; the dog") == shingle_hashes("the CAT -- the dog")
+    >>> hash_text_shingles("“The cat”; the dog") == hash_text_shingles("the CAT -- the dog")
     True
     """
-    hashes = [word_hash(word.encode()) for word in words(text)]
+    hashes = [hash_word(word.encode()) for word in split_words(text)]
     if not hashes:
         return set()
     hashes += [0] * (length - len(hashes))
-    return {shingle_hash(hashes[at : at + length]) for at in range(len(hashes) - length + 1)}
+    return {hash_shingle(hashes[at : at + length]) for at in range(len(hashes) - length + 1)}
 
 
 # The same, compiled, over the bytes of a text column.
@@ -58,7 +58,7 @@ def shingle_hashes(text: str, length: int = 5) -> set[int]:
 
 @kernel
 def hash_shingles(words: UInt64s, num_words: int, length: int) -> int:
-    """Replace word hashes by the `shingle_hash` of each run of `length` of them; returns their number."""
+    """Replace word hashes by the `hash_shingle` of each run of `length` of them; returns their number."""
     if num_words == 0:
         return 0
     num_shingles = max(num_words - length + 1, 1)
@@ -102,7 +102,7 @@ def keep_distinct(values: UInt64s, num_values: int, table: UInt64s) -> int:
 
 
 @kernel
-def distinct_shingles(
+def write_shingles(
     data: Bytes,
     start: int,
     end: int,
@@ -116,15 +116,15 @@ def distinct_shingles(
     return keep_distinct(out, hash_shingles(out, num_words, length), table)
 
 
-def most_shingles(offsets: Int64s) -> int:
+def compute_max_shingles(offsets: Int64s) -> int:
     """Room for the shingles of all rows of a column: one of b bytes has at most (b + 1) / 2 words."""
     return int((np.diff(offsets) + 1).sum()) // 2 + len(offsets)
 
 
 @kernel
-def buffer_sizes(offsets: Int64s) -> tuple[int, int]:
-    """Room that `out` and `table` of `distinct_shingles` need for the longest row of a column."""
-    room, size = most_words(offsets), 2
+def compute_buffer_sizes(offsets: Int64s) -> tuple[int, int]:
+    """Room that `out` and `table` of `write_shingles` need for the longest row of a column."""
+    room, size = compute_max_words(offsets), 2
     while size < 2 * room:
         size *= 2
     return room, size

@@ -20,7 +20,7 @@ _SPACES = re.compile("[\t \xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
 # joiner, byte order mark. The joiners of Persian and of emoji (U+200C, U+200D) and direction marks stay.
 INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff]")
 
-WIDTH = 8  # bytes of a word
+WORD_BYTES = 8  # bytes of a word
 _FROM_SPACE, _FROM_DELETE = from_byte(32), from_byte(0x7F)
 _1, _8 = np.uint64(1), np.uint64(8)
 # The first bytes of spaces and line breaks beyond ASCII: C2, and E1 to E3, which are E0 in all bits but two.
@@ -34,7 +34,7 @@ def tidy_text(text: str) -> str:
 
 
 @kernel
-def break_width(data: Bytes, at: int, stop: int) -> int:
+def measure_break(data: Bytes, at: int, stop: int) -> int:
     """The bytes of the line break at `at`: LF, VT, FF, CR, CR LF, U+2028, U+2029; 0 if there is none."""
     if at >= stop:
         return 0
@@ -47,7 +47,7 @@ def break_width(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
-def _space_width(data: Bytes, at: int) -> int:
+def _measure_space(data: Bytes, at: int) -> int:
     """The bytes of the space at `at`: tab, space and the spaces of Unicode; 0 if there is none."""
     byte = data[at]
     if byte == 32 or byte == 9:
@@ -64,7 +64,7 @@ def _space_width(data: Bytes, at: int) -> int:
 @kernel
 def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
     """The twin of `tidy_text` over a column: new bytes and new offsets, which begin at 0."""
-    out = np.empty(offsets[-1] - offsets[0] + WIDTH, np.uint8)
+    out = np.empty(offsets[-1] - offsets[0] + WORD_BYTES, np.uint8)
     ends = np.zeros(offsets.size, np.int64)
     size = 0
     for row in range(offsets.size - 1):
@@ -74,14 +74,14 @@ def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
 
 
 @kernel
-def _equal(word: np.uint64, bytes_: np.uint64) -> np.uint64:
+def _flag_equal(word: np.uint64, bytes_: np.uint64) -> np.uint64:
     """0x80 in each byte that is the same in both words."""
     differing = word ^ bytes_
     return ~(((differing & LOW_SEVEN) + LOW_SEVEN) | differing) & TOP_BITS
 
 
 @kernel
-def _plain_bytes(word: np.uint64) -> int:
+def _count_plain_bytes(word: np.uint64) -> int:
     """How many of eight bytes are text in which single spaces stand before something else.
 
     Text are printable ASCII and all bytes of characters that do not begin as spaces and breaks beyond ASCII do.
@@ -89,7 +89,7 @@ def _plain_bytes(word: np.uint64) -> int:
     seven = word & LOW_SEVEN
     spaces = ~((seven ^ CASE_BITS) + LOW_SEVEN) & ~word & TOP_BITS  # the bit of case is the space itself
     other = (~(seven + _FROM_SPACE) | (seven + _FROM_DELETE)) & ~word & TOP_BITS
-    other |= _equal(word, _LEAD_2) | (_equal(word & _UP_TO_3, _LEAD_3) & ~_equal(word, _LEAD_3))
+    other |= _flag_equal(word, _LEAD_2) | (_flag_equal(word & _UP_TO_3, _LEAD_3) & ~_flag_equal(word, _LEAD_3))
     num_bytes = find_first_flag(other | spaces & (spaces << _8))
     return num_bytes - int((spaces >> np.uint64(8 * num_bytes - 1)) & _1) if num_bytes else 0
 
@@ -99,9 +99,9 @@ def _tidy_row(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> int:
     """One row, written after the first `size` bytes of `out`; returns the new size."""
     begin, newlines, spaces = size, 0, 0
     while at < stop:
-        if newlines + spaces == 0 and size > begin and at + WIDTH <= stop:
+        if newlines + spaces == 0 and size > begin and at + WORD_BYTES <= stop:
             word = load8(data, at)
-            plain_bytes = _plain_bytes(word)
+            plain_bytes = _count_plain_bytes(word)
             if plain_bytes > 0:
                 store8(out, size, word)
                 at += plain_bytes
@@ -110,10 +110,10 @@ def _tidy_row(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> int:
         byte = data[at]
         plain = 32 < byte < 0x7F
         if not plain:
-            width = break_width(data, at, stop)
+            width = measure_break(data, at, stop)
             newlines += width > 0
             if width == 0:
-                width = _space_width(data, at)
+                width = _measure_space(data, at)
                 spaces += width
             if width > 0:
                 at += width

@@ -1,6 +1,6 @@
 """The words of a text as 64-bit hashes: `corpora.text.words`, by kernels, over the bytes of a text column.
 
-Promise: `hash_words` writes `word_hash` of every word of `words`, in order; no byte outside the text is looked at,
+Promise: `hash_words` writes `hash_word` of every word of `words`, in order; no byte outside the text is looked at,
 whatever the bytes are. Words of ASCII are read eight bytes at a time, all eight looked at at once (Lamport 1975,
 "Multiple byte processing with full-word instructions"); from the first other character of a word on it is read
 character by character. No Python object is made for a word.
@@ -29,7 +29,7 @@ from corpora.kernels.packed import (
     word_bits,
 )
 from corpora.kernels.utf8 import decode_word, encode
-from corpora.text.words import ALONE, EMPTY_WORD, HIDDEN, INSIDE, MARK, OUTSIDE, WordTables
+from corpora.text.words import EMPTY_WORD, HIDDEN, INSIDE, MARK, OUTSIDE, SPACELESS, WordTables
 
 _0, _1, _64, _LOWEST_TOP = np.uint64(0), np.uint64(1), np.uint64(64), np.uint64(0x80)
 _6, _8, _LANE = np.uint64(6), np.uint64(8), np.uint64(0xFFFF)
@@ -41,7 +41,7 @@ _KIND_BITS, _BYTE, _WIDE = 7, 0xFF, 0x80
 
 
 @kernel
-def most_words(offsets: Int64s) -> int:
+def compute_max_words(offsets: Int64s) -> int:
     """Room for the words of the longest row of a column."""
     longest = 0
     for row in range(offsets.size - 1):
@@ -50,7 +50,7 @@ def most_words(offsets: Int64s) -> int:
 
 
 @kernel
-def entry_at(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
+def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
     """The character with which eight bytes begin: its code point, its entry in the tables and its width."""
     code, width = decode_word(chunk)
     return code, (int(entries[code]) if code < entries.size else OUTSIDE), width
@@ -82,11 +82,11 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
             step = find_first_flag(~outside & TOP_BITS & ~before)
         else:
             before, place = mask_before(wide), find_first_flag(wide)
-            _, entry, width = entry_at(load_up_to(data, at + place, stop), entries)
+            _, entry, width = read_entry(load_up_to(data, at + place, stop), entries)
             if entry != OUTSIDE:
                 inside, filled = inside or place > 0, np.uint64(place << 3)
                 word = (state, lower_word(chunk) & before, filled)
-                num_words, at = _hash_on(data, start, at + place, stop, tables, word, inside, out, num_words)
+                num_words, at = _hash_characters(data, start, at + place, stop, tables, word, inside, out, num_words)
                 state, inside = EMPTY_WORD, False
                 continue
             step = place + width
@@ -130,7 +130,7 @@ def _hash_ascii(data: Bytes, at: Integer, stop: int, out: UInt64s, num_words: in
 
 
 @kernel
-def _hash_on(
+def _hash_characters(
     data: Bytes,
     start: Integer,
     at: Integer,
@@ -151,13 +151,13 @@ def _hash_on(
     while at < stop:
         chunk = load_up_to(data, at, stop)
         if inside and not alone:
-            run, size = _ascii_run(chunk) if chunk & _LOWEST_TOP == _0 else _pairs_run(chunk, pairs)
+            run, size = _read_ascii_run(chunk) if chunk & _LOWEST_TOP == _0 else _fold_pairs(chunk, pairs)
             if size > 0:
-                state, pending, filled = _absorb(state, pending, filled, run, size)
+                state, pending, filled = _mix_bytes(state, pending, filled, run, size)
                 last = 0
                 at += size
                 continue
-        _, entry, width = entry_at(chunk, entries)
+        _, entry, width = read_entry(chunk, entries)
         if at + width > stop:  # no text ends so
             at = stop
             break
@@ -165,11 +165,11 @@ def _hash_on(
         if kind == HIDDEN:
             at += width
             continue
-        if not _joins(kind, inside, alone):
+        if not _is_in_word(kind, inside, alone):
             if inside:
                 out[num_words] = absorb(state, pending) if filled != _0 else state
                 if disordered:
-                    out[num_words] = _ordered_hash(data, start, begin, at, tables)
+                    out[num_words] = _hash_in_order(data, start, begin, at, tables)
                 num_words, inside, disordered = num_words + 1, False, False
             if chunk & _LOWEST_TOP == _0:  # a character of ASCII
                 if entry != OUTSIDE or at + 1 >= stop or data[at + 1] < _WIDE:
@@ -179,39 +179,39 @@ def _hash_on(
             if kind == OUTSIDE or kind == MARK:
                 at += width
                 continue
-            inside, alone, last = True, kind == ALONE, 0
+            inside, alone, last = True, kind == SPACELESS, 0
             start = begin = at  # no byte before belongs to this word
             state, pending, filled = EMPTY_WORD, _0, _0
         row = entry >> 3
         if row == 0:
-            state, pending, filled = _absorb(state, pending, filled, keep_bytes(chunk, width), width)
+            state, pending, filled = _mix_bytes(state, pending, filled, keep_bytes(chunk, width), width)
             last = 0
         else:
             shape = int(shapes[row])
             size, first = shape & _BYTE, shape >> 8 & _BYTE
             disordered |= 0 < first < last
             last = shape >> 16
-            state, pending, filled = _absorb(state, pending, filled, forms[row, 0], min(size, 8))
+            state, pending, filled = _mix_bytes(state, pending, filled, forms[row, 0], min(size, 8))
             if size > 8:
-                state, pending, filled = _absorb(state, pending, filled, forms[row, 1], size - 8)
+                state, pending, filled = _mix_bytes(state, pending, filled, forms[row, 1], size - 8)
         at += width
     if inside:
         out[num_words] = absorb(state, pending) if filled != _0 else state
         if disordered:
-            out[num_words] = _ordered_hash(data, start, begin, stop, tables)
+            out[num_words] = _hash_in_order(data, start, begin, stop, tables)
         num_words += 1
     return num_words, at
 
 
 @kernel
-def _ascii_run(chunk: np.uint64) -> tuple[np.uint64, int]:
+def _read_ascii_run(chunk: np.uint64) -> tuple[np.uint64, int]:
     """The letters and digits of ASCII with which eight bytes begin, in small letters, and how many they are."""
     size = find_first_flag(flag_non_alphanumeric(chunk))
     return keep_bytes(lower_word(chunk), size), size
 
 
 @kernel
-def _pairs_run(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
+def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
     """The characters of two bytes with which eight bytes begin that `pairs` folds, folded, and how many bytes."""
     others = (chunk & _PAIR_BITS) ^ _PAIR_FORM
     codes = (chunk & _LEADS) << _6 | chunk >> _8 & _TRAILS
@@ -227,13 +227,13 @@ def _pairs_run(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
 
 
 @kernel
-def _joins(kind: int, inside: bool, alone: bool) -> bool:
+def _is_in_word(kind: int, inside: bool, alone: bool) -> bool:
     """Return True if a character belongs to the open word, if one is. `alone`: that began as a word of its own."""
     return inside and (kind == MARK or (kind == INSIDE and not alone))
 
 
 @kernel
-def _absorb(
+def _mix_bytes(
     state: np.uint64, pending: np.uint64, filled: np.uint64, form: np.uint64, size: int
 ) -> tuple[np.uint64, np.uint64, np.uint64]:
     """Mix one to eight bytes into the hash, eight at a time; what is left waits."""
@@ -246,14 +246,14 @@ def _absorb(
 
 
 @kernel
-def _ordered_hash(data: Bytes, start: Integer, begin: Integer, stop: Integer, tables: WordTables) -> np.uint64:
+def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, tables: WordTables) -> np.uint64:
     """The hash of the word that ends before `stop` and has marks out of order: read again, they are brought into it.
 
     It begins at byte `begin`, or with the letters and digits of ASCII before that, from `start` on.
     """
     while begin > start and flag_non_alphanumeric(np.uint64(data[begin - 1])) & _LOWEST_TOP == _0:
         begin -= 1
-    codes, orders = _decomposed(data, begin, stop, tables)
+    codes, orders = _read_decomposed(data, begin, stop, tables)
     state, pending, filled, place = EMPTY_WORD, _0, _0, 0
     while place < codes.size:
         after = place + 1
@@ -263,23 +263,23 @@ def _ordered_hash(data: Bytes, start: Integer, begin: Integer, stop: Integer, ta
             _sort_marks(codes, orders, place, after)
         while place < after:
             form, width = encode(codes[place])
-            state, pending, filled = _absorb(state, pending, filled, form, width)
+            state, pending, filled = _mix_bytes(state, pending, filled, form, width)
             place += 1
     return absorb(state, pending) if filled != _0 else state
 
 
 @kernel
-def _decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTables) -> tuple[Int64s, Int64s]:
+def _read_decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTables) -> tuple[Int64s, Int64s]:
     """The code points of a word, folded, and their combining classes."""
     room, at, entries = 0, begin, tables.entries
     while at < stop:
-        _, entry, width = entry_at(load_up_to(data, at, stop), entries)
+        _, entry, width = read_entry(load_up_to(data, at, stop), entries)
         row = entry >> 3
         room += max(int(tables.starts[row + 1] - tables.starts[row]), 1)
         at += width
     codes, orders, size, at = np.empty(room, np.int64), np.zeros(room, np.int64), 0, begin
     while at < stop:
-        code, entry, width = entry_at(load_up_to(data, at, stop), entries)
+        code, entry, width = read_entry(load_up_to(data, at, stop), entries)
         row = entry >> 3
         if row == 0 and entry & _KIND_BITS != HIDDEN:
             codes[size] = code
@@ -296,7 +296,7 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
     """Bring a run of marks into the order of their classes, equal ones as they are: once through it for each class."""
     sorted_codes, size, lowest = np.empty(stop - begin, np.int64), 0, 0
     while size < stop - begin:
-        lowest = _next_order(orders, begin, stop, lowest)
+        lowest = _find_next_order(orders, begin, stop, lowest)
         for at in range(begin, stop):
             if orders[at] == lowest:
                 sorted_codes[size] = codes[at]
@@ -305,7 +305,7 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
 
 
 @kernel
-def _next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
+def _find_next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
     """The smallest class in a run above one."""
     smallest = 256
     for at in range(begin, stop):
@@ -315,19 +315,19 @@ def _next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
 
 
 @kernel
-def behind_words(data: Bytes, at: int, stop: int, count: int, tables: WordTables) -> int:
+def skip_words(data: Bytes, at: int, stop: int, count: int, tables: WordTables) -> int:
     """The place after the first `count` words from `at` on, or `stop` where there are fewer."""
     inside, alone, entries = False, False, tables.entries
     while at < stop and count > 0:
-        _, entry, width = entry_at(load_up_to(data, np.int64(at), stop), entries)
+        _, entry, width = read_entry(load_up_to(data, np.int64(at), stop), entries)
         kind = entry & _KIND_BITS
-        if kind != HIDDEN and not _joins(kind, inside, alone):
+        if kind != HIDDEN and not _is_in_word(kind, inside, alone):
             if inside:
                 count -= 1
                 inside = False
             if count == 0:
                 return at
-            if kind == INSIDE or kind == ALONE:
-                inside, alone = True, kind == ALONE
+            if kind == INSIDE or kind == SPACELESS:
+                inside, alone = True, kind == SPACELESS
         at += width
     return min(at, stop)

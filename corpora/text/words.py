@@ -16,10 +16,10 @@ another, in one form of Unicode. How a text is wrapped, spaced, punctuated, quot
 - Everything else parts words: punctuation, symbols, emoji, ™. A mark begins no word. A symbol that is another form of
   one ideograph (a radical) is that ideograph.
 
-`words` and `word_hash` are the definition; `corpora.text.word_kernels` hashes the words of a column. Two words of up
-to eight bytes, folded, never share a hash; any other two do by chance with probability 2**-64. Not promised: safety
-from someone who builds collisions on purpose. What a letter is, the Unicode tables of Python say, so their version
-belongs to what is built of words (`unicodedata.unidata_version`).
+`split_words` and `hash_word` are the definition; `corpora.text.word_kernels` hashes the words of a column. Two words
+of up to eight bytes, folded, never share a hash; any other two do by chance with probability 2**-64. Not promised:
+safety from someone who builds collisions on purpose. What a letter is, the Unicode tables of Python say, so their
+version belongs to what is built of words (`unicodedata.unidata_version`).
 
 Cost: 0.5 MB a second; the kernels some hundreds. The tables, 0.8 MB and those pages of 4.5 MB that are
 looked at, are made in 0.4 s, once for all processes: the others read them in 5 ms.
@@ -37,11 +37,11 @@ import numpy as np
 from corpora.kernels.array_cache import Arrays, read_or_make_arrays
 from corpora.kernels.arrays import Int32s, UInt32s, UInt64s
 from corpora.kernels.hashing import absorb_plain
-from corpora.text.normal_form import nfc
+from corpora.text.normal_form import to_nfc
 
 WORDS_VERSION = 2  # of the rule: it belongs to what is built of words
 
-OUTSIDE, INSIDE, MARK, ALONE, HIDDEN = range(5)
+OUTSIDE, INSIDE, MARK, SPACELESS, HIDDEN = range(5)
 # Odd, with well spread bits: pi as a binary fraction, made odd.
 EMPTY_WORD = np.uint64(0x243F6A8885A308D3)
 
@@ -49,7 +49,7 @@ _CODE_POINTS, _PAIRS = 0x110000, 0x800
 _BLOCK = 256
 _ASSIGNED = (range(0x33480), range(0xE0000, 0xE1000))  # what is beyond is private or nothing
 # Scripts that are written without spaces between words.
-_WITHOUT_SPACES = (
+_SPACELESS_RANGES = (
     (0x0E01, 0x0EDF),  # Thai, Lao
     (0x1000, 0x109F),  # Myanmar
     (0x1780, 0x17D7),  # Khmer
@@ -103,7 +103,7 @@ class WordTables(NamedTuple):
     orders: Int32s
 
 
-def _members(ranges: Iterable[tuple[int, int]]) -> bytearray:
+def _flag_members(ranges: Iterable[tuple[int, int]]) -> bytearray:
     """Return 1 for each code point below 0x40000 that is in one of the ranges, else 0."""
     members = bytearray(0x40000)
     for first, last in ranges:
@@ -111,7 +111,7 @@ def _members(ranges: Iterable[tuple[int, int]]) -> bytearray:
     return members
 
 
-_NO_SPACES = _members(_WITHOUT_SPACES)
+_IS_SPACELESS = _flag_members(_SPACELESS_RANGES)
 
 
 def is_hidden(character: str) -> bool:
@@ -119,10 +119,10 @@ def is_hidden(character: str) -> bool:
     return character in _HIDDEN or category(character) == "Cf"
 
 
-def is_alone(character: str) -> bool:
+def is_spaceless(character: str) -> bool:
     """Return True if a letter or number belongs to a script that is written without spaces."""
     code = ord(character)
-    return code < len(_NO_SPACES) and _NO_SPACES[code] == 1 and category(character)[0] in "LN"
+    return code < len(_IS_SPACELESS) and _IS_SPACELESS[code] == 1 and category(character)[0] in "LN"
 
 
 @lru_cache(maxsize=1 << 14)
@@ -132,17 +132,17 @@ def fold(character: str) -> str:
     >>> [fold(character) for character in "AßﬁＡ²½ſ”™"]
     ['a', 'ss', 'fi', 'a', '2', '½', 's', '', '']
     """
-    full = normalize("NFKD", _in_one_case(normalize("NFKD", character)))
+    full = normalize("NFKD", _fold_case(normalize("NFKD", character)))
     if full == character:
         return character if _is_word_character(character) else ""
-    full = _pared(full)
+    full = _trim_to_word(full)
     if category(character)[0] not in "LMN":
-        return full if len(full) == 1 and is_alone(full) else ""
-    canonical = _pared(normalize("NFD", _in_one_case(normalize("NFD", character))))
-    return next((form for form in (full, canonical) if _is_piece(form)), _pared(normalize("NFD", character)))
+        return full if len(full) == 1 and is_spaceless(full) else ""
+    canonical = _trim_to_word(normalize("NFD", _fold_case(normalize("NFD", character))))
+    return next((form for form in (full, canonical) if _is_piece(form)), _trim_to_word(normalize("NFD", character)))
 
 
-def _in_one_case(form: str) -> str:
+def _fold_case(form: str) -> str:
     """Case-folded, but for the iota subscript: as a letter it could not be brought into an order with other marks."""
     return "".join(character if character == _IOTA_SUBSCRIPT else character.casefold() for character in form)
 
@@ -151,7 +151,7 @@ def _is_word_character(character: str) -> bool:
     return category(character)[0] in "LMN" and character not in _APOSTROPHES and character not in _HIDDEN
 
 
-def _pared(form: str) -> str:
+def _trim_to_word(form: str) -> str:
     """Without what shows nothing, and without what parts words at its ends."""
     shown = [character for character in form if not is_hidden(character)]
     inside = [at for at, character in enumerate(shown) if _is_word_character(character)]
@@ -160,49 +160,49 @@ def _pared(form: str) -> str:
 
 def _is_piece(form: str) -> bool:
     """Return True if a form is at most one word."""
-    return all(map(_is_word_character, form)) and not any(map(is_alone, form[1:]))
+    return all(map(_is_word_character, form)) and not any(map(is_spaceless, form[1:]))
 
 
 @lru_cache(maxsize=1 << 14)
-def character_kind(character: str) -> int:
+def find_character_kind(character: str) -> int:
     """Return what a character is to words: OUTSIDE, INSIDE, a MARK (inside, but begins none), ALONE or HIDDEN."""
     if is_hidden(character):
         return HIDDEN
     form = fold(character)
     if not form:
         return OUTSIDE
-    return MARK if category(form[0])[0] == "M" else ALONE if is_alone(form[0]) else INSIDE
+    return MARK if category(form[0])[0] == "M" else SPACELESS if is_spaceless(form[0]) else INSIDE
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text, in order, folded.
 
-    >>> words("The “CAFÉ”, he\\nsaid -- isn’t   it?") == words("the café he SAID isn't it")
+    >>> split_words("The “CAFÉ”, he\\nsaid -- isn’t   it?") == split_words("the café he SAID isn't it")
     True
-    >>> words("Straße, ﬁn de 世纪")
+    >>> split_words("Straße, ﬁn de 世纪")
     ['strasse', 'fin', 'de', '世', '纪']
     """
-    return [normalize("NFD", nfc(word)) for word in _unordered_words(text)]
+    return [normalize("NFD", to_nfc(word)) for word in _iter_words(text)]
 
 
-def _unordered_words(text: str) -> Iterator[str]:
+def _iter_words(text: str) -> Iterator[str]:
     """The words, their marks as they come."""
-    word, begun = "", OUTSIDE
+    word, first_kind = "", OUTSIDE
     for character in text:
-        kind = character_kind(character)
+        kind = find_character_kind(character)
         if kind == HIDDEN:
             continue
-        if word and (kind == MARK or kind == begun == INSIDE):
+        if word and (kind == MARK or kind == first_kind == INSIDE):
             word += fold(character)
             continue
         if word:
             yield word
-        word, begun = (fold(character), kind) if kind in (INSIDE, ALONE) else ("", OUTSIDE)
+        word, first_kind = (fold(character), kind) if kind in (INSIDE, SPACELESS) else ("", OUTSIDE)
     if word:
         yield word
 
 
-def word_hash(word: bytes) -> int:
+def hash_word(word: bytes) -> int:
     """64-bit hash of one folded word: eight bytes (little-endian) at a time are mixed into the state."""
     state = int(EMPTY_WORD)
     for at in range(0, len(word), 8):
@@ -214,8 +214,8 @@ def word_hash(word: bytes) -> int:
 
 
 @cache
-def word_tables() -> WordTables:
-    """`character_kind` and `fold` of every code point, as arrays. What is never looked up takes no memory."""
+def read_word_tables() -> WordTables:
+    """`find_character_kind` and `fold` of every code point, as arrays. What is never looked up takes no memory."""
     kept = read_or_make_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", __file__, make_tables)
     assigned, entries = kept.pop("assigned"), np.zeros(_CODE_POINTS, np.uint32)
     for codes in _ASSIGNED:
@@ -230,20 +230,20 @@ def make_tables() -> Arrays:
     for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):
         text = "".join(map(chr, block))
         if _is_plain(text):
-            entries += [ALONE if is_alone(character) else INSIDE for character in text]
+            entries += [SPACELESS if is_spaceless(character) else INSIDE for character in text]
             continue
         for character in text:
-            entry = character_kind(character)
-            if entry in (INSIDE, MARK, ALONE) and ((form := fold(character)) != character or combining(character)):
+            entry = find_character_kind(character)
+            if entry in (INSIDE, MARK, SPACELESS) and ((form := fold(character)) != character or combining(character)):
                 entry |= len(forms) << 3
                 forms.append(form)
             entries.append(entry)
     codes = [ord(character) for form in forms for character in form]
     return {
         "assigned": np.array(entries, np.uint32),
-        "forms": np.array([_utf8_words(form) for form in forms], np.uint64),
-        "shapes": np.array([_shape(form) for form in forms], np.uint32),
-        "pairs": np.array([_pair(chr(code)) for code in range(_PAIRS)], np.uint32),
+        "forms": np.array([_to_utf8_words(form) for form in forms], np.uint64),
+        "shapes": np.array([_pack_shape(form) for form in forms], np.uint32),
+        "pairs": np.array([_find_pair(chr(code)) for code in range(_PAIRS)], np.uint32),
         "starts": np.array([0, *accumulate(map(len, forms))], np.int32),
         "codes": np.array(codes, np.int32),
         "orders": np.array([combining(chr(code)) for code in codes], np.int32),
@@ -256,20 +256,20 @@ def _is_plain(text: str) -> bool:
     return letters and text == normalize("NFKD", text) == text.casefold()
 
 
-def _utf8_words(form: str) -> tuple[int, int]:
+def _to_utf8_words(form: str) -> tuple[int, int]:
     """Up to 16 bytes as two words, the first byte lowest."""
     raw = form.encode()
     assert len(raw) <= 16
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
-def _pair(character: str) -> int:
+def _find_pair(character: str) -> int:
     """A character's entry in `WordTables.pairs`."""
     form = fold(character)
     plain = len(form) == 1 and len(form.encode()) == 2 <= len(character.encode()) and not combining(form)
-    return int.from_bytes(form.encode(), "little") if plain and character_kind(character) == INSIDE else 0
+    return int.from_bytes(form.encode(), "little") if plain and find_character_kind(character) == INSIDE else 0
 
 
-def _shape(form: str) -> int:
+def _pack_shape(form: str) -> int:
     """A form's entry in `WordTables.shapes`."""
     return len(form.encode()) | combining(form[0]) << 8 | combining(form[-1]) << 16 if form else 0

@@ -1,7 +1,8 @@
 """Lines and paragraphs that an earlier row has, cut out of the texts that stay.
 
-A part is a line, or what blank lines part; parts are equal where `line_hash` says so: without case and the space around
-them. The first row that has a part keeps it, however often, and rows of another corpus come first. Nothing is judged by
+A part is a line, or what blank lines part; parts are equal where `compute_line_hash` says so: without case and the
+space around them. The first row that has a part keeps it, however often, and rows of another corpus come first.
+Nothing is judged by
 it: texts are cut after the duplicates are gone, and a row of which no part is left is removed.
 
 Promise: what stays of a text are its own bytes, in order. Two parts are taken for equal by chance with probability
@@ -15,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpora.judging.steps.lines import hash_line, next_line
+from corpora.judging.steps.lines import find_next_line, hash_line
 from corpora.kernels.arrays import Bools, Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.sources.bytes.raw_files import Lines
 from corpora.sources.files.fields import look_up
 from corpora.sources.files.parquet import row_json
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from flows.dedup.inputs import Fields, InputPiece, RowChunk, read_chunks
 from flows.dedup.sketches import hash_groups
 
@@ -41,7 +42,7 @@ class PartCuts(NamedTuple):
 
 def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
     """The hashes of the parts of all texts, where each begins and ends in its text [n, 2], and how many a row has."""
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     max_parts = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
     hashes, spans, counts = (
         np.empty(max_parts, np.uint64),
@@ -60,7 +61,7 @@ def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, s
         origin, stop, before = offsets[row], offsets[row + 1], size
         at, begin, last = origin, stop, stop  # no part is open where it begins at `stop`
         while at < stop:
-            start, end, at = next_line(data, at, stop)
+            start, end, at = find_next_line(data, at, stop)
             if start < end:
                 begin, last = min(begin, start), end
             if begin < stop and (start == end or at >= stop or not to_blank):

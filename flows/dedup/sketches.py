@@ -28,7 +28,7 @@ from corpora.kernels.hashing import GOLDEN_RATIO
 from corpora.sources.files.fields import look_up
 from corpora.sources.files.parquet import values_of
 from corpora.store.scratch import append_bytes, read_bytes
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from flows.dedup.columns import ColumnTypes, find_column_types, merge_types
 from flows.dedup.inputs import InputPiece, RowChunk, is_json_lines, read_chunks, read_parquet_schema
 
@@ -146,7 +146,7 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
 
 def _hash_texts(texts: pa.Array) -> UInt64s:
     """128 bits of XXH3 of each text: [n, 2]."""
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     digests = [xxh3_128_digest(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
     return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from corpora.acquire.fetch_table import folder_of
 from corpora.errors import InputError
-from corpora.judging.documents import raw_parent
+from corpora.judging.documents import build_raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, escape_surrogates, hash_files, split_glob
 from corpora.sources.files.guessing import FoundText
@@ -131,7 +131,7 @@ class Lock:
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
         """Return the raw files that documents were parsed from; none where the lock does not name them."""
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
-        read = (files for files in of_source if files and raw_parent(files) in documents.parents)
+        read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
         return tuple(file for files in read for file in files)
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":

@@ -26,8 +26,8 @@ from typing import Any
 
 from corpora.duplicates.verdicts import REMOVAL_REASONS
 from corpora.errors import InputError
-from corpora.judging.batches import NO_TABLE, STEPS
-from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.judging.batches import NO_TABLE_PREFIX, STEPS
+from corpora.judging.steps.language import KNOWN_LANGUAGES, UNKNOWN
 from corpora.judging.steps.rules import DETAILS
 from corpora.store.settings import PORT, bind_settings, check_choice, check_range, parse_toml, suggest
 from flows.recipes.model_and_tasks import TaskEntry
@@ -235,7 +235,7 @@ class RetentionSettings:
 UNKNOWN_LANGUAGE = "unknown"
 SOURCE_FIGURES = ("raw files", "raw records", "documents", "text bytes", "mean bytes a document")
 CORPUS_FIGURES = ("raw files left out", "kept", "removed", "removed share", "duplicates", "duplicate share")
-EDIT_FIGURES = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE)
+EDIT_FIGURES = ("lines repaired in part", "damaged records", "lines removed: ", "masked: ", "meets ", NO_TABLE_PREFIX)
 TOKEN_FIGURES = ("tokens", "mean tokens a document", "tokens a word")  # of each source, too
 VOCABULARY_FIGURES = ("vocabulary", "unknown token share", "median tokens a document")
 SHARD_FIGURES = (
@@ -280,7 +280,7 @@ def iter_figure_names(
     yield from (f"{what}: {reason}" for what in ("removed", "removed share") for reason in REMOVAL_REASONS)
     for source in ("", *(sources if len(sources) > 1 else ())):
         what = f"language share ({source})" if source else "language share"
-        yield from (f"{what}: {language}" for language in (*sorted(KNOWN), UNKNOWN, UNKNOWN_LANGUAGE))
+        yield from (f"{what}: {language}" for language in (*sorted(KNOWN_LANGUAGES), UNKNOWN, UNKNOWN_LANGUAGE))
 
 
 def _add_name(what: str, name: str, names: Sequence[str]) -> str:

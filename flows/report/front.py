@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from corpora.judging.batches import NO_TABLE
-from corpora.judging.steps.language import KNOWN, UNKNOWN
+from corpora.judging.batches import NO_TABLE_PREFIX
+from corpora.judging.steps.language import KNOWN_LANGUAGES, UNKNOWN
 from corpora.text.counts.languages import ENGLISH
 from flows.recipes.privacy import to_one_line
 from flows.report.compared import Compared, by_source, change_text, figure_text, parted
@@ -258,7 +258,7 @@ def _unjudged(run: RunView) -> Iterator[Remark]:
     """Yield the sources with documents in languages that have no table of words."""
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
-        found = {name.removeprefix(NO_TABLE): n for name, n in figures if n and name.startswith(NO_TABLE)}
+        found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}
         total, known = sum(found.values()), sorted(found.keys() - {UNKNOWN}, key=lambda code: -found[code])
         if known and total > UNJUDGED * manifest.count_rows("documents"):
             listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MOVED])
@@ -275,7 +275,7 @@ def _stripped(run: RunView) -> Iterator[Remark]:
     others = {
         code: share
         for (what, of, code), share in shares.items()
-        if (what, of) == ("language share", "") and code in KNOWN - {ENGLISH}
+        if (what, of) == ("language share", "") and code in KNOWN_LANGUAGES - {ENGLISH}
     }
     stripping = [
         manifest

@@ -152,7 +152,7 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
     settled = NOTHING_SETTLED
     if settle:
         asked = partial(find_settled, place, recipe, sources, len(lock.generations))
-        settled = asked(lambda number, entry: plan(number, entry)(cut=False), tombstones)
+        settled = asked(lambda number, entry: plan(number, entry)(with_parts=False), tombstones)
     [corpus] = perform(settled.corpora[-1:]) if settled.number else [None]
     stages = [
         plan_from_raw_or_store(

@@ -50,7 +50,7 @@ def list_readable_files(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequ
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return what plans the documents stage of one source and generation, with `cut=False` without its parts."""
+    """Return what plans the documents stage of one source and generation, with `with_parts=False` without its parts."""
     settings = entry.documents
     return partial(
         plan_documents,
@@ -67,7 +67,7 @@ def build_documents_plan(
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
     """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
 
-    plan: makes the stage, with `cut=False` without its parts. Raises InputError if both are gone.
+    plan: makes the stage, with `with_parts=False` without its parts. Raises InputError if both are gone.
     """
     gone = [file.name for file in raw if not file.path]
     if not gone:
@@ -75,7 +75,7 @@ def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan
     lost = format_count(
         len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone"
     )
-    stage = plan(cut=False)
+    stage = plan(with_parts=False)
     survey = survey_stage(place, stage)
     for fault in survey.faults:
         if fault.path.startswith(f"{stage.folder}/"):

@@ -14,16 +14,22 @@ from corpora.duplicates.signatures import SignatureSettings, compute_signatures
 from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.clean import PROFILES, CleanSettings, clean, clean_text
-from corpora.judging.steps.contamination import ContaminationSettings, EvaluationIndex, Item, index_items, meet
-from corpora.judging.steps.language import LanguageSettings, language_reasons
-from corpora.judging.steps.lines import LineSettings, edit_lines, line_hashes
+from corpora.judging.steps.contamination import (
+    ContaminationSettings,
+    EvaluationIndex,
+    Item,
+    find_evaluation_matches,
+    index_items,
+)
+from corpora.judging.steps.language import LanguageSettings, judge_languages
+from corpora.judging.steps.lines import LineSettings, edit_lines, hash_lines
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private, mask_text
-from corpora.judging.steps.rules import RulesSettings, details_of, explain, reasons_of
-from corpora.judging.steps.selection import QuestionIndex, index_questions, scores
+from corpora.judging.steps.rules import RulesSettings, describe_failures, explain, judge_counts
+from corpora.judging.steps.selection import QuestionIndex, index_questions, score_documents
 from corpora.schema import cut_excerpt
 from corpora.sources.contract import Locator, Record
-from corpora.text.buffers import text_buffers
-from corpora.text.counts.kernels import count
+from corpora.text.buffers import to_text_buffers
+from corpora.text.counts.kernels import measure_texts
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
 from flows.report.texts import compare
 
@@ -80,9 +86,9 @@ def _of_text(step: Callable[[str], object], tokens: tuple[bytes, ...] = ()) -> S
 
 
 def _rules(texts: pa.Array) -> None:
-    counts = count(texts)
+    counts = measure_texts(texts)
     languages = ["en"] * len(counts.words)
-    details_of(counts, reasons_of(counts, RulesSettings(), languages), languages)
+    describe_failures(counts, judge_counts(counts, RulesSettings(), languages), languages)
 
 
 def _lines(texts: pa.Array) -> None:
@@ -94,7 +100,7 @@ def _lines(texts: pa.Array) -> None:
         drop_policy=True,
         strip_citations=True,
     )
-    for hashes in (line_hashes(texts)[0], np.zeros(0, np.uint64)):
+    for hashes in (hash_lines(texts)[0], np.zeros(0, np.uint64)):
         edit_lines(texts, settings, np.sort(hashes)[:3])
 
 
@@ -129,14 +135,14 @@ STEPS = {
     "clean-as-ftfy": _of_column(partial(clean, settings=AS_FTFY), MOJIBAKE + NESTING),
     "clean-plainly": _of_text(partial(clean_text, settings=CleanSettings()), MOJIBAKE + NESTING),
     "lines": _of_column(_lines, (b"[edit]", b"[1]", b"javascript", b"terms of use", b"cookie policy", b" [")),
-    "language": _of_column(partial(language_reasons, settings=LanguageSettings())),
+    "language": _of_column(partial(judge_languages, settings=LanguageSettings())),
     "rules": _of_column(_rules, WORDED),
     "rules-explained": _of_text(partial(explain, settings=RulesSettings()), WORDED),
     "privacy": _of_column(partial(mask_private, settings=PERSONAL), PRIVATE),
     "privacy-plainly": _of_text(partial(mask_text, settings=PERSONAL), PRIVATE),
-    "contamination": _of_column(lambda texts: meet(texts, _items()), WORDED),
-    "selection": _of_column(lambda texts: scores(texts, _questions()), WORDED),
-    "sentences": _of_column(lambda texts: sentence_offsets(*text_buffers(texts)), SPEECH),
+    "contamination": _of_column(lambda texts: find_evaluation_matches(texts, _items()), WORDED),
+    "selection": _of_column(lambda texts: score_documents(texts, _questions()), WORDED),
+    "sentences": _of_column(lambda texts: sentence_offsets(*to_text_buffers(texts)), SPEECH),
     "sentences-plainly": _of_text(split_sentences, SPEECH),
     "signatures": _of_column(partial(compute_signatures, settings=SignatureSettings()), WORDED),
     "excerpt": _of_text(cut_excerpt),

@@ -20,7 +20,7 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import in_batches, read_slices
+from corpora.judging.documents import iter_batches, read_slices
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.contract import RawFile, Slice, Source, Tally, slice_whole_file
 from corpora.sources.registry import make_source
@@ -43,7 +43,7 @@ def read_all(table: Mapping[str, Any], size_bytes: int, judge_every: int) -> dic
     sums, reasons, refused = Counter(rows=0, damaged=0, documents=0), Counter[str](), ""
     try:
         slices = _slices(source, Path(str(table["path"])), size_bytes)
-        for number, batch in enumerate(in_batches(read_slices(source, slices, tally))):
+        for number, batch in enumerate(iter_batches(read_slices(source, slices, tally))):
             sums["rows"] += len(batch)
             sums["damaged"] += sum(bool(record.drop and record.drop.damaged) for record in batch)
             if number % judge_every == 0:

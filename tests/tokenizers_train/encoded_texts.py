@@ -9,7 +9,7 @@ from text_columns import column
 from tokenizers import Tokenizer
 
 from corpora.kernels.arrays import Int64s
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.encoding.encoded import EncodedSentences, Engine
 from tokenizers_train.encoding.encoder import Encoder, encode_plain
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -18,14 +18,14 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 def sentences(texts: Sequence[str]) -> tuple[pa.Array, Int64s, Int64s]:
     """A column of texts, each of them one sentence."""
     rows = column(texts)
-    offsets = text_buffers(rows).offsets
+    offsets = to_text_buffers(rows).offsets
     return rows, offsets[:-1], offsets[1:]
 
 
 def encoded(engine: Engine, texts: Sequence[str]) -> EncodedSentences:
     """What an engine makes of texts that lie one after another, without a byte between them."""
     rows, starts, ends = sentences(texts)
-    return engine.encode(text_buffers(rows).data, starts, ends)
+    return engine.encode(to_text_buffers(rows).data, starts, ends)
 
 
 def by_tokenizers(tokenizer: Tokenizer, texts: Sequence[str]) -> EncodedSentences:

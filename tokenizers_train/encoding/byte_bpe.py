@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
-from corpora.text.buffers import check_texts, read_only
+from corpora.text.buffers import check_texts, make_read_only
 from tokenizers_train.encoding.byte_bpe_kernels import (
     MAX_SCAN_BYTES,
     NO_VALUE,
@@ -99,7 +99,7 @@ class ByteBpeEngine:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
-        data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
+        data, starts, ends = to_kernel_buffer(data), make_read_only(starts), make_read_only(ends)
         room = max(_MIN_ROOM, int((ends - starts).sum()) // _BYTES_PER_TOKEN)
         ids: Ids = np.empty(room, self._dtype)
         begins, offsets = np.empty(room, np.uint8), np.zeros(len(starts) + 1, np.int64)

@@ -36,7 +36,7 @@ import pyarrow as pa
 from tokenizers import Encoding, Tokenizer, models
 
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.text.buffers import check_texts, text_buffers
+from corpora.text.buffers import check_texts, to_text_buffers
 from tokenizers_train.encoding.byte_bpe import ByteBpeEngine
 from tokenizers_train.encoding.encoded import EncodedSentences, Engine, choose_id_dtype
 from tokenizers_train.encoding.unigram import UnigramEngine
@@ -193,7 +193,7 @@ class Encoder:
 
         Args:
             texts: large_string column without nulls
-            starts: int64 [sentences], first byte of each sentence in `text_buffers(texts).data`. Sentences may be in
+            starts: int64 [sentences], first byte of each sentence in `to_text_buffers(texts).data`. Sentences may be in
                 any order.
             ends: int64 [sentences], end of each sentence (exclusive)
 
@@ -201,7 +201,7 @@ class Encoder:
             InputError: If the column is not large_string (or large_binary with valid UTF-8) or has nulls, or if a range
                 is outside the data or splits a UTF-8 character.
         """
-        data, _ = text_buffers(texts)
+        data, _ = to_text_buffers(texts)
         check_texts(data, starts, ends)
         return self._engine.encode(data, starts, ends)
 
@@ -268,7 +268,7 @@ def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: 
     """Encode each sentence with the tokenizers library. This is the reference implementation for testing
     `Encoder.encode_sentences`.
     """
-    data, _ = text_buffers(texts)
+    data, _ = to_text_buffers(texts)
     check_texts(data, starts, ends)
     return ReferenceEngine(build_text_tokenizer(vocabulary), vocabulary.size).encode(data, starts, ends)
 

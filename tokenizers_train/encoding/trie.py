@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
-from corpora.text.buffers import read_only
+from corpora.text.buffers import make_read_only
 
 MAX_VALUE = (1 << 27) - 2
 
@@ -112,7 +112,7 @@ def keep_values_below(trie: Trie, limit: int) -> Trie:
         np.where(nodes >> _LABEL_BITS & _VALUE_MASK > limit, nodes & ~(_VALUE_MASK << _LABEL_BITS), nodes)
         for nodes in trie
     )
-    return Trie(*map(read_only, arrays))
+    return Trie(*map(make_read_only, arrays))
 
 
 @kernel

@@ -20,7 +20,7 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Ids, Int64s
-from corpora.text.buffers import check_texts, read_only
+from corpora.text.buffers import check_texts, make_read_only
 from tokenizers_train.encoding.encoded import EncodedSentences, choose_id_dtype
 from tokenizers_train.encoding.piece_cache import build_piece_cache
 from tokenizers_train.encoding.trie import build_trie
@@ -71,7 +71,7 @@ class UnigramEngine:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
-        data, starts, ends = read_only(data), read_only(starts), read_only(ends)
+        data, starts, ends = make_read_only(data), make_read_only(starts), make_read_only(ends)
         room = int((ends - starts).sum()) // _BYTES_PER_TOKEN + 64
         ids: Ids = np.empty(room, self._dtype)
         word_starts, offsets = np.zeros(room, np.uint8), np.zeros(len(starts) + 1, np.int64)

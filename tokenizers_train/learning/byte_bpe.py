@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s, Int64s
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.learning.merges_kernels import (
     BLOCK,
     EDGE,
@@ -84,7 +84,7 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
             f"The distinct words have {num_letters} letters, and a vocabulary is learnt from two "
             "thousand million at most: leave a source out of the vocabulary, or train it on a part of the corpus."
         )
-    data, offsets = text_buffers(counts["word"].combine_chunks())
+    data, offsets = to_text_buffers(counts["word"].combine_chunks())
     occurrences = counts["count"].to_numpy()
     order = np.argsort(occurrences, kind="stable")
     run_starts = np.append(np.flatnonzero(np.diff(occurrences[order], prepend=0)), len(order))

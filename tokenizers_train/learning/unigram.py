@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Float64s, Int32s, Int64s
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.learning.merges_kernels import NUM_CODES, count_letters, spell_words
 from tokenizers_train.learning.unigram_kernels import (
     KEEP,
@@ -140,7 +140,7 @@ def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
     words.
     """
     totals, is_inner = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
-    words = text_buffers(counts["word"].combine_chunks())
+    words = to_text_buffers(counts["word"].combine_chunks())
     return totals, count_letters(*words, counts["count"].to_numpy(), totals, is_inner)
 
 
@@ -161,7 +161,7 @@ def spell_characters(counts: WordCounts) -> Spelling:
     numbers[alphabet] = np.arange(-1, len(alphabet) - 1, dtype=np.int32)
     text = np.empty(num_letters + counts.num_rows + 1, np.int32)
     order, runs, mergeable = np.arange(counts.num_rows), np.zeros(2, np.int64), np.zeros(1, np.int64)
-    words, one_run = text_buffers(counts["word"].combine_chunks()), np.array([0, counts.num_rows])
+    words, one_run = to_text_buffers(counts["word"].combine_chunks()), np.array([0, counts.num_rows])
     spell_words(*words, order, one_run, numbers, numbers, text, runs, mergeable)
     text = text[1:]
     text += 1  # an edge becomes the number of no character

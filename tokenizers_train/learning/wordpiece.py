@@ -19,7 +19,7 @@ import numpy as np
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.learning.byte_bpe import SpelledWords, lay_out_words, learn_merges
 from tokenizers_train.learning.merges_kernels import NUM_CODES, count_letters
 from tokenizers_train.vocabularies.bert import CONTINUATION, SPECIAL_TOKENS
@@ -64,7 +64,7 @@ def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
     """
     if not counts.num_rows:
         raise InputError("There are no words to train a vocabulary from: every document is empty or was dropped.")
-    data, offsets = text_buffers(counts["word"].combine_chunks())
+    data, offsets = to_text_buffers(counts["word"].combine_chunks())
     occurrences = counts["count"].to_numpy()
     totals, is_inner = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
     num_letters = count_letters(data, offsets, occurrences, totals, is_inner)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.kernels.arrays import Bools, Ids, Int64s
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.encoding.encoder import Encoder
 from tokenizers_train.vocabularies.settings import WORDPIECE
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -112,7 +112,7 @@ def _divide(part: int, whole: int) -> float | None:
 def encode_counted_words(encoder: Encoder, counts: WordCounts) -> EncodedWords:
     """Encode each distinct word of a table of word counts once."""
     words = counts["word"].combine_chunks() if counts.num_rows else pa.array([], pa.large_string())
-    _, offsets = text_buffers(words)
+    _, offsets = to_text_buffers(words)
     encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
     with_spaces = pc.replace_substring(words, SPACE_SIGNS[1], " ")
     characters, size_bytes = (

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.encoding.encoder import Encoder, build_text_tokenizer
 from tokenizers_train.measures.measure import find_unknown_id
 from tokenizers_train.vocabularies.borders import find_piece_offsets, keep_spaces
@@ -184,7 +184,7 @@ def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasure
 
 def _measure_column(encoder: Encoder, column: pa.Array) -> TextMeasures:
     """Count the bytes, tokens and unknown tokens of a column of lines."""
-    _, offsets = text_buffers(column)
+    _, offsets = to_text_buffers(column)
     ids = encoder.encode_sentences(column, offsets[:-1], offsets[1:]).ids
     unknown = int(np.count_nonzero(ids == find_unknown_id(encoder.vocabulary)))
     return TextMeasures(bytes=int(offsets[-1] - offsets[0]), tokens=len(ids), unknown_tokens=unknown)

@@ -19,7 +19,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.text.buffers import check_texts, read_only
+from corpora.text.buffers import check_texts, make_read_only
 from tokenizers_train.words.bert_kernels import (
     DONE,
     NEEDS_BUFFER,
@@ -144,7 +144,7 @@ def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: W
 
 def build_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
     """Build contiguous, read-only ranges, so that each kernel is compiled for only one type of array."""
-    return Ranges(read_only(data), read_only(starts), read_only(ends))
+    return Ranges(make_read_only(data), make_read_only(starts), make_read_only(ends))
 
 
 def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTable:
@@ -152,7 +152,7 @@ def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTabl
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     starts = ends - np.array([len(word) for word in words], np.int64)
     ranges, done = build_ranges(np.frombuffer(b"".join(words), np.uint8), starts, ends), 0
-    while (done := int(add_words(table, *ranges, read_only(counts), done))) < len(words):
+    while (done := int(add_words(table, *ranges, make_read_only(counts), done))) < len(words):
         table = grow_table(table)
     return table
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts, merge_sorted
 
 
@@ -65,7 +65,7 @@ def count_words(rule: WordRule, texts: pa.Array) -> WordCounts:
     Raises:
         InputError: If the column is not large_string (or large_binary with valid UTF-8), or has nulls.
     """
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     return rule.count(data, offsets[:-1], offsets[1:])
 
 
@@ -114,7 +114,7 @@ def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
     """Add up two tables of word counts. Each must be sorted by word and have a single chunk per column."""
     if not one.num_rows or not other.num_rows:
         return one if one.num_rows else other
-    columns = [(*text_buffers(each["word"].chunk(0)), each["count"].to_numpy()) for each in (one, other)]
+    columns = [(*to_text_buffers(each["word"].chunk(0)), each["count"].to_numpy()) for each in (one, other)]
     max_words = one.num_rows + other.num_rows
     offsets, counts = np.zeros(max_words + 1, np.int64), np.empty(max_words, np.int64)
     data = np.empty(sum(int(starts[-1] - starts[0]) for _, starts, _ in columns), np.uint8)

@@ -22,7 +22,7 @@ from tokenizers import decoders, pre_tokenizers
 from corpora.generic_types import Json
 from corpora.kernels.array_cache import read_or_make_arrays
 from corpora.kernels.arrays import Bytes, Int64s
-from corpora.text.buffers import check_texts, read_only
+from corpora.text.buffers import check_texts, make_read_only
 from tokenizers_train.words.gpt2_kernels import (
     LETTER,
     NOT_STARTED,
@@ -72,7 +72,7 @@ class Gpt2Words:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
         check_texts(data, starts, ends)
-        data, starts, ends = to_kernel_buffer(data), read_only(starts), read_only(ends)
+        data, starts, ends = to_kernel_buffer(data), make_read_only(starts), make_read_only(ends)
         table, position = build_table(), np.array([0, NOT_STARTED], np.int64)
         while not count_gpt2_words(
             data, starts, ends, load_character_classes(), self.add_prefix_space, table, position
@@ -83,7 +83,7 @@ class Gpt2Words:
 
 def to_kernel_buffer(data: Bytes) -> Bytes:
     """Return the bytes as a read-only array, padded with zeros to at least eight bytes."""
-    return read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
+    return make_read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
 
 
 @lru_cache(maxsize=2)

@@ -23,7 +23,7 @@ from corpora.generic_types import Json
 from corpora.sources.contract import Drop, Record
 from corpora.store.settings import bind_settings, check_choice, convert_value, suggest, to_settings_json
 
-GROUP = "cloze.steps"
+STEPS_GROUP = "cloze.steps"
 PLACES = ("parse", "clean", "rules")  # an added step comes directly after one of these
 
 
@@ -67,11 +67,12 @@ class StepEntry:
 def make_step(table: Mapping[str, Json]) -> StepEntry:
     """The step that a `[[step]]` table describes. Raises InputError: unknown kind or key, missing key, wrong type."""
     kind, after = table.get("kind"), table.get("after", "rules")
-    points = {point.name: point for point in entry_points(group=GROUP)}
+    points = {point.name: point for point in entry_points(group=STEPS_GROUP)}
     if not isinstance(kind, str) or kind not in points:
         raise InputError(
-            f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point {GROUP!r}: "
-            f"{suggest(str(kind), sorted(points))} Or install its package into the environment that runs Cloze."
+            f"[[step]] kind = {kind!r}: no installed package has a step of that name under the entry point "
+            f"{STEPS_GROUP!r}: {suggest(str(kind), sorted(points))} Or install its package into the environment "
+            "that runs Cloze."
         )
     check_choice("step.after", str(after), PLACES)
     sources = convert_value(table.get("sources", []), tuple[str, ...], "step.sources")
@@ -88,14 +89,14 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
     elif applied.texts.type != pa.large_string() or applied.texts.null_count:
         what = f"texts of type {applied.texts.type} with {applied.texts.null_count} nulls instead of large_string"
     else:
-        what = _no_text(applied.texts)
+        what = _find_text_fault(applied.texts)
     if what:
         message = f"The step {entry.step.kind!r} ({entry.package}) returned {what}. That is a fault in its package."
         raise InputError(message)
     return applied
 
 
-def _no_text(texts: pa.Array) -> str:
+def _find_text_fault(texts: pa.Array) -> str:
     """Return what is wrong with the bytes of a column; nothing if they are text."""
     try:
         texts.validate(full=True)

@@ -8,14 +8,14 @@ and classes of characters are those
 of Python's Unicode tables.
 
 ftfy repairs mojibake and HTML entities, takes terminal escapes and control characters out and Latin
-ligatures apart (`fixes`). Two of its fixes are off unless they are asked for: curly quotes stay, for they are the
-author's; full-width marks stay, for they are the ordinary punctuation of Chinese and Japanese. With both asked for,
-what comes out is that of `ftfy.fix_text`, but for three things: every break of a line, vertical tabs and form feeds
-included, is a line feed before ftfy sees it; characters that show nothing are taken out afterwards (`INVISIBLE`), and
-white space is tidied. A line that needs to be read over 50 times is left as the repairs before have made it, and
-counted (`corpora.text.repair`).
+ligatures apart (`build_fixer_config`). Two of its fixes are off unless they are asked for: curly quotes stay, for they
+are the author's; full-width marks stay, for they are the ordinary punctuation of Chinese and Japanese. With both asked
+for, what comes out is that of `ftfy.fix_text`, but for three things: every break of a line, vertical tabs and form
+feeds included, is a line feed before ftfy sees it; characters that show nothing are taken out afterwards
+(`INVISIBLE`), and white space is tidied. A line that needs to be read over 50 times is left as the repairs before have
+made it, and counted (`corpora.text.repair`).
 
-Cost: ftfy reads 3 to 7 MB a second. `lines_to_mend`, a kernel, finds the few lines it could change, and
+Cost: ftfy reads 3 to 7 MB a second. `find_suspect_lines`, a kernel, finds the few lines it could change, and
 only they become Python strings; ftfy reads one of them only if its pattern of bad sequences or NFC says so: 80 to 125
 times ftfy's speed on English novels, 40 on Cyrillic letters, 5 to 50 on text in ten other scripts and languages, 7 to
 40 if each line has entities. Time is linear in the text whatever is in it.
@@ -36,10 +36,10 @@ from ftfy.badness import is_bad
 from ftfy.fixes import unescape_html
 
 from corpora.store.settings import check_choice, later_field
-from corpora.text.buffers import TextBuffers, text_buffers
-from corpora.text.mojibake import ESCAPED, JOINED, PAIRED, SIGNED, Signs, line_signs, lines_to_mend
-from corpora.text.normal_form import nfc
-from corpora.text.repair import Repaired, repair, straighten
+from corpora.text.buffers import TextBuffers, to_text_buffers
+from corpora.text.mojibake import ESCAPED, JOINED, PAIRED, SIGNED, Signs, find_suspect_lines, read_line_signs
+from corpora.text.normal_form import to_nfc
+from corpora.text.repair import RepairedText, repair, replace_curly_quotes
 from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy, tidy_text
 
 
@@ -67,7 +67,7 @@ class CleanSettings:
 
 
 @cache
-def fixes(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFixerConfig:
+def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFixerConfig:
     """Return what ftfy is asked to do."""
     return TextFixerConfig(
         unescape_html=unescape_html,
@@ -86,22 +86,22 @@ def clean_text(text: str, settings: CleanSettings) -> str:
     """
     if settings.profile == NONE:
         return text
-    mended = _mend(LINE_BREAK.sub("\n", text), fixes(settings))
-    return tidy_text(PROFILES[settings.profile](mended.text))
+    repaired = _repair_text(LINE_BREAK.sub("\n", text), build_fixer_config(settings))
+    return tidy_text(PROFILES[settings.profile](repaired.text))
 
 
-def _mend(text: str, config: TextFixerConfig) -> Repaired:
+def _repair_text(text: str, config: TextFixerConfig) -> RepairedText:
     """ftfy line by line, the invisible characters out, and NFC again, for their neighbors may now join."""
     repaired = repair(text, config)
-    return repaired._replace(text=nfc(INVISIBLE.sub("", repaired.text)))
+    return repaired._replace(text=to_nfc(INVISIBLE.sub("", repaired.text)))
 
 
 def _lower(text: str) -> str:
     """Lower-case, in NFC: a small letter may have a precomposed form where its capital has none."""
-    return nfc(text.lower())
+    return to_nfc(text.lower())
 
 
-_RETURN, _FEED = b"\r\n"
+_RETURN, _LINE_FEED = b"\r\n"
 _PUNCTUATION = ".,;:!?'\"()-"  # as the inside of a character class, too
 _SPECIAL_ASCII = {code: None for code in range(33, 127) if not re.match(f"[a-zA-Z0-9{_PUNCTUATION}]", chr(code))}
 _STANDARD = {ord(mark): "'" for mark in "‘’‚‛′‵ʼ＇‹›`´"}
@@ -112,7 +112,7 @@ _STANDARD |= {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F) if code
 _SPECIAL = re.compile(f"[^\\w\\s{_PUNCTUATION}]|_")
 
 
-def _brief(text: str) -> str:
+def _to_brief(text: str) -> str:
     """Lower-case, standard punctuation, no special characters."""
     standard = _lower(text).translate(_STANDARD)
     if standard.isascii():
@@ -122,13 +122,13 @@ def _brief(text: str) -> str:
 
 
 NONE = "none"  # the profile of a text that is left as it is
-PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "roberta-brief": _brief}
+PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "roberta-brief": _to_brief}
 
 
 def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
     """A large_string column of documents repaired and normalized: `clean_text` of every row.
 
-    Raises InputError for another type of column or for nulls (see `text_buffers`).
+    Raises InputError for another type of column or for nulls (see `to_text_buffers`).
     """
     return clean_and_count(texts, settings)[0]
 
@@ -137,24 +137,24 @@ def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array,
     """`clean`, and how many lines were repaired in part only."""
     if settings.profile == NONE:
         return texts, 0
-    mended, given_up = _mend_lines(text_buffers(texts), settings)
+    repaired, given_up = _repair_lines(to_text_buffers(texts), settings)
     if settings.quotes == "straight":  # a line that is not repaired holds nothing else that they could change
-        mended = TextBuffers(*straighten(*mended))
+        repaired = TextBuffers(*replace_curly_quotes(*repaired))
     if settings.profile != "cased":
         profile = PROFILES[settings.profile]
-        so_far = _column(mended).to_pylist()
+        so_far = _to_column(repaired).to_pylist()
         column = pa.array([profile(LINE_BREAK.sub("\n", text)) for text in so_far], pa.large_string())
-        mended = text_buffers(column)
-    return _column(TextBuffers(*tidy(*mended))), given_up
+        repaired = to_text_buffers(column)
+    return _to_column(TextBuffers(*tidy(*repaired))), given_up
 
 
-def _column(texts: TextBuffers) -> pa.Array:
+def _to_column(texts: TextBuffers) -> pa.Array:
     """The buffers as a large_string array; nothing is copied."""
     rows = len(texts.offsets) - 1
     return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data))
 
 
-def _is_spoilt(line: str, sign: int) -> bool:
+def _needs_repair(line: str, sign: int) -> bool:
     """Return True if a line that two neighbors or a mark have made suspect has mojibake in it, or is not in NFC."""
     return bool((sign & PAIRED and is_bad(line)) or (sign & JOINED and not unicodedata.is_normalized("NFC", line)))
 
@@ -175,63 +175,71 @@ class _Suspect(NamedTuple):
         return self.text if self.has_tag_before or "<" in self.text else unescape_html(self.text)
 
 
-def _suspects(texts: TextBuffers, signs: Signs) -> Iterator[_Suspect]:
+def _iter_suspects(texts: TextBuffers, signs: Signs) -> Iterator[_Suspect]:
     """Yield the lines of a column that repair could change."""
     raw = texts.data.data
-    for row, start, end, tag, sign in np.stack(lines_to_mend(*texts, *signs), 1).tolist():
+    for row, start, end, tag, sign in np.stack(find_suspect_lines(*texts, *signs), 1).tolist():
         # The line break is part of what ftfy looks at, and every kind of it is "\n" by then.
-        broken = "\n" if end < texts.offsets[row + 1] else ""
-        yield _Suspect(row, start, end, str(raw[start:end], "utf-8") + broken, bool(tag), sign)
+        line_break = "\n" if end < texts.offsets[row + 1] else ""
+        yield _Suspect(row, start, end, str(raw[start:end], "utf-8") + line_break, bool(tag), sign)
 
 
-def _without_entities(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, str]:
+def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, str]:
     """Return what lines become that need no other repair, by number: once unescaped, they are looked at again."""
     numbers = [number for number, each in enumerate(suspects) if each.sign & ESCAPED and not each.sign & SIGNED]
     lines = [suspects[number].unescaped for number in numbers]
-    spoilt = {
+    damaged = {
         each.row
-        for each in _suspects(text_buffers(pa.array(lines, pa.large_string())), signs)
+        for each in _iter_suspects(to_text_buffers(pa.array(lines, pa.large_string())), signs)
         if each.sign & SIGNED
         or (each.sign & ESCAPED and unescape_html(each.text) != each.text)
-        or _is_spoilt(each.text, each.sign)
+        or _needs_repair(each.text, each.sign)
     }
     return {
         number: line
         for at, (number, line) in enumerate(zip(numbers, lines, strict=True))
-        if at not in spoilt and not LINE_BREAK.search(line.removesuffix("\n"))
+        if at not in damaged and not LINE_BREAK.search(line.removesuffix("\n"))
     }
 
 
-def _mend_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
-    """The column with `_mend` done to the lines it could change, and how many of them were given up.
+def _repair_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
+    """The column with `_repair_text` done to the lines it could change, and how many of them were given up.
 
     Line breaks and white space are as they were.
 
     Lines that it would change in their quotes alone are left.
     """
-    signs = line_signs(settings.widths == "narrow")
-    suspects = list(_suspects(texts, signs))
+    signs = read_line_signs(settings.widths == "narrow")
+    suspects = list(_iter_suspects(texts, signs))
     if not suspects:
         return texts, 0
     pieces: list[bytes | memoryview] = []
     grown, given_up = np.zeros(texts.offsets.size, np.int64), 0
     raw, copied = texts.data.data, int(texts.offsets[0])
-    config, plain = fixes(settings), fixes(settings, unescape_html=False)
-    unescaped = _without_entities(suspects, signs)
+    config, plain = build_fixer_config(settings), build_fixer_config(settings, unescape_html=False)
+    unescaped = _unescape_suspects(suspects, signs)
     for number, (row, start, end, line, tag, sign) in enumerate(suspects):
         short = len(line) <= config.max_decode_length
-        if short and not sign & (SIGNED | ESCAPED) and not _is_spoilt(line, sign):
+        if short and not sign & (SIGNED | ESCAPED) and not _needs_repair(line, sign):
             continue
         repaired = (
-            Repaired(unescaped[number]) if short and number in unescaped else _mend(line, plain if tag else config)
+            RepairedText(unescaped[number])
+            if short and number in unescaped
+            else _repair_text(line, plain if tag else config)
         )
-        broken = line.endswith("\n")
-        mended = repaired.text.removesuffix("\n").encode()
-        if not mended and start > texts.offsets[row] and raw[start - 1] == _RETURN and broken and raw[end] == _FEED:
-            mended = b"\n"  # the line is empty, and the breaks around it are still two
+        has_break = line.endswith("\n")
+        line_bytes = repaired.text.removesuffix("\n").encode()
+        if (
+            not line_bytes
+            and start > texts.offsets[row]
+            and raw[start - 1] == _RETURN
+            and has_break
+            and raw[end] == _LINE_FEED
+        ):
+            line_bytes = b"\n"  # the line is empty, and the breaks around it are still two
         given_up += repaired.given_up
-        pieces += (raw[copied:start], mended)
-        grown[row + 1] += len(mended) - (end - start)
+        pieces += (raw[copied:start], line_bytes)
+        grown[row + 1] += len(line_bytes) - (end - start)
         copied = end
     pieces.append(raw[copied : int(texts.offsets[-1])])
     data = np.frombuffer(b"".join(pieces), np.uint8)

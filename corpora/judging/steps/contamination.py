@@ -3,11 +3,11 @@
 A document meets an item where n words of the item are in it in a row (13, as Brown et al. 2020, appendix C,
 compare), however they are wrapped, capitalized or punctuated (see `corpora.text.words`). An item of fewer
 words is met only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
-large corpus: it is not looked for, and `EvaluationIndex.unmatched` says how many there are of them.
+large corpus: it is not looked for, and `EvaluationIndex.num_unmatched` says how many there are of them.
 
-Promise: `meet` equals `meet_text`, the definition, row by row; a hit of two hashes is compared word by word,
-so no document is named that does not hold the words (one is missed by chance with probability 2**-64). What
-comes out depends on the items and the texts, not on the order of files nor on where they are.
+Promise: `find_evaluation_matches` equals `find_evaluation_match`, the definition, row by row; a hit of two hashes is
+compared word by word, so no document is named that does not hold the words (one is missed by chance with probability
+2**-64). What comes out depends on the items and the texts, not on the order of files nor on where they are.
 
 An apostrophe parts two words, so "I don't know how to do it" has eight of them and, as an item, meets every
 novel in which somebody says so: of 91 books five meet such sentences of CoLA, and no item that is longer. A
@@ -42,11 +42,11 @@ from corpora.kernels.arrays import Bools, Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.sources.files.parquet import all_batches, open_parquet
 from corpora.store.settings import check_range
-from corpora.text.buffers import text_buffers
-from corpora.text.ngrams import find, hash_ngrams, hash_runs, make_slots, ngram_hash
-from corpora.text.normal_form import nfc
-from corpora.text.word_kernels import behind_words, hash_words, most_words
-from corpora.text.words import WORDS_VERSION, WordTables, word_tables, words
+from corpora.text.buffers import to_text_buffers
+from corpora.text.ngrams import find_key, hash_ngram, hash_ngrams, hash_runs, make_slots
+from corpora.text.normal_form import to_nfc
+from corpora.text.word_kernels import compute_max_words, hash_words, skip_words
+from corpora.text.words import WORDS_VERSION, WordTables, read_word_tables, split_words
 
 ENDINGS = (".txt", ".jsonl", ".ndjson", ".json", ".tsv", ".csv", ".parquet")
 _BATCH_ROWS = 4096
@@ -95,7 +95,7 @@ def read_items(group: EvaluationSet) -> Iterator[Item]:
     try:
         for number, text in _READERS[path.suffix.lower()](path, group.fields):
             text.encode()  # half a character, which JSON can escape, is refused here
-            yield Item(group.title, number, nfc(text))
+            yield Item(group.title, number, to_nfc(text))
     except InputError:
         raise
     except FileNotFoundError as error:
@@ -109,36 +109,36 @@ def read_items(group: EvaluationSet) -> Iterator[Item]:
         ) from error
 
 
-_Numbered = Iterator[tuple[int, str]]
+_NumberedTexts = Iterator[tuple[int, str]]
 
 
-def _text_lines(path: Path, fields: Sequence[str]) -> _Numbered:
+def _read_text_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
     """Every line that is not blank."""
     with path.open(encoding="utf-8-sig") as stream:
         yield from ((number, line) for number, line in enumerate(stream, 1) if line.strip())
 
 
-def _json_lines(path: Path, fields: Sequence[str]) -> _Numbered:
+def _read_json_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
     """The strings of the object on every line."""
     with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
-                yield from ((number, text) for text in _strings(json.loads(line), fields, path, number))
+                yield from ((number, text) for text in _iter_strings(json.loads(line), fields, path, number))
 
 
-def _json_file(path: Path, fields: Sequence[str]) -> _Numbered:
+def _read_json_file(path: Path, fields: Sequence[str]) -> _NumberedTexts:
     """SQuAD's contexts and questions, each a record of its own; or the strings of every object of a list."""
     data = json.loads(path.read_text(encoding="utf-8-sig"))
     records = data.get("data") if isinstance(data, dict) else data
     if not isinstance(records, list):
         raise InputError(f"contamination.sets: {path} holds no list of records. Convert it to .jsonl.")
-    questions = [question for article in records if _is_article(article) for question in _squad_records(article)]
+    questions = [question for article in records if _is_article(article) for question in _iter_squad_records(article)]
     if not questions:
         for number, record in enumerate(records, 1):
-            yield from ((number, text) for text in _strings(record, fields, path, number))
+            yield from ((number, text) for text in _iter_strings(record, fields, path, number))
     for number, question in enumerate(questions, 1):
         wanted = [name for name in fields or ("context", "question") if name in question]
-        yield from ((number, text) for name in wanted for text in _strings(question[name], (), path, number))
+        yield from ((number, text) for name in wanted for text in _iter_strings(question[name], (), path, number))
 
 
 def _is_article(record: Any) -> bool:
@@ -146,7 +146,7 @@ def _is_article(record: Any) -> bool:
     return isinstance(record, dict) and isinstance(record.get("paragraphs"), list)
 
 
-def _squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Every context of an article, each followed by its questions."""
     for paragraph in article["paragraphs"]:
         if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas", []), list):
@@ -155,7 +155,7 @@ def _squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (question for question in paragraph.get("qas", []) if isinstance(question, dict))
 
 
-def _strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:
+def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:
     """The strings of the named fields of a record, or all that it holds, lists and objects in it included."""
     if fields:
         missing = [name for name in fields if not isinstance(value, dict) or name not in value]
@@ -167,10 +167,10 @@ def _strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iter
         yield value
     elif isinstance(value, (list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _strings(part, (), path, number)
+            yield from _iter_strings(part, (), path, number)
 
 
-def _table(path: Path, fields: Sequence[str]) -> _Numbered:
+def _read_table_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
     """The named columns of every row. Quotes have no meaning in .tsv, as in GLUE's files."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
         tabs = path.suffix.lower() == ".tsv"
@@ -179,14 +179,14 @@ def _table(path: Path, fields: Sequence[str]) -> _Numbered:
         for number, row in enumerate(rows, 1):
             heading = places is None and any(name in row for name in fields)
             if places is None:
-                places = _columns(row, fields, path)
+                places = _find_columns(row, fields, path)
             if row and places and max(places) >= len(row):
                 raise InputError(f"contamination.sets: row {number} of {path} has {len(row)} columns only. Fix it.")
             if row and not heading:
                 yield from ((number, row[place]) for place in places or range(len(row)))
 
 
-def _columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
+def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
     """Return the places of the named columns."""
     for name in fields:
         if name not in heading and not (name.isdecimal() and 0 < int(name) <= len(heading)):
@@ -197,22 +197,22 @@ def _columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]
     return [heading.index(name) if name in heading else int(name) - 1 for name in fields]
 
 
-def _parquet(path: Path, fields: Sequence[str]) -> _Numbered:
+def _read_parquet_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
     """The named columns of every row, lists and structures in them included."""
     with path.open("rb"), open_parquet(path) as table:
         batches = all_batches(table, path, _BATCH_ROWS)
         for number, record in enumerate((record for batch in batches for record in batch.to_pylist()), 1):
-            yield from ((number, text) for text in _strings(record, fields, path, number))
+            yield from ((number, text) for text in _iter_strings(record, fields, path, number))
 
 
 _READERS = {
-    ".txt": _text_lines,
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".json": _json_file,
-    ".tsv": _table,
-    ".csv": _table,
-    ".parquet": _parquet,
+    ".txt": _read_text_lines,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".json": _read_json_file,
+    ".tsv": _read_table_rows,
+    ".csv": _read_table_rows,
+    ".parquet": _read_parquet_rows,
 }
 
 
@@ -252,7 +252,7 @@ class ContaminationSettings:
         return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
 
 
-class Meeting(NamedTuple):
+class EvaluationMatch(NamedTuple):
     """The words that a document has in common with an item: the first such run in the document."""
 
     row: int
@@ -267,7 +267,7 @@ class Meeting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Runs:
+class RunTable:
     """Runs of `length` words by their hash.
 
     keys:   different hashes, ascending; slots: the table in which `find` looks for them
@@ -277,13 +277,13 @@ class Runs:
     length: int
     keys: UInt64s
     slots: Int32s
-    begins: Int64s
+    starts: Int64s
     items: Int64s
 
-    def holders(self, run: Sequence[str]) -> list[int]:
+    def find_items(self, run: Sequence[str]) -> list[int]:
         """The items under the hash of a run, in order."""
-        place = find(np.uint64(ngram_hash(run)), self.keys, self.slots)
-        return [] if place < 0 else self.items[self.begins[place] : self.begins[place + 1]].tolist()
+        place = find_key(np.uint64(hash_ngram(run)), self.keys, self.slots)
+        return [] if place < 0 else self.items[self.starts[place] : self.starts[place + 1]].tolist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -300,13 +300,13 @@ class EvaluationIndex:
     """
 
     items: tuple[Item, ...]
-    long: Runs
-    short: Runs
+    long_runs: RunTable
+    short_runs: RunTable
     max_items: int
     num_texts: int
-    unmatched: int
-    repeated: int
-    common: int
+    num_unmatched: int
+    num_repeated: int
+    num_common: int
     digest: str
 
 
@@ -339,17 +339,17 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
             seen.add(key)
             (short_places if hashes.size < settings.n else long_places).append(len(items))
             items.append(item)
-    long, common = _long_runs(items, long_places, settings)
+    long, common = _build_long_runs(items, long_places, settings)
     return EvaluationIndex(
         items=tuple(items),
-        long=long,
-        short=_short_runs(items, short_places, settings),
+        long_runs=long,
+        short_runs=_build_short_runs(items, short_places, settings),
         max_items=settings.max_items,
         num_texts=len(candidates),
-        unmatched=unmatched,
-        repeated=len(candidates) - unmatched - len(items),
-        common=common,
-        digest=_digest(items, settings),
+        num_unmatched=unmatched,
+        num_repeated=len(candidates) - unmatched - len(items),
+        num_common=common,
+        digest=_compute_digest(items, settings),
     )
 
 
@@ -361,7 +361,9 @@ def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
         yield from np.split(hashes, offsets[1:-1])
 
 
-def _long_runs(items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings) -> tuple[Runs, int]:
+def _build_long_runs(
+    items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings
+) -> tuple[RunTable, int]:
     """Every run of n words with the first item that holds it; and how many runs are too common."""
     rows = [np.unique(hashes) for hashes in _hash_items([items[place] for place in places], settings.n)]
     hashes = np.concatenate([np.empty(0, np.uint64), *rows])
@@ -369,27 +371,27 @@ def _long_runs(items: Sequence[Item], places: Sequence[int], settings: Contamina
     order = np.argsort(hashes, kind="stable")
     keys, firsts, counts = np.unique(hashes[order], return_index=True, return_counts=True)
     kept = counts <= (settings.max_items or len(items))
-    return _runs(settings.n, keys[kept], owners[order][firsts][kept]), int((~kept).sum())
+    return _build_run_table(settings.n, keys[kept], owners[order][firsts][kept]), int((~kept).sum())
 
 
-def _short_runs(items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings) -> Runs:
+def _build_short_runs(items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings) -> RunTable:
     """The first `min_words` words of every item at `places`."""
     rows = _hash_items([items[place] for place in places], settings.min_words)
     hashes = np.array([row[0] for row in rows], np.uint64)
     order = np.argsort(hashes, kind="stable")
-    return _runs(settings.min_words, hashes[order], np.array(places, np.int64)[order])
+    return _build_run_table(settings.min_words, hashes[order], np.array(places, np.int64)[order])
 
 
-def _runs(length: int, hashes: UInt64s, items: Int64s) -> Runs:
+def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
     """Runs from hashes in ascending order and the item of each."""
-    keys, begins = np.unique(hashes, return_index=True)
-    begins = np.append(begins, hashes.size).astype(np.int64)
-    for array in (keys, begins, items):
+    keys, starts = np.unique(hashes, return_index=True)
+    starts = np.append(starts, hashes.size).astype(np.int64)
+    for array in (keys, starts, items):
         array.flags.writeable = False
-    return Runs(length=length, keys=keys, slots=make_slots(keys), begins=begins, items=items)
+    return RunTable(length=length, keys=keys, slots=make_slots(keys), starts=starts, items=items)
 
 
-def _digest(items: Sequence[Item], settings: ContaminationSettings) -> str:
+def _compute_digest(items: Sequence[Item], settings: ContaminationSettings) -> str:
     """64 hex digits of the settings and items that decide the meetings, and of how they are reported."""
     digest = hashlib.sha256(json.dumps([WORDS_VERSION, settings.n, settings.min_words, settings.max_items]).encode())
     for item in items:
@@ -400,71 +402,73 @@ def _digest(items: Sequence[Item], settings: ContaminationSettings) -> str:
 # Meeting.
 
 
-def meet_text(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
+def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
     """The definition: the first item that a text meets, and the words they share.
 
     Runs of n words come first, then short items; of several, the first in the text; of several items that
     hold it, the first in the index.
     """
-    text_words, n = words(text), index.long.length
-    spoken = [" ".join(["", *words(item.text), ""]) for item in index.items]
+    text_words, n = split_words(text), index.long_runs.length
+    item_texts = [" ".join(["", *split_words(item.text), ""]) for item in index.items]
     for at in range(len(text_words) - n + 1):
         run = " ".join(text_words[at : at + n])
-        holders = [item for item, item_text in zip(index.items, spoken, strict=True) if f" {run} " in item_text]
+        holders = [item for item, item_text in zip(index.items, item_texts, strict=True) if f" {run} " in item_text]
         if holders and len(holders) <= (index.max_items or len(holders)):
             return holders[0], run
     for at in range(len(text_words)):
-        for item, item_text in zip(index.items, spoken, strict=True):
+        for item, item_text in zip(index.items, item_texts, strict=True):
             whole = item_text.split()
             if len(whole) < n and text_words[at : at + len(whole)] == whole:
                 return item, " ".join(whole)
     return None
 
 
-def meet(texts: pa.Array, index: EvaluationIndex) -> list[Meeting | None]:
-    """The first meeting of every row of a large_string column without nulls: `meet_text`, or None.
+def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[EvaluationMatch | None]:
+    """The first meeting of every row of a large_string column without nulls: `find_evaluation_match`, or None.
 
     Raises InputError for another type of column or for nulls.
     """
-    data, offsets = text_buffers(texts)
-    met: list[Meeting | None] = [None] * len(texts)
-    for runs in (index.long, index.short):
+    data, offsets = to_text_buffers(texts)
+    matches: list[EvaluationMatch | None] = [None] * len(texts)
+    for runs in (index.long_runs, index.short_runs):
         if runs.keys.size:
-            waiting = np.array([row for row, meeting in enumerate(met) if meeting is None], np.int64)
-            hit = _rows_with_hits(data, offsets, waiting, runs.length, runs.keys, runs.slots, word_tables())
-            for row in waiting[hit].tolist():
-                met[row] = _first_meeting(data[offsets[row] : offsets[row + 1]], row, runs, index)
-    return met
+            waiting = np.array([row for row, match in enumerate(matches) if match is None], np.int64)
+            has_hit = _flag_rows_with_hits(
+                data, offsets, waiting, runs.length, runs.keys, runs.slots, read_word_tables()
+            )
+            for row in waiting[has_hit].tolist():
+                matches[row] = _find_first_match(data[offsets[row] : offsets[row + 1]], row, runs, index)
+    return matches
 
 
-def _first_meeting(text: Bytes, row: int, runs: Runs, index: EvaluationIndex) -> Meeting | None:
+def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIndex) -> EvaluationMatch | None:
     """The first meeting of a row: its hits of hashes are compared word by word."""
-    n, tables, begin, before = index.long.length, word_tables(), 0, 0
-    for hit in _hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
-        begin, before = behind_words(text, begin, text.size, hit - before, tables), hit
-        spoken = tuple(words(str(text[begin : behind_words(text, begin, text.size, n, tables)].data, "utf-8")))
-        for place in runs.holders(spoken[: runs.length]):
+    n, tables, begin, before = index.long_runs.length, read_word_tables(), 0, 0
+    for hit in _find_hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
+        begin, before = skip_words(text, begin, text.size, hit - before, tables), hit
+        folded = tuple(split_words(str(text[begin : skip_words(text, begin, text.size, n, tables)].data, "utf-8")))
+        for place in runs.find_items(folded[: runs.length]):
             item = index.items[place]
-            wanted = _item_words(item.text)
-            run = spoken if runs is index.long else spoken[: len(wanted)]
-            if run == wanted or (len(run) == n and _stands_in(run, wanted)):
-                return Meeting(row=row, set=item.set, item=item.number, words=" ".join(run))
+            item_words = _split_item(item.text)
+            run = folded if runs is index.long_runs else folded[: len(item_words)]
+            if run == item_words or (len(run) == n and _is_run_in(run, item_words)):
+                return EvaluationMatch(row=row, set=item.set, item=item.number, words=" ".join(run))
     return None
 
 
 @lru_cache(maxsize=4096)
-def _item_words(text: str) -> tuple[str, ...]:
+def _split_item(text: str) -> tuple[str, ...]:
     """The words of an item: one that is met is mostly met again."""
-    return tuple(words(text))
+    return tuple(split_words(text))
 
 
-def _stands_in(run: Sequence[str], text: Sequence[str]) -> bool:
+def _is_run_in(run: Sequence[str], text: Sequence[str]) -> bool:
     """Return True if words occur in others in a row."""
     return f" {' '.join(run)} " in f" {' '.join(text)} "
 
 
 @kernel
-def _rows_with_hits(
+def _flag_rows_with_hits(
     data: Bytes,
     offsets: Int64s,
     rows: Int64s,
@@ -474,25 +478,25 @@ def _rows_with_hits(
     tables: WordTables,
 ) -> Bools:
     """Return which of the rows hold a run of n words whose hash is among the keys."""
-    hit, hashes = np.zeros(rows.size, np.bool_), np.empty(most_words(offsets), np.uint64)
+    hit, hashes = np.zeros(rows.size, np.bool_), np.empty(compute_max_words(offsets), np.uint64)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]
         num_runs = hash_runs(hashes, hash_words(data, start, stop, tables, hashes), n)
         for at in range(num_runs):
-            if find(hashes[at], keys, slots) >= 0:
+            if find_key(hashes[at], keys, slots) >= 0:
                 hit[place] = True
                 break
     return hit
 
 
 @kernel
-def _hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
+def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
     """The places, counted in words, of all runs of n words whose hash is among the keys."""
     hashes = np.empty((text.size + 1) // 2, np.uint64)
     num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)
     hits, num_hits = np.empty(num_runs, np.int64), 0
     for at in range(num_runs):
-        if find(hashes[at], keys, slots) >= 0:
+        if find_key(hashes[at], keys, slots) >= 0:
             hits[num_hits] = at
             num_hits += 1
     return hits[:num_hits]

@@ -21,23 +21,23 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.store.settings import check_range
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 
 UNKNOWN = "un"
-PIECES, PIECE_BYTES = 8, 64  # of a text of more than twice as many bytes
-SURE = 99  # per cent of the pieces' bytes in one language
-SHORTEST = 60  # bytes: below, CLD2 takes names and headings for languages they are not
+NUM_PIECES, PIECE_BYTES = 8, 64  # of a text of more than twice as many bytes
+SURE_PERCENT = 99  # per cent of the pieces' bytes in one language
+MIN_BYTES = 60  # bytes: below, CLD2 takes names and headings for languages they are not
 # CLD2 still uses three codes that ISO 639 has withdrawn.
-_CURRENT = {"iw": "he", "jw": "jv", "mo": "ro"}
+_CURRENT_CODES = {"iw": "he", "jw": "jv", "mo": "ro"}
 
 
-def _iso(code: str) -> str:
+def _to_iso(code: str) -> str:
     """CLD2's code as ISO 639: without script or region, "un" for its codes of bare scripts ("xx-Copt")."""
     language = code.partition("-")[0]
-    return UNKNOWN if language in ("xx", "xxx") else _CURRENT.get(language, language)
+    return UNKNOWN if language in ("xx", "xxx") else _CURRENT_CODES.get(language, language)
 
 
-KNOWN = frozenset(_iso(code) for _, code in pycld2.LANGUAGES) - {UNKNOWN}
+KNOWN_LANGUAGES = frozenset(_to_iso(code) for _, code in pycld2.LANGUAGES) - {UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,44 +57,44 @@ class LanguageSettings:
 
     def __post_init__(self) -> None:
         for code in self.keep:
-            if code not in KNOWN:
+            if code not in KNOWN_LANGUAGES:
                 raise InputError(
                     f'language.keep has "{code}", which is no language known here: use ISO 639 '
                     f'codes such as "en", "de", "fr", "zh", or an empty list to keep every language.'
                 )
         check_range("language.min_confidence", self.min_confidence, 0, 1, ": it is a share, from 0 to 1, such as 0.5.")
-        remedy = f": a language cannot be told from fewer than {SHORTEST} bytes, use that or more, such as 65536."
-        check_range("language.sample_bytes", self.sample_bytes, SHORTEST, remedy=remedy)
+        remedy = f": a language cannot be told from fewer than {MIN_BYTES} bytes, use that or more, such as 65536."
+        check_range("language.sample_bytes", self.sample_bytes, MIN_BYTES, remedy=remedy)
 
 
-def detect(texts: pa.Array, settings: LanguageSettings) -> list[str]:
+def detect_languages(texts: pa.Array, settings: LanguageSettings) -> list[str]:
     """The ISO 639 code of every row of a large_string column without nulls, "un" where it is not certain.
 
     Raises InputError for another type of column or for nulls.
     """
-    data, offsets = text_buffers(texts)
-    heads, pieces, bounds = spread(data, offsets, settings.sample_bytes)
-    least, codes = max(SURE, 100 * settings.min_confidence), []
+    data, offsets = to_text_buffers(texts)
+    heads, pieces, bounds = sample_rows(data, offsets, settings.sample_bytes)
+    min_percent, codes = max(SURE_PERCENT, 100 * settings.min_confidence), []
     for row, (start, head) in enumerate(zip(offsets.tolist(), heads.tolist(), strict=False)):
         language, percent = UNKNOWN, 0
         if bounds[row] < bounds[row + 1]:
-            language, percent = _read(pieces[bounds[row] : bounds[row + 1]])
-        if language == UNKNOWN or percent < least:
-            language, percent = _read(bytes(data.data[start : start + head]))
+            language, percent = _detect_one(pieces[bounds[row] : bounds[row + 1]])
+        if language == UNKNOWN or percent < min_percent:
+            language, percent = _detect_one(bytes(data.data[start : start + head]))
         codes.append(language if percent >= 100 * settings.min_confidence else UNKNOWN)
     return codes
 
 
-def spread(data: Bytes, offsets: Int64s, most: int) -> tuple[Int64s, bytes, list[int]]:
+def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, bytes, list[int]]:
     """The bytes of each row that may be read, and the pieces of all rows with the bounds of each row's."""
     heads, bounds = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets), np.int64)
-    out = np.empty((len(offsets) - 1) * PIECES * (PIECE_BYTES + 4), np.uint8)
-    write_pieces(data, offsets, most, heads, out, bounds)
+    out = np.empty((len(offsets) - 1) * NUM_PIECES * (PIECE_BYTES + 4), np.uint8)
+    write_pieces(data, offsets, max_bytes, heads, out, bounds)
     return heads, out[: bounds[-1]].tobytes(), bounds.tolist()
 
 
 @kernel
-def boundary(data: Bytes, start: int, stop: int, at: int) -> int:
+def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
     """The last place of a text where a character begins or the text ends, up to `at`."""
     at = min(at, stop)
     while start < at < stop and data[at] & 0xC0 == 0x80:
@@ -103,15 +103,17 @@ def boundary(data: Bytes, start: int, stop: int, at: int) -> int:
 
 
 @kernel
-def write_pieces(data: Bytes, offsets: Int64s, most: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
-    """Do what `pieces_of` does for every row."""
+def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
+    """Do what `sample_pieces` does for every row."""
     size = 0
     for row in range(len(heads)):
         start, stop = offsets[row], offsets[row + 1]
-        heads[row] = boundary(data, start, stop, start + most) - start
-        for number in range(PIECES if heads[row] > 2 * PIECES * PIECE_BYTES else 0):
-            at = start + number * (heads[row] - PIECE_BYTES) // (PIECES - 1)
-            for place in range(boundary(data, start, stop, at), boundary(data, start, stop, at + PIECE_BYTES)):
+        heads[row] = find_boundary(data, start, stop, start + max_bytes) - start
+        for number in range(NUM_PIECES if heads[row] > 2 * NUM_PIECES * PIECE_BYTES else 0):
+            at = start + number * (heads[row] - PIECE_BYTES) // (NUM_PIECES - 1)
+            for place in range(
+                find_boundary(data, start, stop, at), find_boundary(data, start, stop, at + PIECE_BYTES)
+            ):
                 out[size] = data[place]
                 size += 1
             out[size] = 32
@@ -119,52 +121,54 @@ def write_pieces(data: Bytes, offsets: Int64s, most: int, heads: Int64s, out: By
         bounds[row + 1] = size
 
 
-def pieces_of(text: str, most: int) -> tuple[int, str]:
+def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
     """How much of a text may be read, in bytes, and its pieces: each is whole characters, and a space after it."""
     data = text.encode()
-    head = len(data[:most].decode(errors="ignore").encode())
-    if head <= 2 * PIECES * PIECE_BYTES:
+    head = len(data[:max_bytes].decode(errors="ignore").encode())
+    if head <= 2 * NUM_PIECES * PIECE_BYTES:
         return head, ""
-    starts = [number * (head - PIECE_BYTES) // (PIECES - 1) for number in range(PIECES)]
+    starts = [number * (head - PIECE_BYTES) // (NUM_PIECES - 1) for number in range(NUM_PIECES)]
     cuts = [[len(data[:at].decode(errors="ignore")) for at in (start, start + PIECE_BYTES)] for start in starts]
     return head, "".join(f"{text[first:last]} " for first, last in cuts)
 
 
-def _read(text: bytes) -> tuple[str, int]:
+def _detect_one(text: bytes) -> tuple[str, int]:
     """The language that most of a text is in, and what per cent of its bytes are."""
-    if len(text) < SHORTEST:
+    if len(text) < MIN_BYTES:
         return UNKNOWN, 0
     try:
         reliable, _, languages = pycld2.detect(text, isPlainText=True)
     except pycld2.error:  # it refuses control characters and code points without a meaning
         return UNKNOWN, 0
     _, code, percent, _ = languages[0]
-    return _iso(code) if reliable else UNKNOWN, percent
+    return _to_iso(code) if reliable else UNKNOWN, percent
 
 
-def language_reasons(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Array, list[str | None]]:
+def judge_languages(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Array, list[str | None]]:
     """The language of every row (a string column), and why each is dropped: "language", or None to keep it.
 
     The detail that goes with a reason is the row's language.
     """
-    languages = detect(texts, settings)
-    reasons = [None if _kept(language, settings) else "language" for language in languages]
+    languages = detect_languages(texts, settings)
+    reasons = [None if _is_kept(language, settings) else "language" for language in languages]
     return pa.array(languages, pa.string()), reasons
 
 
-def _kept(language: str, settings: LanguageSettings) -> bool:
+def _is_kept(language: str, settings: LanguageSettings) -> bool:
     """Return True if documents of a language stay."""
     if language == UNKNOWN:
         return settings.keep_unknown
     return not settings.keep or language in settings.keep
 
 
-def judged_languages(codes: Sequence[object], settings: LanguageSettings) -> list[str]:
+def choose_rule_languages(codes: Sequence[object], settings: LanguageSettings) -> list[str]:
     """By whose measure rules judge documents of these languages: an unknown one counts as English or else the
     first one, if only some are kept.
 
-    >>> judged_languages(["de", UNKNOWN], LanguageSettings()), judged_languages([UNKNOWN], LanguageSettings(keep=()))
-    (['de', 'en'], ['un'])
+    >>> choose_rule_languages(["de", UNKNOWN], LanguageSettings())
+    ['de', 'en']
+    >>> choose_rule_languages([UNKNOWN], LanguageSettings(keep=()))
+    ['un']
     """
     unknown = "en" if "en" in settings.keep else (*settings.keep, UNKNOWN)[0]
     return [unknown if code == UNKNOWN else str(code) for code in codes]

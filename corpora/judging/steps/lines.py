@@ -4,7 +4,7 @@ Promise: `edit_lines` equals `edit_text`, the definition, row by row. A line goe
 order of `LINE_RULES`. What is left keeps its order; a blank line is between two lines where one was between
 them before. A document without such a line is unchanged, and so is a column where no rule is on: nothing is copied
 then. One that is left with nothing is an empty text. Lines that many documents of a source share (signatures, notices)
-are recognized by their hashes: `line_hashes` gives every document's, and `edit_lines` takes those that are to go.
+are recognized by their hashes: `hash_lines` gives every document's, and `edit_lines` takes those that are to go.
 
 Cost: 4.8 ns a byte of novels with all rules of C4 on, 2.8 for the hashes, and a copy of the text. Two lines share a
 hash by chance with probability 2**-64: among 10**8 different lines some two do in one case of 3,700.
@@ -31,8 +31,8 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import absorb, absorb_plain
 from corpora.kernels.utf8 import decode, find_start_before
 from corpora.store.settings import check_range
-from corpora.text.buffers import text_buffers
-from corpora.text.counts.words import table_size
+from corpora.text.buffers import to_text_buffers
+from corpora.text.counts.words import compute_table_size
 
 LINE_ENDS = ".?!\"'”’»。？！"
 JAVASCRIPT = "javascript"
@@ -91,13 +91,13 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
         gap = gap or not line
         if not line:
             continue
-        if line_hash(line) in repeated:
+        if compute_line_hash(line) in repeated:
             removed.append(("lines.repeated", line))
             continue
         left = _CITATION.sub("", line).strip(_SPACES) if settings.strip_citations else line
         if left != line:
             removed.append(("lines.citations", line))
-        rule = _line_rule(left, settings) if left else None
+        rule = _find_line_rule(left, settings) if left else None
         if rule:
             removed.append((rule, line))
         elif left:
@@ -106,7 +106,7 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
     return (edited, removed) if removed else (text, removed)
 
 
-def _line_rule(line: str, settings: LineSettings) -> str | None:
+def _find_line_rule(line: str, settings: LineSettings) -> str | None:
     """The first rule that a trimmed line fails."""
     words, lower = [word for word in re.split("[\0- ]+", line) if word], line.encode().lower()
     most = max(map(len, words), default=0)
@@ -123,10 +123,10 @@ def _line_rule(line: str, settings: LineSettings) -> str | None:
     return None
 
 
-def line_hash(line: str) -> int:
+def compute_line_hash(line: str) -> int:
     """The 64-bit hash of a line, trimmed and without ASCII case.
 
-    >>> line_hash(" Sent from my phone") == line_hash("SENT from my phone")
+    >>> compute_line_hash(" Sent from my phone") == compute_line_hash("SENT from my phone")
     True
     """
     data = line.strip(_SPACES).encode().lower()
@@ -139,7 +139,7 @@ def line_hash(line: str) -> int:
 # The same for a column.
 
 
-class _Rules(NamedTuple):
+class _LineRules(NamedTuple):
     """The settings, as the kernels read them."""
 
     terminal_punctuation: bool
@@ -156,14 +156,14 @@ def edit_lines(
     """A large_string column without the lines that are to go, and how many each rule found: `edit_text` of every row.
 
     repeated: the hashes of lines that are to go, ascending
-    Raises InputError for another type of column or for nulls (see `text_buffers`).
+    Raises InputError for another type of column or for nulls (see `to_text_buffers`).
     """
     hashes = np.zeros(0, np.uint64) if repeated is None else repeated
     assert bool((hashes[1:] >= hashes[:-1]).all()), "the hashes of repeated lines must ascend"
     if settings == LineSettings() and not hashes.size:
         return texts, {}
-    data, offsets = text_buffers(texts)
-    rules = _Rules(*(getattr(settings, name) for name in _Rules._fields))
+    data, offsets = to_text_buffers(texts)
+    rules = _LineRules(*(getattr(settings, name) for name in _LineRules._fields))
     counts = np.zeros(len(LINE_RULES), np.int64)
     out = np.empty(int(offsets[-1] - offsets[0]) + 8, np.uint8)
     ends = _edit_rows(data, offsets, rules, hashes, out, counts)
@@ -174,12 +174,14 @@ def edit_lines(
     return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(kept)), removed
 
 
-def line_hashes(texts: pa.Array) -> tuple[UInt64s, Int64s]:
-    """The `line_hash` of every different line of every row, in order, and where each row's begin (n + 1 offsets)."""
-    data, offsets = text_buffers(texts)
-    most, total = _num_lines(data, offsets)
+def hash_lines(texts: pa.Array) -> tuple[UInt64s, Int64s]:
+    """The `compute_line_hash` of every different line of every row, in order, and where each row's begin (n + 1
+    offsets).
+    """
+    data, offsets = to_text_buffers(texts)
+    most, total = _count_lines(data, offsets)
     hashes, starts = np.empty(total, np.uint64), np.zeros(len(texts) + 1, np.int64)
-    _hash_rows(data, offsets, np.zeros(table_size(most), np.int64), hashes, starts)
+    _hash_rows(data, offsets, np.zeros(compute_table_size(most), np.int64), hashes, starts)
     return hashes[: starts[-1]].copy(), starts
 
 
@@ -189,7 +191,7 @@ _ENDS = tuple(map(ord, LINE_ENDS))
 _32, _NOTHING = np.uint64(32), np.uint64(0)
 
 
-def _phrase_table(phrases: tuple[str, ...]) -> Bytes:
+def _build_phrase_table(phrases: tuple[str, ...]) -> Bytes:
     """A row for each phrase, its length first."""
     table = np.zeros((len(phrases), 1 + max(map(len, phrases))), np.uint8)
     for row, phrase in zip(table, phrases, strict=True):
@@ -199,21 +201,23 @@ def _phrase_table(phrases: tuple[str, ...]) -> Bytes:
 
 
 _BRACKETED, _SCRIPTS, _PHRASES = (
-    _phrase_table(("edit]", "citation needed]")),
-    _phrase_table((JAVASCRIPT,)),
-    _phrase_table(POLICIES),
+    _build_phrase_table(("edit]", "citation needed]")),
+    _build_phrase_table((JAVASCRIPT,)),
+    _build_phrase_table(POLICIES),
 )
 
 
 @kernel
-def _edit_rows(data: Bytes, offsets: Int64s, rules: _Rules, repeated: UInt64s, out: Bytes, counts: Int64s) -> Int64s:
+def _edit_rows(
+    data: Bytes, offsets: Int64s, rules: _LineRules, repeated: UInt64s, out: Bytes, counts: Int64s
+) -> Int64s:
     """Write every row's text to `out`; returns where each ends."""
     ends = np.zeros(offsets.size, np.int64)
     size = 0
     for row in range(offsets.size - 1):
         at, stop, begin, gap, touched = offsets[row], offsets[row + 1], size, False, False
         while at < stop:
-            start, end, at = next_line(data, at, stop)
+            start, end, at = find_next_line(data, at, stop)
             if start == end:
                 gap = True
                 continue
@@ -234,7 +238,7 @@ def _edit_rows(data: Bytes, offsets: Int64s, rules: _Rules, repeated: UInt64s, o
 
 
 @kernel
-def next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
+def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """Return where the line at `at` begins and ends, trimmed, and where the next one begins."""
     end = at
     while end < stop and data[end] != 10:
@@ -249,14 +253,14 @@ def next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _edit_line(
-    data: Bytes, start: int, end: int, rules: _Rules, repeated: UInt64s, out: Bytes, place: int
+    data: Bytes, start: int, end: int, rules: _LineRules, repeated: UInt64s, out: Bytes, place: int
 ) -> tuple[int, bool, int]:
     """Write a line to `place`; returns its length, whether it had citations, and the rule it fails."""
     if repeated.size and _contains(repeated, hash_line(data, start, end)):
         return 0, False, _REPEATED
     at, first, last, cited = start, place, place, False
     while at < end:
-        width = _citation(data, at, end) if rules.strip_citations and data[at] == 91 else 0
+        width = _measure_citation(data, at, end) if rules.strip_citations and data[at] == 91 else 0
         at += width
         if width:
             cited = True
@@ -272,12 +276,12 @@ def _edit_line(
     for index in range(last - first if first > place else 0):
         out[place + index] = out[first + index]
     last -= first - place
-    rule = _failed(out, place, last, rules) if last > place else _KEPT
+    rule = _find_failed_rule(out, place, last, rules) if last > place else _KEPT
     return last - place, cited, rule
 
 
 @kernel
-def _citation(data: Bytes, at: int, end: int) -> int:
+def _measure_citation(data: Bytes, at: int, end: int) -> int:
     """The bytes of the citation at an opening bracket; 0 if there is none."""
     behind = at + 1
     while behind < end and 48 <= data[behind] <= 57:
@@ -302,7 +306,7 @@ def _is_mark(byte: int) -> bool:
 
 
 @kernel
-def _failed(text: Bytes, start: int, end: int, rules: _Rules) -> int:
+def _find_failed_rule(text: Bytes, start: int, end: int, rules: _LineRules) -> int:
     """The first rule that a line fails, the first two left out."""
     if rules.terminal_punctuation and not _is_ended(text, start, end):
         return _TERMINAL
@@ -367,7 +371,7 @@ def _lower(byte: int) -> int:
 
 @kernel
 def hash_line(data: Bytes, start: int, end: int) -> np.uint64:
-    """`line_hash` of a trimmed line."""
+    """`compute_line_hash` of a trimmed line."""
     value, chunk = np.uint64(end - start), _NOTHING
     for at in range(start, end):
         shift = (at - start) % 8 * 8
@@ -391,7 +395,7 @@ def _contains(values: UInt64s, value: np.uint64) -> bool:
 
 
 @kernel
-def _num_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
+def _count_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
     """At most so many lines the row that has most of them has, and all rows together."""
     most, total = 1, 0
     for row in range(offsets.size - 1):
@@ -409,7 +413,7 @@ def _hash_rows(data: Bytes, offsets: Int64s, slots: Int64s, hashes: UInt64s, sta
     for row in range(offsets.size - 1):
         at, stop, begin = offsets[row], offsets[row + 1], size
         while at < stop:
-            start, end, at = next_line(data, at, stop)
+            start, end, at = find_next_line(data, at, stop)
             if start == end:
                 continue
             value = hash_line(data, start, end)

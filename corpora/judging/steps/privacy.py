@@ -18,7 +18,7 @@ address is follows the tables of Python's `ipaddress`, which newer versions of P
 
 Finds what identifies a person in a line of text: e-mail addresses, public IP addresses, telephone numbers.
 
-Promise: `private_spans` is the definition. It takes time linear in the line's length whatever is in it, for
+Promise: `find_private_spans` is the definition. It takes time linear in the line's length whatever is in it, for
 no pattern repeats without a bound. Two spans never overlap: an e-mail address comes before an IP address, and
 that before a telephone number.
 
@@ -30,7 +30,7 @@ above 99.
 
 A telephone number is one of: `+` or `00` and a country code that exists; the forms of North America; of
 Britain, France and Germany with their leading 0; or seven digits and more after "tel", "phone", "fax" and
-such. In a document of another language than English the forms of `_OF_LANGUAGE` are added, and its words for a
+such. In a document of another language than English the forms of `_LANGUAGE_FORMS` are added, and its words for a
 telephone. Seven digits or bare groups of digits without any of these are not taken for one: in books and articles
 they are something else.
 
@@ -48,8 +48,8 @@ import numpy as np
 import pyarrow as pa
 
 from corpora.errors import InputError
-from corpora.judging.steps.private_kernels import EMAIL, IP, PHONE, byte_signs, private_lines
-from corpora.text.buffers import text_buffers
+from corpora.judging.steps.private_kernels import EMAIL, IP, PHONE, build_byte_signs, find_private_lines
+from corpora.text.buffers import to_text_buffers
 
 KINDS = ("email", "ip", "phone")
 
@@ -62,20 +62,27 @@ class Span(NamedTuple):
     kind: int
 
 
-def private_spans(line: str, kinds: tuple[bool, bool, bool] = (True, True, True), language: str = "en") -> list[Span]:
+def find_private_spans(
+    line: str, kinds: tuple[bool, bool, bool] = (True, True, True), language: str = "en"
+) -> list[Span]:
     """Return what is to be masked in one line (without line breaks), in order.
 
     kinds:    which are looked for
     language: of the document
 
-    >>> [line[start:end] for line in ("Ask ann@uni.edu or (212) 736-5000.",) for start, end, _ in private_spans(line)]
+    >>> line = "Ask ann@uni.edu or (212) 736-5000."
+    >>> [line[start:end] for start, end, _ in find_private_spans(line)]
     ['ann@uni.edu', '(212) 736-5000']
     """
     spans: list[Span] = []
     taken = bytearray(len(line))
-    kinds_of: tuple[Callable[[str], _Spans], ...] = (_emails, _addresses, partial(_phones, language=language))
-    for kind, (wanted, spans_of) in enumerate(zip(kinds, kinds_of, strict=True)):
-        for start, end in spans_of(line) if wanted else ():
+    finders: tuple[Callable[[str], _Spans], ...] = (
+        _find_emails,
+        _find_ip_addresses,
+        partial(_find_phones, language=language),
+    )
+    for kind, (is_wanted, find_spans) in enumerate(zip(kinds, finders, strict=True)):
+        for start, end in find_spans(line) if is_wanted else ():
             if taken.find(1, start, end) < 0:
                 taken[start:end] = b"\1" * (end - start)
                 spans.append(Span(start, end, kind))
@@ -90,16 +97,16 @@ _LOCAL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+'-"
 _LOCAL_EDGE = "._%+'-"
 _DOMAIN = re.compile(r"@((?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}([A-Za-z]{2,24}))(?![A-Za-z0-9@])")
 _RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:com|net|org)|(?:example|test|invalid|localhost))$", re.IGNORECASE)
-_FILES = frozenset("png jpg jpeg gif svg webp pdf css js html htm php".split())  # icon@2x.png
+_FILE_ENDINGS = frozenset("png jpg jpeg gif svg webp pdf css js html htm php".split())  # icon@2x.png
 
 
-def _emails(line: str) -> _Spans:
+def _find_emails(line: str) -> _Spans:
     """E-mail addresses."""
     for match in _DOMAIN.finditer(line):
         head = line[max(match.start() - 65, 0) : match.start()]
         local = head[len(head.rstrip(_LOCAL)) :].lstrip(_LOCAL_EDGE)
         sound = 0 < len(local) <= 64 and ".." not in local and local[-1] != "."
-        if sound and match[2].lower() not in _FILES and not _RESERVED.search(match[1]):
+        if sound and match[2].lower() not in _FILE_ENDINGS and not _RESERVED.search(match[1]):
             yield match.start() - len(local), match.end()
 
 
@@ -114,7 +121,7 @@ _VERSION = re.compile(
 )
 
 
-def _addresses(line: str) -> _Spans:
+def _find_ip_addresses(line: str) -> _Spans:
     """Public IP addresses. Only those of 2000::/3 are public among IPv6."""
     for match in _IPV4.finditer(line):
         large = any(len(number) == 3 for number in match[0].split("."))
@@ -164,14 +171,14 @@ _EUROPEAN = [
     rf"0[1-9][0-9]{{1,3}}(?:[{_SPACE}]?/[{_SPACE}]?|[{_SPACE}{_DASH}])[0-9]{{6,8}}",
     rf"\(0[1-9][0-9]{{1,3}}\)[{_SPACE}]?[0-9]{{3,4}}[{_SPACE}{_DASH}]?[0-9]{{3,5}}",
 ]
-_NUMBERS = [
+_PHONE_FORMS = [
     re.compile(rf"(?<![\w+])\+1{_GAP}{_AREA}{_GAP}{_EXCHANGE}{_GAP}[0-9]{{4}}(?![0-9])"),
     re.compile(rf"(?<![\w+])\+{_COUNTRY}(?:{_GAP}[0-9]){{6,12}}(?![0-9])"),
     re.compile(rf"{_BEFORE}00[{_SPACE}]?{_COUNTRY}(?=[{_SPACE}.{_DASH}/(])(?:{_GAP}[0-9]){{7,12}}{_AFTER}"),
     *(re.compile(f"{_BEFORE}{form}{_AFTER}") for form in (*_AMERICAN, *_EUROPEAN)),
 ]
 # Forms that no other number has where the language is written; bare groups of three digits are not among them.
-_OF_LANGUAGE = {
+_LANGUAGE_FORMS = {
     language: [re.compile(f"{_BEFORE}{form}{_AFTER}", re.ASCII if language in ("ja", "zh") else 0) for form in forms]
     for language, forms in {
         "ru": [
@@ -189,13 +196,13 @@ _OF_LANGUAGE = {
         "sv": [r"0[1-9][0-9]{0,2}[ ]?-[ ]?[0-9]{2,3}(?:[ ][0-9]{2,3}){1,2}"],
     }.items()
 }  # fmt: skip
-_CALLED = re.compile(
+_AFTER_WORD = re.compile(
     r"(?<![^\W_])(?:tele(?:phone|fon[eo]?|fax|copy|copier)|t[ée]l[ée]phone|tel[ée]fono|t[ée]l|phone|fax|facsimile|mobile|cell|pager|whatsapp)"
     rf"(?:[{_SPACE}](?:number|no|nr))?\.?[{_SPACE}]?:?[{_SPACE}]{{0,20}}"
     rf"(?P<number>[+(]?[0-9](?:{_GAP}[0-9]){{6,14}})(?![0-9@%])",
     re.IGNORECASE,
 )
-_CALLED_IN = re.compile(
+_AFTER_FOREIGN_WORD = re.compile(
     r"(?:(?<![^\W_])(?:telefonnummer|telefoonnummer|mobilnummer|numer|telefoon|telefonie|mobiel|mobilt?|gsm|handy|fon|tfn"
     r"|kom|cellulare|cell|celular|m[óo]vil|telem[óo]vel|fone|portable|komórka|телефон|тел|моб|факс|сот)|電話(?:番号)?|携帯|電話号碼|电话(?:号码)?"
     r"|電話號碼|手机(?:号)?|手機(?:號碼)?|传真|傳真|ファックス|ファクス)"
@@ -206,10 +213,10 @@ _FICTION = re.compile(r"1?[2-9][0-9]{2}55501[0-9]{2}")
 _YEARS = re.compile(r"(?:(?:1[4-9]|20)[0-9]{2}){2,4}")
 
 
-def _phones(line: str, language: str) -> _Spans:
+def _find_phones(line: str, language: str) -> _Spans:
     """Telephone numbers; of two that overlap the first counts."""
-    own = () if language == "en" else (*_OF_LANGUAGE.get(language, ()), _CALLED_IN)
-    for pattern in (*_NUMBERS, _CALLED, *own):
+    own = () if language == "en" else (*_LANGUAGE_FORMS.get(language, ()), _AFTER_FOREIGN_WORD)
+    for pattern in (*_PHONE_FORMS, _AFTER_WORD, *own):
         group = pattern.groupindex.get("number", 0)
         for match in pattern.finditer(line):
             digits = re.sub("[^0-9]", "", match[group])
@@ -258,7 +265,7 @@ def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -
     """
     counts: dict[str, int] = {}
     lines = [_mask_line(line, settings, settings.kinds, counts, language) for line in text.split("\n")]
-    return "\n".join(lines), _in_order(counts)
+    return "\n".join(lines), _sort_counts(counts)
 
 
 def _mask_line(
@@ -266,14 +273,14 @@ def _mask_line(
 ) -> str:
     """One line masked; what was replaced is added to the counts."""
     pieces, copied = [], 0
-    for start, end, kind in private_spans(line, kinds, language):
+    for start, end, kind in find_private_spans(line, kinds, language):
         pieces += [line[copied:start], settings.replacements[kind]]
         copied = end
         counts[KINDS[kind]] = counts.get(KINDS[kind], 0) + 1
     return "".join([*pieces, line[copied:]])
 
 
-def _in_order(counts: dict[str, int]) -> dict[str, int]:
+def _sort_counts(counts: dict[str, int]) -> dict[str, int]:
     """The counts in the order of KINDS."""
     return {kind: counts[kind] for kind in KINDS if kind in counts}
 
@@ -287,9 +294,9 @@ def mask_private(
 
     Raises InputError for another type of column or for nulls.
     """
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     wanted = sum(bit for bit, on in zip((EMAIL, IP, PHONE), settings.kinds, strict=True) if on)
-    lines = np.stack(private_lines(data, offsets, wanted, byte_signs()), 1).tolist() if wanted else []
+    lines = np.stack(find_private_lines(data, offsets, wanted, build_byte_signs()), 1).tolist() if wanted else []
     pieces: list[bytes | memoryview] = []
     grown, counts = np.zeros(offsets.size, np.int64), dict[str, int]()
     copied = int(offsets[0])
@@ -305,4 +312,4 @@ def mask_private(
     pieces.append(data.data[copied : int(offsets[-1])])
     ends = offsets - offsets[0] + np.cumsum(grown)
     column = pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(pieces)))
-    return column, _in_order(counts)
+    return column, _sort_counts(counts)

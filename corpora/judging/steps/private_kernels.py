@@ -1,6 +1,6 @@
 """Finds lines that may hold something private: a gate before patterns that read a few MB a second.
 
-Promise: every line in which `corpora.judging.steps.privacy.private_spans` finds something is named, with the
+Promise: every line in which `corpora.judging.steps.privacy.find_private_spans` finds something is named, with the
 kinds that it may hold; now and then another (of books, one in 1,900 is named). Cost: one pass over the bytes,
 970 MB a second on books.
 """
@@ -14,14 +14,14 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import FROM_CAPITAL, FROM_DIGIT, LOW_SEVEN, TOP_BITS, flag_letters, from_byte, load_up_to
 
 EMAIL, IP, PHONE = 1, 2, 4  # bits of the kinds, in the order of KINDS
-LEAST_DIGITS = 7
+MIN_DIGITS = 7
 _PAST_COLON, _FROM_AT = from_byte(ord(":") + 1), from_byte(ord("@"))
 # What a byte is to the gate, as bits.
 _DIGIT, _HEX, _IN_ADDRESS, _IN_PHONE = 1, 2, 4, 8
 
 
 @cache
-def byte_signs() -> Bytes:
+def build_byte_signs() -> Bytes:
     """Return what each byte may belong to: an IP address (hexadecimal digits, marks), a telephone number."""
     signs = np.zeros(256, np.uint8)
     signs[list(b"0123456789")] |= _DIGIT
@@ -33,16 +33,18 @@ def byte_signs() -> Bytes:
 
 
 @kernel
-def private_lines(data: Bytes, offsets: Int64s, wanted: int, signs: Bytes) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+def find_private_lines(
+    data: Bytes, offsets: Int64s, wanted: int, signs: Bytes
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Lines that may hold one of the wanted kinds (a sum of bits): row, first byte, place after it, kinds."""
     lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):
         start, stop = offsets[row], offsets[row + 1]
-        at = _next_sign(data, start, stop, signs)
+        at = _find_next_sign(data, start, stop, signs)
         while at < stop:
             while at > start and data[at - 1] != 10:
                 at -= 1
-            end, kinds = _line_kinds(data, at, stop, signs)
+            end, kinds = _find_line_kinds(data, at, stop, signs)
             if kinds & wanted:
                 if size == lines.shape[1]:
                     grown = np.empty((4, 2 * size), np.int64)
@@ -51,12 +53,12 @@ def private_lines(data: Bytes, offsets: Int64s, wanted: int, signs: Bytes) -> tu
                 lines[0, size], lines[1, size], lines[2, size], lines[3, size] = row, at, end, kinds & wanted
                 size += 1
             start = min(end + 1, stop)
-            at = _next_sign(data, start, stop, signs)
+            at = _find_next_sign(data, start, stop, signs)
     return lines[0, :size], lines[1, :size], lines[2, :size], lines[3, :size]
 
 
 @kernel
-def _next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
+def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
     """Return where something of a kind may first be, eight bytes at a time; `stop` if nothing is.
 
     Eight bytes without a digit, a colon or an @ are in no address. Neither are they in a telephone number if
@@ -74,7 +76,7 @@ def _next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
                 dots = dots + (data[place] == 46 and before & _DIGIT) if sign & _IN_ADDRESS else 0
                 colons = colons + (data[place] == 58) if sign & _IN_ADDRESS else 0
                 before = sign
-                if data[place] == 64 or digits >= LEAST_DIGITS or dots >= 3 or colons >= 2:
+                if data[place] == 64 or digits >= MIN_DIGITS or dots >= 3 or colons >= 2:
                     return place
         else:
             dots = colons = before = 0
@@ -85,7 +87,7 @@ def _next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
 
 
 @kernel
-def _line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int]:
+def _find_line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int]:
     """Return where the line that begins at `at` ends, and the kinds it may hold."""
     kinds, digits, dots, colons, before = 0, 0, 0, 0, 0
     while at < stop and data[at] != 10:
@@ -93,7 +95,7 @@ def _line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int
         sign = int(signs[byte])
         if sign & _IN_PHONE:
             digits += sign & _DIGIT
-            if digits >= LEAST_DIGITS:
+            if digits >= MIN_DIGITS:
                 kinds |= PHONE
         else:
             digits = 0

@@ -6,7 +6,7 @@ scripts without spaces are runs of characters. What a language has no table for 
 bullets and ellipses are judged from five lines on, for a line of speech may begin with a dash or end in dots.
 
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
-`reasons`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
+`judge_texts`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
 on the order of additions. What is counted, and where the papers leave a choice, is defined in
 `corpora.text.counts.definition`. The rules of C4 that edit lines are in `corpora.judging.steps.lines`, and go before
 these. Cost: that of the counts, about 120 MB a second for a column.
@@ -31,12 +31,19 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int16s, Int32s
 from corpora.store.settings import check_range, later_field
 from corpora.text.counts.definition import STOP_WORDS, Counts
-from corpora.text.counts.kernels import count
-from corpora.text.counts.languages import ENGLISH, Terms, count_in, measure_in, terms_for, terms_of
+from corpora.text.counts.kernels import measure_texts
+from corpora.text.counts.languages import (
+    ENGLISH,
+    BoundTerms,
+    find_column_terms,
+    find_terms,
+    measure_in,
+    measure_texts_in,
+)
 
 Verdict = bool | Bools
 
-RUNS = tuple(name for name in Counts._fields if "gram_" in name)
+RUN_COUNTS = tuple(name for name in Counts._fields if "gram_" in name)
 
 
 def _check_share(key: str, value: float) -> None:
@@ -114,7 +121,7 @@ class RepetitionRules:
     def __post_init__(self) -> None:
         for name in ("lines", "paragraphs", "line_characters", "paragraph_characters"):
             _check_share(f"rules.repetition.max_repeated_{name}", getattr(self, f"max_repeated_{name}"))
-        for name in RUNS:
+        for name in RUN_COUNTS:
             _check_share(f"rules.repetition.max_{name}", getattr(self, f"max_{name}"))
 
 
@@ -188,7 +195,7 @@ DETAILS = {
     "repetition.max_repeated_line_characters": "{repeated_line_characters} of {line_characters} characters",
     "repetition.max_repeated_paragraph_characters": "{repeated_paragraph_characters} of {paragraph_characters} "
     "characters",
-    **{f"repetition.max_{name}": f"{{{name}}} of {{word_characters}} characters" for name in RUNS},
+    **{f"repetition.max_{name}": f"{{{name}}} of {{word_characters}} characters" for name in RUN_COUNTS},
     "c4.lorem_ipsum": "{lorem_ipsum} times",
     "c4.curly_braces": "{curly_braces} braces",
     "c4.min_sentences": "{sentences} sentences",
@@ -199,24 +206,24 @@ DETAILS = {
     "fineweb.max_newlines": "{newlines} newlines for {words} words",
 }
 REASONS = ("", *DETAILS)
-OF_LANGUAGE = ("gopher.min_mean_word_length", "gopher.max_mean_word_length", "gopher.min_stop_words")
-KEYS = {  # the settings of the rules that are not called like theirs; a document without a word has none
+LANGUAGE_RULES = ("gopher.min_mean_word_length", "gopher.max_mean_word_length", "gopher.min_stop_words")
+SETTING_KEYS = {  # the settings of the rules that are not called like theirs; a document without a word has none
     "document.empty": "",
     "gopher.max_hash_marks": "gopher.max_symbol_ratio",
     "gopher.max_ellipses": "gopher.max_symbol_ratio",
     "c4.lorem_ipsum": "c4.drop_lorem_ipsum",
     "c4.curly_braces": "c4.drop_curly_braces",
 }
-OFF = {"gopher.max_words": 1_000_000_000, "gopher.max_mean_word_length": 1_000}  # no share is over 1
+OFF_VALUES = {"gopher.max_words": 1_000_000_000, "gopher.max_mean_word_length": 1_000}  # no share is over 1
 
 
-def _verdicts(counts: Counts, settings: RulesSettings, terms: Terms) -> Iterator[tuple[str, Verdict]]:
+def _iter_verdicts(counts: Counts, settings: RulesSettings, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
     """Every enabled rule in order, and whether it is failed."""
     yield "document.empty", counts.words == 0
     if settings.gopher.enabled:
-        yield from _gopher(counts, settings.gopher, terms)
+        yield from _iter_gopher(counts, settings.gopher, terms)
     if settings.repetition.enabled:
-        yield from _repetition(counts, settings.repetition)
+        yield from _iter_repetition(counts, settings.repetition)
     if settings.c4.enabled:
         if settings.c4.drop_lorem_ipsum:
             yield "c4.lorem_ipsum", counts.lorem_ipsum > 0
@@ -225,14 +232,14 @@ def _verdicts(counts: Counts, settings: RulesSettings, terms: Terms) -> Iterator
         yield "c4.min_sentences", terms.ends & (counts.sentences < settings.c4.min_sentences)
         yield "c4.min_long_lines", counts.long_lines < settings.c4.min_long_lines
     if settings.fineweb.enabled:
-        yield from _fineweb(counts, settings.fineweb, terms)
+        yield from _iter_fineweb(counts, settings.fineweb, terms)
 
 
-def _gopher(counts: Counts, rules: GopherRules, terms: Terms) -> Iterator[tuple[str, Verdict]]:
+def _iter_gopher(counts: Counts, rules: GopherRules, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
     """Rae et al. 2021, appendix A.1.1, quality filtering."""
     words, lines = counts.words, counts.lines
     shortest, longest = rules.min_mean_word_length * terms.shortest, rules.max_mean_word_length * terms.longest
-    enough = lines >= terms.least_lines
+    enough = lines >= terms.min_lines
     yield "gopher.min_words", words < rules.min_words
     yield "gopher.max_words", words > rules.max_words
     yield "gopher.min_mean_word_length", counts.word_characters < shortest * words
@@ -245,7 +252,7 @@ def _gopher(counts: Counts, rules: GopherRules, terms: Terms) -> Iterator[tuple[
     yield "gopher.min_stop_words", terms.stop_words & (counts.stop_words < rules.min_stop_words)
 
 
-def _repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, Verdict]]:
+def _iter_repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, Verdict]]:
     """Rae et al. 2021, Table A1."""
     for name in ("line", "paragraph"):
         repeated, total = getattr(counts, f"repeated_{name}s"), getattr(counts, f"{name}s")
@@ -253,12 +260,12 @@ def _repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, V
     for name in ("line_characters", "paragraph_characters"):
         repeated, total = getattr(counts, f"repeated_{name}"), getattr(counts, name)
         yield f"repetition.max_repeated_{name}", repeated > getattr(rules, f"max_repeated_{name}") * total
-    for name in RUNS:
+    for name in RUN_COUNTS:
         limit = getattr(rules, f"max_{name}")
         yield f"repetition.max_{name}", getattr(counts, name) > limit * counts.word_characters
 
 
-def _fineweb(counts: Counts, rules: FineWebRules, terms: Terms) -> Iterator[tuple[str, Verdict]]:
+def _iter_fineweb(counts: Counts, rules: FineWebRules, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
     """Penedo et al. 2024, section 3.6, and the rule against lists of their code."""
     yield "fineweb.min_ended_lines", terms.ends & (counts.ended_lines < rules.min_ended_lines * counts.lines)
     yield "fineweb.max_short_lines", counts.short_lines > rules.max_short_lines * counts.lines
@@ -276,10 +283,10 @@ def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | 
     return next((name for name, _, fails in explain(text, settings, language) if fails), None)
 
 
-def judge_details(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
+def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
     """The numbers that decided: what goes with the reason in the record of a dropped document.
 
-    >>> judge_details("Too short.", RulesSettings())
+    >>> describe_failure("Too short.", RulesSettings())
     '2 words'
     """
     return next((detail for _, detail, fails in explain(text, settings, language) if fails), None)
@@ -293,68 +300,70 @@ def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list
     """
     counts = measure_in(text, language)
     measured = counts._asdict()
-    verdicts = _verdicts(counts, settings, terms_of(language))
-    return [(name, _detail(name, measured, language), bool(fails)) for name, fails in verdicts]
+    verdicts = _iter_verdicts(counts, settings, find_terms(language))
+    return [(name, _format_detail(name, measured, language), bool(fails)) for name, fails in verdicts]
 
 
-def _detail(reason: str, measured: dict[str, Any], language: str) -> str:
+def _format_detail(reason: str, measured: dict[str, Any], language: str) -> str:
     """The numbers that decide a rule, and for its words a language other than English."""
     detail = DETAILS[reason].format_map(measured)
-    return f"{detail} ({language})" if language != ENGLISH and reason in OF_LANGUAGE else detail
+    return f"{detail} ({language})" if language != ENGLISH and reason in LANGUAGE_RULES else detail
 
 
-def reasons(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
+def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
     """For every row of a large_string column without nulls the place of its reason in REASONS; 0 keeps it.
 
     languages: of the rows; None: all are in English
     """
     languages = languages or [ENGLISH] * len(texts)
-    return reasons_of(count_in(texts, languages, runs=settings.repetition.enabled), settings, languages)
+    return judge_counts(measure_texts_in(texts, languages, runs=settings.repetition.enabled), settings, languages)
 
 
-def reasons_of(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
+def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
     """The reasons of rows in some languages that were counted before."""
     codes = np.zeros(np.size(counts.words), np.int16)
-    for name, fails in _verdicts(counts, settings, terms_for(languages)):
+    for name, fails in _iter_verdicts(counts, settings, find_column_terms(languages)):
         codes[(codes == 0) & fails] = REASONS.index(name)
     return codes
 
 
-def details_of(counts: Counts, codes: Int16s, languages: Sequence[str]) -> list[str]:
-    """The numbers that decided, for every row that fails a rule: `judge_details`; "" for the others."""
+def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -> list[str]:
+    """The numbers that decided, for every row that fails a rule: `describe_failure`; "" for the others."""
     columns = counts._asdict()
     return [
-        _detail(REASONS[code], {name: column[row] for name, column in columns.items()}, languages[row]) if code else ""
+        _format_detail(REASONS[code], {name: column[row] for name, column in columns.items()}, languages[row])
+        if code
+        else ""
         for row, code in enumerate(codes.tolist())
     ]
 
 
-def failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[str]) -> dict[str, Bools]:
+def find_failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[str]) -> dict[str, Bools]:
     """By rule, which rows of a large_string column without nulls fail it, whatever other rules say of them."""
-    counts = count_in(texts, languages, runs=settings.repetition.enabled)
-    verdicts = _verdicts(counts, settings, terms_for(languages))
+    counts = measure_texts_in(texts, languages, runs=settings.repetition.enabled)
+    verdicts = _iter_verdicts(counts, settings, find_column_terms(languages))
     return {name: np.asarray(fails, np.bool_) for name, fails in verdicts}
 
 
-def switched_off(reason: str) -> tuple[str, float | bool] | None:
+def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
     """The setting of a rule and the value with which it drops nothing; None if there is none.
 
-    >>> switched_off("c4.min_sentences"), switched_off("c4.lorem_ipsum"), switched_off("document.empty")
+    >>> find_off_setting("c4.min_sentences"), find_off_setting("c4.lorem_ipsum"), find_off_setting("document.empty")
     (('c4.min_sentences', 0), ('c4.drop_lorem_ipsum', False), None)
     """
-    key = KEYS.get(reason, reason)
+    key = SETTING_KEYS.get(reason, reason)
     sense = key.rpartition(".")[2].partition("_")[0]
-    return (key, {"min": 0, "max": OFF.get(key, 1.0), "drop": False}[sense]) if key else None
+    return (key, {"min": 0, "max": OFF_VALUES.get(key, 1.0), "drop": False}[sense]) if key else None
 
 
-def quality(texts: pa.Array) -> Int32s:
+def compute_quality(texts: pa.Array) -> Int32s:
     """Per mille of the characters of every row that are in lines which end as a sentence does.
 
     A tie-break between near-duplicates: the copy with more prose and less navigation around it is kept.
     """
-    return quality_of(count(texts, runs=False))
+    return compute_quality_of_counts(measure_texts(texts, runs=False))
 
 
-def quality_of(counts: Counts) -> Int32s:
+def compute_quality_of_counts(counts: Counts) -> Int32s:
     """The quality of rows that were counted before (or of one document, as an array of no dimension)."""
     return np.asarray(1000 * counts.ended_line_characters // np.maximum(counts.line_characters, 1), np.int32)

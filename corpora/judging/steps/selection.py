@@ -10,7 +10,7 @@ in the questions, precision is o/d, recall o/q, F1 = 2o/(d+q). Words are those o
 and marks do not matter. An n-gram does not cross a question's end, nor the gap where its pronoun was taken out;
 the candidate answers are not part of it.
 
-Promise: `scores` equals `score_text`, the definition, row by row, in whole millionths, so that no order of
+Promise: `score_documents` equals `score_text`, the definition, row by row, in whole millionths, so that no order of
 additions matters; `cut` depends on how many documents have which score and on nothing else, in one pass, with
 at most 8 MB for any corpus. Cost: 150 MB a second.
 """
@@ -35,15 +35,15 @@ from corpora.generic_types import Json
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import finish
-from corpora.text.buffers import text_buffers
-from corpora.text.ngrams import find, make_slots, ngram_hash
-from corpora.text.normal_form import nfc
+from corpora.text.buffers import to_text_buffers
+from corpora.text.ngrams import find_key, hash_ngram, make_slots
+from corpora.text.normal_form import to_nfc
 from corpora.text.shingles import SHINGLE_FACTOR
-from corpora.text.word_kernels import hash_words, most_words
-from corpora.text.words import WORDS_VERSION, WordTables, word_tables, words
+from corpora.text.word_kernels import compute_max_words, hash_words
+from corpora.text.words import WORDS_VERSION, WordTables, read_word_tables, split_words
 
-LONGEST = 4  # words: the n-grams of the paper go from one to four
-WHOLE = 1_000_000  # what a document would score that is the questions themselves
+MAX_NGRAM_WORDS = 4  # words: the n-grams of the paper go from one to four
+MAX_SCORE = 1_000_000  # what a document would score that is the questions themselves
 GAP = "[MASK]"
 ENDINGS = (".txt", ".xml", ".jsonl")
 
@@ -97,7 +97,7 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
             raise
         except (OSError, ValueError, LookupError, RecursionError, ElementTree.ParseError) as error:
             raise InputError(f"selection.questions: {path} cannot be read: {error}. Get it again, in UTF-8.") from error
-        pieces = [tuple(piece for piece in nfc(text).split(GAP) if words(piece)) for text in texts]
+        pieces = [tuple(piece for piece in to_nfc(text).split(GAP) if split_words(piece)) for text in texts]
         if not any(pieces):
             raise InputError(f"selection.questions: {path} holds no question. Name another file, or leave it out.")
         questions += filter(None, pieces)
@@ -123,10 +123,10 @@ def _read_objects(path: Path) -> Iterator[str]:
     """The question of every line."""
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
         if line.strip():
-            yield _question_of(json.loads(line), path, number)
+            yield _find_question(json.loads(line), path, number)
 
 
-def _question_of(record: Any, path: Path, number: int) -> str:
+def _find_question(record: Any, path: Path, number: int) -> str:
     """The text of a question from its record."""
     values = [record] if isinstance(record, str) else []
     if isinstance(record, dict):
@@ -164,36 +164,38 @@ class QuestionIndex:
 
 def index_questions(questions: Sequence[Question]) -> QuestionIndex:
     """The index of questions, whatever their order."""
-    bags = _question_bags(tuple(questions))
-    counts = {ngram_hash(run): count for bag in bags for run, count in bag.items()}
+    bags = _count_ngrams(tuple(questions))
+    counts = {hash_ngram(run): count for bag in bags for run, count in bag.items()}
     keys = np.array(sorted(counts), np.uint64)
     index = QuestionIndex(
         keys=keys,
         slots=make_slots(keys),
         counts=np.array([counts[key] for key in keys.tolist()], np.int64),
         totals=np.array([bag.total() for bag in bags], np.int64),
-        digest=_digest(questions),
+        digest=_compute_digest(questions),
     )
     for array in (index.keys, index.counts, index.totals):
         array.flags.writeable = False
     return index
 
 
-def _digest(questions: Sequence[Question]) -> str:
+def _compute_digest(questions: Sequence[Question]) -> str:
     """64 hex digits of the questions' words, in no order."""
-    spoken = sorted(json.dumps([words(piece) for piece in question]) for question in questions)
-    return hashlib.sha256("\n".join([str(WORDS_VERSION), *spoken]).encode()).hexdigest()
+    folded = sorted(json.dumps([split_words(piece) for piece in question]) for question in questions)
+    return hashlib.sha256("\n".join([str(WORDS_VERSION), *folded]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)
-def _question_bags(questions: tuple[Question, ...]) -> tuple[Counter[tuple[str, ...]], ...]:
+def _count_ngrams(questions: tuple[Question, ...]) -> tuple[Counter[tuple[str, ...]], ...]:
     """The bags of the n-grams of all questions, of one word to four."""
-    pieces = [words(piece) for question in questions for piece in question]
-    return tuple(Counter(run for piece in pieces for run in _runs(piece, n)) for n in range(1, LONGEST + 1))
+    pieces = [split_words(piece) for question in questions for piece in question]
+    return tuple(
+        Counter(run for piece in pieces for run in _iter_runs(piece, n)) for n in range(1, MAX_NGRAM_WORDS + 1)
+    )
 
 
-def _runs(spoken: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    return (tuple(spoken[at : at + n]) for at in range(len(spoken) - n + 1))
+def _iter_runs(folded: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(folded[at : at + n]) for at in range(len(folded) - n + 1))
 
 
 # The score.
@@ -206,22 +208,22 @@ def score_text(text: str, questions: Sequence[Question]) -> int:
     >>> score_text("“Too big!” he said.", questions), score_text("Nothing shared.", questions)
     (70769, 0)
     """
-    spoken, weighted = words(text), 0
-    for n, theirs in enumerate(_question_bags(tuple(questions)), 1):
-        mine = Counter(_runs(spoken, n))
+    folded, weighted = split_words(text), 0
+    for n, theirs in enumerate(_count_ngrams(tuple(questions)), 1):
+        mine = Counter(_iter_runs(folded, n))
         shared = (mine & theirs).total()
-        weighted += n * (2 * WHOLE * shared // max(mine.total() + theirs.total(), 1))
-    return weighted // sum(range(1, LONGEST + 1))
+        weighted += n * (2 * MAX_SCORE * shared // max(mine.total() + theirs.total(), 1))
+    return weighted // sum(range(1, MAX_NGRAM_WORDS + 1))
 
 
-def scores(texts: pa.Array, index: QuestionIndex) -> Int32s:
+def score_documents(texts: pa.Array, index: QuestionIndex) -> Int32s:
     """The score of every row of a large_string column without nulls, in millionths: `score_text`.
 
     Raises InputError for another type of column or for nulls.
     """
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     values = np.zeros(len(texts), np.int32)
-    _score_rows(data, offsets, index.keys, index.slots, index.counts, index.totals, word_tables(), values)
+    _score_rows(data, offsets, index.keys, index.slots, index.counts, index.totals, read_word_tables(), values)
     return values
 
 
@@ -237,23 +239,23 @@ def _score_rows(
     out: Int32s,
 ) -> None:
     """Fill in the score of every row."""
-    hashes, left, used = np.empty(most_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
-    shared = np.zeros(LONGEST, np.int64)
+    hashes, left, used = np.empty(compute_max_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
+    shared = np.zeros(MAX_NGRAM_WORDS, np.int64)
     for row in range(offsets.size - 1):
         num_words = hash_words(data, offsets[row], offsets[row + 1], tables, hashes)
         shared[:] = 0
-        num_used = _share(hashes[:num_words], keys, slots, counts, left, used, shared)
+        num_used = _count_shared(hashes[:num_words], keys, slots, counts, left, used, shared)
         for at in range(num_used):
             left[used[at]] = counts[used[at]]
         weighted = 0
-        for n in range(1, LONGEST + 1):
+        for n in range(1, MAX_NGRAM_WORDS + 1):
             of_both = max(num_words - n + 1, 0) + totals[n - 1]
-            weighted += n * (2 * WHOLE * shared[n - 1] // max(of_both, 1))
-        out[row] = weighted // (LONGEST * (LONGEST + 1) // 2)
+            weighted += n * (2 * MAX_SCORE * shared[n - 1] // max(of_both, 1))
+        out[row] = weighted // (MAX_NGRAM_WORDS * (MAX_NGRAM_WORDS + 1) // 2)
 
 
 @kernel
-def _share(
+def _count_shared(
     hashes: UInt64s, keys: UInt64s, slots: Int32s, counts: Int64s, left: Int64s, used: Int64s, shared: Int64s
 ) -> int:
     """Count the shared n-grams of one document into `shared`, each as often as `left` still has it.
@@ -263,10 +265,10 @@ def _share(
     num_used = 0
     for last in range(hashes.size):
         value, factor = np.uint64(0), np.uint64(1)
-        for n in range(min(LONGEST, last + 1)):
+        for n in range(min(MAX_NGRAM_WORDS, last + 1)):
             value += hashes[last - n] * factor
             factor *= SHINGLE_FACTOR
-            place = find(finish(value), keys, slots)
+            place = find_key(finish(value), keys, slots)
             if place < 0:
                 break  # so no longer run that ends here is one of the questions' either
             if left[place] > 0:
@@ -302,31 +304,31 @@ class ScoreCut(NamedTuple):
     tied: int
 
 
-def histogram(row_scores: Int32s) -> Histogram:
+def build_histogram(row_scores: Int32s) -> Histogram:
     """The histogram of the scores of some documents."""
     values, counts = np.unique(row_scores, return_counts=True)
     return Histogram(scores=values.astype(np.int64), counts=counts.astype(np.int64))
 
 
-def merge(histograms: Iterable[Histogram]) -> Histogram:
+def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
     """The histogram of the documents of all, whatever their order and grouping."""
-    counts = np.zeros(WHOLE + 1, np.int64)
+    counts = np.zeros(MAX_SCORE + 1, np.int64)
     for each in histograms:
         counts[each.scores] += each.counts
     values = np.flatnonzero(counts)
     return Histogram(scores=values, counts=counts[values])
 
 
-def cut(histograms: Iterable[Histogram], share: float) -> ScoreCut:
+def find_cut(histograms: Iterable[Histogram], share: float) -> ScoreCut:
     """The highest threshold that keeps at least `share` of all documents.
 
     Documents that tie at the threshold are all kept, so there may be more; a document that shares nothing
     with the questions (score 0) never is, so there may be fewer.
 
-    >>> cut([histogram(np.array([5, 0, 7, 5, 0], np.int32))], 0.4)
+    >>> find_cut([build_histogram(np.array([5, 0, 7, 5, 0], np.int32))], 0.4)
     ScoreCut(threshold=5, kept=3, total=5, tied=2)
     """
-    whole = merge(histograms)
+    whole = merge_histograms(histograms)
     total = int(whole.counts.sum())
     wanted = math.ceil(Fraction(str(share)) * total)
     shared = whole.scores > 0

@@ -1,7 +1,7 @@
 """The counts of a column: `corpora.text.counts.definition.measure` for every row, by kernels.
 
-Promise: `count` equals the definition row by row. Cost: 120 MB a second, 210 without runs of words; the bytes are
-read once, what follows goes by word. Besides the counts, some 60 bytes for every word of the longest document.
+Promise: `measure_texts` equals the definition row by row. Cost: 120 MB a second, 210 without runs of words; the bytes
+are read once, what follows goes by word. Besides the counts, some 60 bytes for every word of the longest document.
 
     count_words     finds words, lines and paragraphs, and counts all that is counted by word
     count_ngrams    what is repeated of runs of words, lines and paragraphs
@@ -14,7 +14,7 @@ import pyarrow as pa
 from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode, find_start_before
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.text.codepoints import BULLETS
 from corpora.text.counts.definition import LINE_END, LONG_LINE, SHORT_LINE, Counts
 from corpora.text.counts.repeats import (
@@ -23,17 +23,17 @@ from corpora.text.counts.repeats import (
     count_repeats,
     hash_groups,
 )
-from corpora.text.counts.words import Scratch, longest, make_scratch, scan
+from corpora.text.counts.words import Scratch, make_scratch, measure_longest, scan
 
 
-def count(texts: pa.Array, runs: bool = True) -> Counts:
+def measure_texts(texts: pa.Array, runs: bool = True) -> Counts:
     """The counts of every row of a large_string column without nulls: `measure`, as int64 columns.
 
     runs: whether runs of words are looked at; without them their counts are 0, and it takes some 60 % of the time
     """
-    data, offsets = text_buffers(texts)
+    data, offsets = to_text_buffers(texts)
     columns = np.zeros((len(Counts._fields), len(texts)), np.int64)
-    size, words, lines = longest(data, offsets)
+    size, words, lines = measure_longest(data, offsets)
     scratch, spans = make_scratch(size, words, lines), np.zeros((3, lines), np.int64)
     _count_rows(data, offsets, scratch, spans, runs, columns)
     return Counts(*columns)
@@ -96,7 +96,7 @@ def _count_rows(
         for place in range(len(_TALLY)):
             counts[_TALLY[place]] = scratch.tally[place]
         hash_groups(totals.lines, scratch.first_words, scratch.keys, scratch.hashes)
-        _line_spans(totals.lines, scratch, spans)
+        _write_line_spans(totals.lines, scratch, spans)
         _count_lines(scratch.text, totals.lines, spans, counts)
         repeated, characters = count_repeats(spans, totals.lines, scratch, use + 1)
         counts[_REPEATED_LINES], counts[_REPEATED_LINE_CHARACTERS] = repeated, characters
@@ -113,7 +113,7 @@ def _count_rows(
 
 
 @kernel
-def _line_spans(lines: int, scratch: Scratch, spans: Int64s) -> None:
+def _write_line_spans(lines: int, scratch: Scratch, spans: Int64s) -> None:
     """First byte, end and characters of every line, from its words."""
     for line in range(lines):
         first, last = scratch.first_words[line], scratch.first_words[line + 1] - 1
@@ -135,7 +135,7 @@ def _count_lines(text: Bytes, lines: int, spans: Int64s, counts: Int64s) -> None
         dots = end - start >= 3 and text[end - 1] == 46 and text[end - 2] == 46 and text[end - 3] == 46
         ended = _ASCII_END[text[end - 1] & 127]
         if text[end - 1] > 127:
-            code, ended = _last_beyond(text, end)
+            code, ended = _read_last(text, end)
             dots = code == 0x2026
         counts[_ELLIPSIS_LINES] += dots
         if ended:
@@ -154,7 +154,7 @@ def _is_bullet(text: Bytes, start: int) -> bool:
 
 
 @kernel
-def _last_beyond(text: Bytes, end: int) -> tuple[int, bool]:
+def _read_last(text: Bytes, end: int) -> tuple[int, bool]:
     """The character beyond ASCII that ends before a byte, and whether lines end with it."""
     code, _ = decode(text, find_start_before(text, end))
     for member in _ENDS:

@@ -1,10 +1,10 @@
 """What the counts of a document are in its own language: its stop words, and words of scripts without spaces.
 
-Promise: `measure_in` is the definition for one document; `count_in` gives the same for a column. A document in English
-is counted as `corpora.text.counts.definition` counts it. In other languages:
+Promise: `measure_in` is the definition for one document; `measure_texts_in` gives the same for a column. A document in
+English is counted as `corpora.text.counts.definition` counts it. In other languages:
 
 - **Stop words** are those of the language in `stop_words.tsv`, which `benchmarks/stop_words.py` measures. At most
-  `MOST_STOP_WORDS` different ones are counted. A language that is not in the table has none.
+  `MAX_STOP_WORDS` different ones are counted. A language that is not in the table has none.
 - **Scripts without spaces.** So many characters are a word, as `_WORDS` says of each script: two ideographs or kana,
   four letters of Thai, Lao, Khmer, Myanmar or Tibetan, counted from where the last mark or space was. A shorter rest is
   a word, too. Marks belong to the word before them. What is counted of words and runs of words is counted of these.
@@ -12,8 +12,8 @@ is counted as `corpora.text.counts.definition` counts it. In other languages:
 - **Quotation marks** close with “, ‘ or « where „ and » open them, as in German.
 - **Ellipses** of several marks ("……", "。。。") are one, in scripts without spaces.
 
-`terms_of` says how the bounds of the rules hold for a language. Bounds are set for English. Words of a language may be
-as much shorter or longer as its mean word is (FineWeb2's method of ratios); the wider bound holds.
+`find_terms` says how the bounds of the rules hold for a language. Bounds are set for English. Words of a language may
+be as much shorter or longer as its mean word is (FineWeb2's method of ratios); the wider bound holds.
 
 Cost: none for English. 15 MB a second for scripts without spaces; of others, some hundred words are looked at.
 
@@ -32,15 +32,15 @@ import pyarrow as pa
 
 from corpora.kernels.arrays import Bools, Float64s, Int64s
 from corpora.text.counts.definition import STOP_WORDS, Counts, measure
-from corpora.text.counts.kernels import count
+from corpora.text.counts.kernels import measure_texts
 
 ENGLISH = "en"
-MOST_STOP_WORDS = len(STOP_WORDS)
+MAX_STOP_WORDS = len(STOP_WORDS)
 SPACELESS = frozenset(("ja", "zh", "th", "lo", "km", "my", "bo", "dz"))
 BY_LETTER = SPACELESS | {"ko"}  # stop words are letters: in Korean, syllables, since its particles end words
 WITHOUT_ENDS = frozenset(("th", "lo"))  # a space ends a sentence, and does more
-LEAST_LINES = 5  # a share of fewer lines says little: speech begins with a dash in most languages
-OF_WORDS = tuple(
+MIN_LINES = 5  # a share of fewer lines says little: speech begins with a dash in most languages
+WORD_COUNTS = tuple(
     name
     for name in Counts._fields
     if "gram_" in name or name.endswith("words") or name in ("word_characters", "ellipses")
@@ -51,7 +51,7 @@ _ENDS = str.maketrans("।॥۔؟։።፧။។།", "。" * 10)
 _WIDE = "\u3005-\u3007\u3021-\u312f\u31a0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff"
 _JOINED = "\u0e01-\u0edf\u0f40-\u0fbc\u1000-\u109f\u1780-\u17d3"
 _WORDS = re.compile(rf"(?:[{_WIDE}]{{1,2}}|[{_JOINED}]{{1,4}})[^\w\s{_JOINED}]*")
-_KINDS = (np.float64, np.float64, np.bool_, np.bool_, np.int64)  # of the columns of `Terms`
+_KINDS = (np.float64, np.float64, np.bool_, np.bool_, np.int64)  # of the columns of `BoundTerms`
 _ELLIPSIS = re.compile(r"[.…。・]{2,}|…")
 # Marks that are parts of words: accents, points of Hebrew and Arabic, vowels of Indic scripts.
 _MARKS = (
@@ -67,7 +67,7 @@ class LanguageTable(NamedTuple):
     stop_words: frozenset[str]
 
 
-class Terms(NamedTuple):
+class BoundTerms(NamedTuple):
     """How bounds hold for a document, or for each of a column.
 
     shortest, longest: factors of the bounds of the mean word's length
@@ -79,11 +79,11 @@ class Terms(NamedTuple):
     longest: float | Float64s
     stop_words: bool | Bools
     ends: bool | Bools
-    least_lines: int | Int64s
+    min_lines: int | Int64s
 
 
 @cache
-def tables() -> dict[str, LanguageTable]:
+def read_language_tables() -> dict[str, LanguageTable]:
     """The measured languages by their codes."""
     lines = files("corpora").joinpath("text", "counts", "stop_words.tsv").read_text(encoding="utf-8").splitlines()
     rows = (line.split("\t") for line in lines)
@@ -91,24 +91,24 @@ def tables() -> dict[str, LanguageTable]:
 
 
 @cache
-def terms_of(language: str) -> Terms:
+def find_terms(language: str) -> BoundTerms:
     """How the bounds of English hold for a language. What its table would decide is not judged without one.
 
-    >>> terms_of("en"), terms_of("eo").stop_words
-    (Terms(shortest=1.0, longest=1.0, stop_words=True, ends=True, least_lines=0), False)
+    >>> find_terms("en"), find_terms("eo").stop_words
+    (BoundTerms(shortest=1.0, longest=1.0, stop_words=True, ends=True, min_lines=0), False)
     """
     if language == ENGLISH:
-        return Terms(1.0, 1.0, True, True, 0)
-    table, ends = tables().get(language), language not in WITHOUT_ENDS
+        return BoundTerms(1.0, 1.0, True, True, 0)
+    table, ends = read_language_tables().get(language), language not in WITHOUT_ENDS
     if table is None or not table.length:
-        return Terms(0.0, 1e9, table is not None, ends, LEAST_LINES)
-    return Terms(min(1.0, table.length), max(1.0, table.length), True, ends, LEAST_LINES)
+        return BoundTerms(0.0, 1e9, table is not None, ends, MIN_LINES)
+    return BoundTerms(min(1.0, table.length), max(1.0, table.length), True, ends, MIN_LINES)
 
 
-def terms_for(languages: Sequence[str]) -> Terms:
+def find_column_terms(languages: Sequence[str]) -> BoundTerms:
     """The terms of a column of documents in these languages."""
-    rows = [terms_of(language) for language in languages]
-    return Terms(*(np.array([row[place] for row in rows], kind) for place, kind in enumerate(_KINDS)))
+    rows = [find_terms(language) for language in languages]
+    return BoundTerms(*(np.array([row[place] for row in rows], kind) for place, kind in enumerate(_KINDS)))
 
 
 def measure_in(text: str, language: str) -> Counts:
@@ -117,32 +117,32 @@ def measure_in(text: str, language: str) -> Counts:
         return measure(text)
     counts = measure(_with_ends(text, language))
     if language in SPACELESS:
-        of_words = measure(parted(text))._asdict()
-        counts = counts._replace(**{name: of_words[name] for name in OF_WORDS})
-    return counts._replace(stop_words=stop_words_in(text, language))
+        of_words = measure(insert_spaces(text))._asdict()
+        counts = counts._replace(**{name: of_words[name] for name in WORD_COUNTS})
+    return counts._replace(stop_words=count_stop_words(text, language))
 
 
-def count_in(texts: pa.Array, languages: Sequence[str], runs: bool = True) -> Counts:
+def measure_texts_in(texts: pa.Array, languages: Sequence[str], runs: bool = True) -> Counts:
     """The counts of every row of a large_string column without nulls: `measure_in`, as int64 columns."""
     others = [row for row, language in enumerate(languages) if language != ENGLISH]
     if not others:
-        return count(texts, runs)
+        return measure_texts(texts, runs)
     rows = texts.to_pylist() if len(others) == len(texts) else texts.take(pa.array(others)).to_pylist()
     own = dict(zip(others, rows, strict=True))
     ended = {
         row: _with_ends(text, languages[row]) for row, text in own.items() if languages[row] in _OWN_ENDS | _LOW_QUOTES
     }
-    counts = count(_put(texts, ended), runs)
-    words = {row: parted(text) for row, text in own.items() if languages[row] in SPACELESS}
+    counts = measure_texts(_replace_rows(texts, ended), runs)
+    words = {row: insert_spaces(text) for row, text in own.items() if languages[row] in SPACELESS}
     if words:
-        of_words = count(pa.array(words.values(), pa.large_string()), runs)
-        for name in OF_WORDS:
+        of_words = measure_texts(pa.array(words.values(), pa.large_string()), runs)
+        for name in WORD_COUNTS:
             getattr(counts, name)[[*words]] = getattr(of_words, name)
-    np.asarray(counts.stop_words)[others] = [stop_words_in(text, languages[row]) for row, text in own.items()]
+    np.asarray(counts.stop_words)[others] = [count_stop_words(text, languages[row]) for row, text in own.items()]
     return counts
 
 
-def _put(texts: pa.Array, changed: dict[int, str]) -> pa.Array:
+def _replace_rows(texts: pa.Array, changed: dict[int, str]) -> pa.Array:
     """A column with other texts in some rows."""
     if not changed:
         return texts
@@ -156,26 +156,26 @@ def _with_ends(text: str, language: str) -> str:
     return text.translate(_ENDS) if language in _OWN_ENDS else text
 
 
-def parted(text: str) -> str:
+def insert_spaces(text: str) -> str:
     """A text with a space after each word of a script without spaces, and one mark for each ellipsis.
 
-    >>> parted("東京は、日本の首都……")
+    >>> insert_spaces("東京は、日本の首都……")
     '東京 は、 日本 の首 都… '
     """
     return _WORDS.sub(r"\g<0> ", _ELLIPSIS.sub("…", text))
 
 
-def stop_words_in(text: str, language: str) -> int:
-    """Return how many different stop words of its language a text has, of `MOST_STOP_WORDS` at most."""
-    table = tables().get(language)
+def count_stop_words(text: str, language: str) -> int:
+    """Return how many different stop words of its language a text has, of `MAX_STOP_WORDS` at most."""
+    table = read_language_tables().get(language)
     if table is None:
         return 0
     if language in BY_LETTER:
-        return min(len(table.stop_words.intersection(text)), MOST_STOP_WORDS)
+        return min(len(table.stop_words.intersection(text)), MAX_STOP_WORDS)
     seen = set[str]()
     for match in WORD.finditer(text):
         if (word := match[0].lower()) in table.stop_words:
             seen.add(word)
-            if len(seen) == MOST_STOP_WORDS:
+            if len(seen) == MAX_STOP_WORDS:
                 break
     return len(seen)

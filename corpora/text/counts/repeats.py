@@ -14,10 +14,13 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO, absorb
-from corpora.text.counts.words import Scratch, table_size
+from corpora.text.counts.words import Scratch, compute_table_size
 
-LONGEST_TOP, LONGEST = 4, 10  # Table A1: the most common one of runs of 2 to 4 words, all repeated ones of 5 to 10
-NUM_SHARES = LONGEST - 1
+MAX_TOP_WORDS, MAX_RUN_WORDS = (
+    4,
+    10,
+)  # Table A1: the most common one of runs of 2 to 4 words, all repeated ones of 5 to 10
+NUM_SHARES = MAX_RUN_WORDS - 1
 _1, _32 = np.uint64(1), np.uint64(32)
 _EMPTY = np.uint64(0)
 
@@ -27,12 +30,12 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
     """Fill `out` with the characters of runs of 2 to 10 words (see `Counts`); returns the last use of the table."""
     use += 1
     active = _number_words(words, scratch, use)
-    for length in range(2, LONGEST + 1):
+    for length in range(2, MAX_RUN_WORDS + 1):
         if active == 0:
             return use
         use += 1
         active, top, repeated = _number_runs(active, length, scratch, use)
-        out[length - 2] = top if length <= LONGEST_TOP else repeated
+        out[length - 2] = top if length <= MAX_TOP_WORDS else repeated
     return use
 
 
@@ -41,7 +44,7 @@ def _number_words(words: int, scratch: Scratch, use: int) -> int:
     """Number every word; returns how many of them occur more than once, their places in `active`."""
     text, starts, lengths, places = scratch.text, scratch.starts, scratch.lengths, scratch.active
     keys, numbers, counts, slots = scratch.keys, scratch.numbers, scratch.counts, scratch.slots
-    mask = np.uint64(table_size(words) - 1)
+    mask = np.uint64(compute_table_size(words) - 1)
     for word in range(words):
         key, length = keys[word], lengths[word]
         slot = key * GOLDEN_RATIO >> _32 & mask
@@ -53,7 +56,7 @@ def _number_words(words: int, scratch: Scratch, use: int) -> int:
                 break
             first = held & 0xFFFFFFFF
             same = keys[first] == key and lengths[first] == length
-            if same and (length <= 8 or _same_bytes(text, starts[first], starts[word], length)):
+            if same and (length <= 8 or _has_same_bytes(text, starts[first], starts[word], length)):
                 numbers[word] = first
                 counts[first] += 1
                 break
@@ -74,7 +77,7 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
     """
     keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
     before, slots = scratch.before, scratch.slots
-    mask, count = np.uint64(table_size(active) - 1), 0
+    mask, count = np.uint64(compute_table_size(active) - 1), 0
     most, widest, repeated, covered = 1, 0, 0, 0
     for index in range(active - 1):
         place = np.int64(places[index])
@@ -116,7 +119,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
     spans: of each its first byte, the byte after it, and its characters
     """
     text, hashes, slots = scratch.text, scratch.hashes, scratch.slots
-    mask, repeated, characters = np.uint64(table_size(count) - 1), 0, 0
+    mask, repeated, characters = np.uint64(compute_table_size(count) - 1), 0, 0
     for span in range(count):
         start, length = spans[0, span], spans[1, span] - spans[0, span]
         slot = hashes[span] >> _32 & mask
@@ -127,7 +130,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
                 break
             first = held & 0xFFFFFFFF
             same = hashes[first] == hashes[span] and spans[1, first] - spans[0, first] == length
-            if same and _same_bytes(text, spans[0, first], start, length):
+            if same and _has_same_bytes(text, spans[0, first], start, length):
                 repeated += 1
                 characters += spans[2, span]
                 break
@@ -136,7 +139,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
 
 
 @kernel
-def _same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
+def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
     """Return True if two stretches of the text are the same."""
     for place in range(length):
         if text[one + place] != text[other + place]:

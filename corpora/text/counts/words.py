@@ -25,14 +25,14 @@ _0, _1, _3, _8, _56, _58 = (np.uint64(number) for number in (0, 1, 3, 8, 56, 58)
 _FROM_MARK = from_byte(0x21)
 
 
-def _key(word: str) -> int:
+def _pack_key(word: str) -> int:
     """The key of an ASCII word of up to eight letters."""
     return int.from_bytes(word.encode(), "little")
 
 
-def _stop_table() -> tuple[UInt64s, np.uint64]:
+def _build_stop_table() -> tuple[UInt64s, np.uint64]:
     """A table of 64 slots and the first factor that gives every stop word a slot of its own in it."""
-    keys, factor = [_key(word) for word in STOP_WORDS], int(GOLDEN_RATIO)
+    keys, factor = [_pack_key(word) for word in STOP_WORDS], int(GOLDEN_RATIO)
     while len({key * factor % (1 << 64) >> 58 for key in keys}) < len(keys):
         factor = (factor + 2) % (1 << 64)
     table = np.full(64, _ALL)
@@ -42,8 +42,8 @@ def _stop_table() -> tuple[UInt64s, np.uint64]:
 
 
 # Constants of the kernels: an array that is passed on would be counted as used again and again.
-_STOP_SLOTS, _STOP_FACTOR = _stop_table()
-_LOREM, _IPSUM = np.uint64(_key("lorem")), np.uint64(_key("ipsum"))
+_STOP_SLOTS, _STOP_FACTOR = _build_stop_table()
+_LOREM, _IPSUM = np.uint64(_pack_key("lorem")), np.uint64(_pack_key("ipsum"))
 _SENTENCE_END, _CLOSING = tuple(map(ord, SENTENCE_END)), tuple(map(ord, CLOSING))
 _ALPHABETIC, _HASH_MARKS, _ELLIPSES, _CURLY, _SENTENCES = range(5)  # of `Scratch.tally`
 _LETTER, _COMMA, _ENDER, _OTHER = range(4)
@@ -102,7 +102,7 @@ def make_scratch(size: int, words: int, lines: int) -> Scratch:
         counts=np.zeros(words, np.int32),
         active=np.zeros(words + 1, np.int32),
         keys=np.zeros(words, np.uint64),
-        slots=np.zeros(table_size(max(words, lines)), np.int64),
+        slots=np.zeros(compute_table_size(max(words, lines)), np.int64),
         first_words=np.zeros(lines + 1, np.int32),
         widths=np.zeros(lines + 1, np.int32),
         first_lines=np.zeros(lines + 1, np.int32),
@@ -112,7 +112,7 @@ def make_scratch(size: int, words: int, lines: int) -> Scratch:
 
 
 @kernel
-def table_size(entries: int) -> int:
+def compute_table_size(entries: int) -> int:
     """A power of two that holds the entries and is at most half filled."""
     size = 16
     while size < 2 * entries:
@@ -121,7 +121,7 @@ def table_size(entries: int) -> int:
 
 
 @kernel
-def longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
+def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
     """At most so many bytes, words and lines has the document that has most of them."""
     size, words, lines = 1, 1, 1
     for row in range(offsets.size - 1):
@@ -135,39 +135,39 @@ def longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
 
 
 @kernel
-def _word_mask(chunk: np.uint64) -> np.uint64:
+def _mask_word(chunk: np.uint64) -> np.uint64:
     """All bits of the bytes before the first one that is white space."""
     spaces = ~((chunk & LOW_SEVEN) + _FROM_MARK | chunk) & TOP_BITS
     return mask_before(spaces) if spaces else _ALL
 
 
 @kernel
-def _num_bytes(mask: np.uint64) -> np.int64:
+def _count_bytes(mask: np.uint64) -> np.int64:
     """Return how many bytes a mask of whole bytes has."""
     return np.int64((mask & ONES) * ONES >> _56)
 
 
 @kernel
-def _all_letters(chunk: np.uint64, mask: np.uint64) -> bool:
+def _has_only_letters(chunk: np.uint64, mask: np.uint64) -> bool:
     """Return True if the bytes under the mask are ASCII letters."""
     return bool((flag_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
 
 
 @kernel
-def _long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, bool]:
+def _read_long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, bool]:
     """Length and key of a word whose first eight bytes are no white space; whether all but its last are letters."""
     chunk = load8(text, at)
     key, length, letters = chunk, np.int64(8), True
     while True:
         ahead = load8(text, at + length)
-        mask = _word_mask(ahead)
-        letters = letters and _all_letters(chunk, _ALL if mask else _ALL >> _8)
+        mask = _mask_word(ahead)
+        letters = letters and _has_only_letters(chunk, _ALL if mask else _ALL >> _8)
         if mask == _0:
             return length, key, letters
         key = absorb(key, ahead & mask)
-        length += _num_bytes(mask)
+        length += _count_bytes(mask)
         if mask != _ALL:
-            return length, key, letters and _all_letters(ahead, mask >> _8)
+            return length, key, letters and _has_only_letters(ahead, mask >> _8)
         chunk = ahead
 
 
@@ -191,10 +191,10 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
                 paragraphs += 1
             lines, breaks = lines + 1, 0
         chunk, last = load8(text, at), core
-        mask = _word_mask(chunk)
-        length, key, letters = _num_bytes(mask), chunk & mask, _all_letters(chunk, mask >> _8)
+        mask = _mask_word(chunk)
+        length, key, letters = _count_bytes(mask), chunk & mask, _has_only_letters(chunk, mask >> _8)
         if mask == _ALL:
-            length, key, letters = _long_word(text, at)
+            length, key, letters = _read_long_word(text, at)
             if length > 8:
                 mask = _0  # it has no core
         starts[words], lengths[words], keys[words], before[words] = at, length, key, characters
@@ -207,7 +207,7 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
             sentences += kind == _ENDER
             core = (key | CASE_BITS) & mask
         else:
-            core, extra = _marked_word(text, at, at + length, scratch.tally)
+            core, extra = _count_marks(text, at, at + length, scratch.tally)
             width, characters = width + extra, characters - extra
         slot = core * _STOP_FACTOR >> _58
         seen |= np.uint64(_STOP_SLOTS[slot] == core) << slot
@@ -217,7 +217,7 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
     first_lines[paragraphs] = lines
     scratch.tally[_ALPHABETIC] += alphabetic
     scratch.tally[_SENTENCES] += sentences
-    return WordTotals(words, lines, paragraphs, newlines, _num_bits(seen), lorem_ipsum)
+    return WordTotals(words, lines, paragraphs, newlines, _count_bits(seen), lorem_ipsum)
 
 
 @kernel
@@ -231,7 +231,7 @@ def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
 
 
 @kernel
-def _num_bits(bits: np.uint64) -> int:
+def _count_bits(bits: np.uint64) -> int:
     """Return how many bits are set."""
     number = 0
     while bits:
@@ -241,7 +241,7 @@ def _num_bits(bits: np.uint64) -> int:
 
 
 @kernel
-def _marked_word(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
+def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
     """Count the marks of a word that is not letters alone; returns its core, and its bytes less its characters."""
     extra, letters, hash_marks, ellipses, curly, sentences, dots, ender = 0, 0, 0, 0, 0, 0, 0, False
     for at in range(start, end):
@@ -261,34 +261,34 @@ def _marked_word(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> 
             ellipses += code == 0x2026
             sentences += code == 0x3002 or code == 0xFF01 or code == 0xFF1F
     if ender:
-        sentences += _ends_sentence(text, int(start), int(end))
+        sentences += _is_sentence_end(text, int(start), int(end))
     tally[_ALPHABETIC] += letters
     tally[_HASH_MARKS] += hash_marks
     tally[_ELLIPSES] += ellipses
     tally[_CURLY] += curly
     tally[_SENTENCES] += sentences
-    return _core(text, start, end), extra
+    return _pack_core(text, start, end), extra
 
 
 @kernel
-def _ends_sentence(text: Bytes, start: int, end: int) -> bool:
+def _is_sentence_end(text: Bytes, start: int, end: int) -> bool:
     """Return True if a word ends with sentence punctuation, closing marks after it left out."""
     while end > start:
         if 97 <= (text[end - 1] | 32) <= 122:
             return False
         end = find_start_before(text, end)
         code, _ = decode(text, end)
-        if not _among(_CLOSING, code):
-            return _among(_SENTENCE_END, code)
+        if not _is_among(_CLOSING, code):
+            return _is_among(_SENTENCE_END, code)
     return False
 
 
 @kernel
-def _core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
+def _pack_core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
     """The key of a word in small letters without the ASCII marks at its ends; 0 for none or over eight bytes."""
-    while start < end and not _alphanumeric(text[start]):
+    while start < end and not _is_alphanumeric(text[start]):
         start += 1
-    while start < end and not _alphanumeric(text[end - 1]):
+    while start < end and not _is_alphanumeric(text[end - 1]):
         end -= 1
     if start == end or end - start > 8:
         return _0
@@ -297,13 +297,13 @@ def _core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
 
 
 @kernel
-def _alphanumeric(byte: int) -> bool:
+def _is_alphanumeric(byte: int) -> bool:
     """Return True if a byte is an ASCII letter or digit, or belongs to a character beyond ASCII."""
     return byte >= 0x80 or 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
 
 
 @kernel
-def _among(codes: tuple[int, ...], code: int) -> bool:
+def _is_among(codes: tuple[int, ...], code: int) -> bool:
     """Return True if a code point is one of some constants."""
     for member in codes:
         if member == code:

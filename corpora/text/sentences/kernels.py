@@ -11,7 +11,19 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int64s, copy_values
 from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode, find_start_before
-from corpora.text.codepoints import COMMA, DASH, DIGIT, ENDER, LOWER, PERIOD, QUOTE, SPACE, UPPER, WIDE_ENDER, class_at
+from corpora.text.codepoints import (
+    COMMA,
+    DASH,
+    DIGIT,
+    ENDER,
+    LOWER,
+    PERIOD,
+    QUOTE,
+    SPACE,
+    UPPER,
+    WIDE_ENDER,
+    classify_at,
+)
 from corpora.text.sentences.languages import (
     COLON,
     INLINE_BULLETS,
@@ -26,20 +38,26 @@ from corpora.text.sentences.languages import (
     SHORT_RULE,
     SPACED,
 )
-from corpora.text.sentences.runs_kernels import ends_wide_at, halves_at, is_wide_at, parts_spaced_at, run_at
+from corpora.text.sentences.runs_kernels import (
+    find_colon_end_at,
+    find_run_end_at,
+    find_spaced_start_at,
+    is_wide_at,
+    is_wide_end_at,
+)
 from corpora.text.sentences.words import (
     HEAD_CODES,
-    abbreviates,
-    class_before,
-    enumerates,
-    gap,
-    gap_before,
-    joins_at,
-    lists_at,
-    next_word,
-    opens_at,
-    opens_dotted_at,
-    opens_small_at,
+    can_open_at,
+    can_open_dotted_at,
+    can_open_small_at,
+    classify_before,
+    find_space_start,
+    find_word_end,
+    is_abbreviation_at,
+    is_enumerator_at,
+    is_joined_at,
+    is_list_item_at,
+    skip_space,
 )
 
 _BLOCK = 4096
@@ -48,8 +66,8 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 
 
 @kernel
-def _mark(data: Bytes, start: int, stop: int, marks: Bytes, halves: tuple[int, int]) -> None:
-    """Mark the bytes of a block where `_boundary` could find something: 1 there, else 0, and a 1 after the last.
+def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
+    """Mark the bytes of a block where `_find_boundary` could find something: 1 there, else 0, and a 1 after the last.
 
     They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
     is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
@@ -58,7 +76,11 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, halves: tuple[int, i
 
     halves: the colon, semicolon or space that ends a sentence in the language, 10 for none
     """
-    size, half, more = stop - start, np.uint8(halves[0]), np.uint8(halves[1])  # of one byte: the loop is over bytes
+    size, half, more = (
+        stop - start,
+        np.uint8(colon_bytes[0]),
+        np.uint8(colon_bytes[1]),
+    )  # of one byte: the loop is over bytes
     whole = max(0, min(size, data.size - 2 - start))
     first, second, third = data[start : start + whole], data[start + 1 :], data[start + 2 :]
     for at in range(first.size):
@@ -83,13 +105,13 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, halves: tuple[int, i
 
 
 @kernel
-def halves_of(manner: int) -> tuple[int, int]:
-    """The twin of `marks_of`, with the space of `SPACED`: bytes, 10 for none."""
+def find_colon_bytes(manner: int) -> tuple[int, int]:
+    """The twin of `list_colon_marks`, with the space of `SPACED`: bytes, 10 for none."""
     return 58 if manner & COLON else 32 if manner & SPACED else 10, 59 if manner & SEMICOLON else 10
 
 
 @kernel
-def _next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
+def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
     """The first marked byte of a block from `at` on, eight at a time."""
     while marks[at] == 0:
         at += 1
@@ -103,7 +125,7 @@ def _next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
 def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
     """1 where a row holds a capital letter, else 0."""
     while at < stop:
-        kind, width = class_at(data, at, classes)
+        kind, width = classify_at(data, at, classes)
         if kind == UPPER:
             return 1
         at += width
@@ -111,19 +133,19 @@ def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 
 @kernel
-def _line_ends_at(
+def _is_line_end_at(
     data: Bytes, line: int, at: int, following: int, newlines: int, stop: int, cased: int, classes: Bytes
 ) -> bool:
-    """The twin of `_line_ends`, for white space with a newline in it."""
-    if newlines > 1 or lists_at(data, following, stop):
+    """The twin of `_is_line_end`, for white space with a newline in it."""
+    if newlines > 1 or is_list_item_at(data, following, stop):
         return True
-    if SHORT_LINE <= at - line <= LONG_LINE or class_before(data, at, classes) == COMMA:
+    if SHORT_LINE <= at - line <= LONG_LINE or classify_before(data, at, classes) == COMMA:
         return False
-    return opens_at(data, following, stop, classes, cased)
+    return can_open_at(data, following, stop, classes, cased)
 
 
 @kernel
-def _dots(data: Bytes, at: int, run_end: int) -> bool:
+def _is_dots(data: Bytes, at: int, run_end: int) -> bool:
     """Return True if a run is of full stops and ellipses."""
     while at < run_end:
         if data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6:
@@ -136,15 +158,15 @@ def _dots(data: Bytes, at: int, run_end: int) -> bool:
 
 
 @kernel
-def _elides(data: Bytes, sentence: int, at: int) -> bool:
-    """The twin of `_elided`."""
+def _is_elided_at(data: Bytes, sentence: int, at: int) -> bool:
+    """The twin of `_is_elided`."""
     if at <= sentence or (data[at - 1] != 40 and data[at - 1] != 91):
         return False
     return bool(data[at] == 46 or (data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6))
 
 
 @kernel
-def _ends_at(
+def _is_end_at(
     data: Bytes,
     sentence: int,
     at: int,
@@ -156,47 +178,47 @@ def _ends_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """The twin of `_ends`, for a run without a wide terminator."""
+    """The twin of `_is_end`, for a run without a wide terminator."""
     if following == stop:
         return False
     if following == run_end:
         wide = data[at] != 41 and at > sentence and is_wide_at(data, run_end, stop)
         if wide and is_wide_at(data, find_start_before(data, at), stop):
-            return ends_wide_at(data, sentence, at, run_end, stop, classes)
-        return joins_at(data, sentence, at, run_end, stop, classes, words)
-    if newlines > 1 or (newlines == 1 and lists_at(data, following, stop)):
+            return is_wide_end_at(data, sentence, at, run_end, stop, classes)
+        return is_joined_at(data, sentence, at, run_end, stop, classes, words)
+    if newlines > 1 or (newlines == 1 and is_list_item_at(data, following, stop)):
         return True
-    kind, _ = class_at(data, following, classes)
-    if _elides(data, sentence, at) or (data[at] == 41 and kind == DASH):
+    kind, _ = classify_at(data, following, classes)
+    if _is_elided_at(data, sentence, at) or (data[at] == 41 and kind == DASH):
         return False
     lone = run_end - at == 1 and data[at] == 46
-    if (lone or (run_end - at == 2 and data[at] == 46 and data[at + 1] == 41)) and enumerates(
-        data, _head_at(data, sentence, stop, classes), at
+    if (lone or (run_end - at == 2 and data[at] == 46 and data[at + 1] == 41)) and is_enumerator_at(
+        data, _find_head_at(data, sentence, stop, classes), at
     ):
         return False
-    if not opens_at(data, following, stop, classes, cased):
-        dotted = lone and opens_dotted_at(data, sentence, at, following, stop, classes)
+    if not can_open_at(data, following, stop, classes, cased):
+        dotted = lone and can_open_dotted_at(data, sentence, at, following, stop, classes)
         quoted = data[run_end - 1] == 34 and data[following] == 34
-        return dotted or quoted or opens_small_at(data, sentence, at, run_end, following, stop, classes, words)
-    if at > sentence and class_before(data, at, classes) == SPACE and _dots(data, at, run_end):
+        return dotted or quoted or can_open_small_at(data, sentence, at, run_end, following, stop, classes, words)
+    if at > sentence and classify_before(data, at, classes) == SPACE and _is_dots(data, at, run_end):
         opening = at == sentence + 4 and data[sentence] == 46 and data[sentence + 2] == 46 and data[at - 3] == 32
-        capital_i = data[following] == 73 and next_word(data, following, stop) == following + 1
+        capital_i = data[following] == 73 and find_word_end(data, following, stop) == following + 1
         return not opening and not capital_i
-    return not (lone and abbreviates(data, sentence, at, following, stop, cased, classes, words))
+    return not (lone and is_abbreviation_at(data, sentence, at, following, stop, cased, classes, words))
 
 
 @kernel
-def _closes_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """The twin of `_closes`."""
+def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
+    """The twin of `_can_close`."""
     eyes = at - 2 if at > sentence and data[at - 1] == 45 else at - 1
     if eyes > sentence and (data[eyes] == 58 or data[eyes] == 59 or data[eyes] == 61):
-        kind = class_before(data, eyes, classes)
+        kind = classify_before(data, eyes, classes)
         if kind == SPACE or kind == PERIOD or kind == ENDER:
             return True
     if data[sentence] != 40 or not 3 < at - sentence <= LONG_ASIDE:
         return False
-    kind, _ = class_at(data, sentence + 1, classes)
-    if (kind != UPPER and kind != LOWER and kind != DIGIT) or enumerates(data, sentence + 1, at):
+    kind, _ = classify_at(data, sentence + 1, classes)
+    if (kind != UPPER and kind != LOWER and kind != DIGIT) or is_enumerator_at(data, sentence + 1, at):
         return False
     spaces = 0
     for place in range(sentence + 1, at):
@@ -210,8 +232,8 @@ def _closes_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
 
 
 @kernel
-def _head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_head`."""
+def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
+    """The twin of `_find_head`."""
     code, width = decode(data, sentence)
     if code not in HEAD_CODES:
         return sentence
@@ -219,7 +241,7 @@ def _head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
     for _ in range(4):
         if at >= stop:
             break
-        kind, width = class_at(data, at, classes)
+        kind, width = classify_at(data, at, classes)
         if kind != SPACE:
             break
         at += width
@@ -227,8 +249,8 @@ def _head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 
 
 @kernel
-def _numbered_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_numbered`: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 if there is none."""
+def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
+    """The twin of `_read_number`: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 if there is none."""
     digits, number, mark = 0, 0, 0
     if at < stop and data[at] == 40:
         mark, at = 4, at + 1
@@ -245,118 +267,120 @@ def _numbered_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
         mark, at = mark + 1, at + 1
     if mark & 3 == 0 or number == 0 or at >= stop:
         return 0
-    kind, _ = class_at(data, at, classes)
+    kind, _ = classify_at(data, at, classes)
     return 8 * number + mark if kind == SPACE else 0
 
 
 @kernel
-def _item_before_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_item_before`, for a full stop or a closing bracket; `sentence` if there is no item."""
+def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
+    """The twin of `_find_item`, for a full stop or a closing bracket; `sentence` if there is no item."""
     start = at
     while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
         start -= 1
     if start == at:
         return sentence
     start -= start > sentence and data[start - 1] == 40
-    if start == sentence or class_before(data, start, classes) != SPACE:
+    if start == sentence or classify_before(data, start, classes) != SPACE:
         return sentence
-    second = _numbered_at(data, start, stop, classes)
+    second = _read_number_at(data, start, stop, classes)
     if second == 0:
         return sentence
-    first = _numbered_at(data, _head_at(data, sentence, stop, classes), stop, classes)
+    first = _read_number_at(data, _find_head_at(data, sentence, stop, classes), stop, classes)
     return start if first != 0 and second == first + 8 else sentence
 
 
 @kernel
-def _repeats_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
+def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
     """Return True if a bullet of three bytes is after white space, in a sentence that opens with it."""
     if at == sentence or data[sentence] != data[at]:
         return False
     if data[at + 1] != data[sentence + 1] or data[at + 2] != data[sentence + 2]:
         return False
     code, _ = decode(data, at)
-    return code in _INLINE_CODES and class_before(data, at, classes) == SPACE
+    return code in _INLINE_CODES and classify_before(data, at, classes) == SPACE
 
 
 # The whole.
 
 
 @kernel
-def _rule_at(data: Bytes, sentence: int, at: int, stop: int, cased: int, classes: Bytes) -> tuple[int, int, int]:
-    """The twin of `_rule`."""
+def _find_drawn_line_at(
+    data: Bytes, sentence: int, at: int, stop: int, cased: int, classes: Bytes
+) -> tuple[int, int, int]:
+    """The twin of `_find_drawn_line`."""
     run_end = at
     while run_end < stop and data[run_end] == data[at]:
         run_end += 1
     if run_end - at < SHORT_RULE:
         return sentence, run_end, 0
-    ahead, newlines = gap(data, run_end, stop, classes)
+    ahead, newlines = skip_space(data, run_end, stop, classes)
     if ahead == run_end and ahead < stop:
         return sentence, run_end, 0
     if at == sentence:
-        ends = ahead < stop and not _drawn(int(data[ahead])) and opens_at(data, ahead, stop, classes, cased)
+        ends = ahead < stop and not _is_drawn(int(data[ahead])) and can_open_at(data, ahead, stop, classes, cased)
         return (run_end, ahead, newlines) if ends else (sentence, run_end, 0)
-    before = gap_before(data, at, sentence, classes)
-    if before == at or _drawn(int(data[before - 1])):
+    before = find_space_start(data, at, sentence, classes)
+    if before == at or _is_drawn(int(data[before - 1])):
         return sentence, run_end, 0
-    marked = PERIOD <= class_before(data, before, classes) <= QUOTE and data[at] != 45 and data[at] != 95
-    marked = marked and ahead < stop and opens_at(data, ahead, stop, classes, cased)
+    marked = PERIOD <= classify_before(data, before, classes) <= QUOTE and data[at] != 45 and data[at] != 95
+    marked = marked and ahead < stop and can_open_at(data, ahead, stop, classes, cased)
     parts = marked or run_end - at >= (LONG_BLANK if data[at] == 95 else RULE)
     return (before, at, 0) if parts else (sentence, run_end, 0)
 
 
 @kernel
-def _drawn(byte: int) -> bool:
+def _is_drawn(byte: int) -> bool:
     """Return True if a byte is one that lines and tables are drawn with."""
     return byte == 124 or byte in _RULED_BYTES
 
 
 @kernel
-def _letter(data: Bytes, at: int, stop: int) -> bool:
+def _is_letter(data: Bytes, at: int, stop: int) -> bool:
     """Return True if an ASCII letter is at a place."""
     return bool(at < stop and 97 <= data[at] | 32 <= 122)
 
 
 @kernel
-def _boundary_at(
+def _find_boundary_at(
     data: Bytes, sentence: int, line: int, at: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """The twin of `_boundary`, for a marked byte; an end at `sentence` is none."""
+    """The twin of `_find_boundary`, for a marked byte; an end at `sentence` is none."""
     byte = int(data[at])
     if byte == 10:
-        if SHORT_LINE <= at - line <= LONG_LINE and 32 < data[at - 1] < 127 and _letter(data, at + 1, stop):
+        if SHORT_LINE <= at - line <= LONG_LINE and 32 < data[at - 1] < 127 and _is_letter(data, at + 1, stop):
             return sentence, at + 1, 1  # as the rest would find, for prose that is wrapped here
-        begin = gap_before(data, at, sentence, classes)
-        following, newlines = gap(data, begin, stop, classes)
-        ends = _line_ends_at(data, line, begin, following, newlines, stop, cased, classes)
+        begin = find_space_start(data, at, sentence, classes)
+        following, newlines = skip_space(data, begin, stop, classes)
+        ends = _is_line_end_at(data, line, begin, following, newlines, stop, cased, classes)
         return begin if ends else sentence, following, newlines
     if byte == 32:
-        following = parts_spaced_at(data, sentence, at, stop, classes)
+        following = find_spaced_start_at(data, sentence, at, stop, classes)
         return (at, following, 0) if following else (sentence, at + 1, 0)
-    half, more = halves_of(words[-1])
+    half, more = find_colon_bytes(words[-1])
     if byte == half or byte == more:
-        return halves_at(data, sentence, at, stop, classes, words)
+        return find_colon_end_at(data, sentence, at, stop, classes, words)
     if byte == 46 or byte == 41:
-        item = _item_before_at(data, sentence, at, stop, classes)
+        item = _find_item_at(data, sentence, at, stop, classes)
         if item > sentence:
-            return gap_before(data, item, sentence, classes), item, 0
+            return find_space_start(data, item, sentence, classes), item, 0
     elif byte in _RULED_BYTES:
-        return _rule_at(data, sentence, at, stop, cased, classes)
-    elif byte == 0xE2 and _repeats_bullet(data, sentence, at, classes):
-        return gap_before(data, at, sentence, classes), at, 0
+        return _find_drawn_line_at(data, sentence, at, stop, cased, classes)
+    elif byte == 0xE2 and _is_repeated_bullet(data, sentence, at, classes):
+        return find_space_start(data, at, sentence, classes), at, 0
     elif byte & 0xC0 == 0x80:
         return sentence, at + 1, 0
     if byte == 34 and at + 2 < stop and data[at + 1] == 32 and data[at + 2] == 34:
         quotes = data[sentence] == 34 and at - sentence >= LONG_LABEL
         return (at + 1, at + 2, 0) if quotes else (sentence, at + 1, 0)
-    kind, width = class_at(data, at, classes)
-    if not PERIOD <= kind <= WIDE_ENDER and not (byte == 41 and _closes_at(data, sentence, at, classes)):
+    kind, width = classify_at(data, at, classes)
+    if not PERIOD <= kind <= WIDE_ENDER and not (byte == 41 and _can_close_at(data, sentence, at, classes)):
         return sentence, at + width, 0
-    run_end, wide = run_at(data, sentence, at, stop, classes, words)
-    following, newlines = gap(data, run_end, stop, classes)
+    run_end, wide = find_run_end_at(data, sentence, at, stop, classes, words)
+    following, newlines = skip_space(data, run_end, stop, classes)
     if wide != 0:
-        ends = ends_wide_at(data, sentence, at, run_end, stop, classes)
+        ends = is_wide_end_at(data, sentence, at, run_end, stop, classes)
     else:
-        ends = _ends_at(data, sentence, at, run_end, following, newlines, stop, cased, classes, words)
+        ends = _is_end_at(data, sentence, at, run_end, following, newlines, stop, cased, classes, words)
     return run_end if ends else sentence, following, newlines
 
 
@@ -372,21 +396,21 @@ def _split_row(
     ends: Int64s,
     count: int,
 ) -> int:
-    """The twin of `_spans`: write the sentences of a row after the first `count`, return the new count."""
+    """The twin of `_iter_spans`: write the sentences of a row after the first `count`, return the new count."""
     eights = marks.view(np.int64)
     cased = _has_capital(data, begin, stop, classes)
-    stop = gap_before(data, stop, begin, classes)
-    sentence, _ = gap(data, begin, stop, classes)
+    stop = find_space_start(data, stop, begin, classes)
+    sentence, _ = skip_space(data, begin, stop, classes)
     at = line = block = block_end = sentence
-    halves = halves_of(words[-1])
+    colon_bytes = find_colon_bytes(words[-1])
     while at < stop:
         if at >= block_end:
             block, block_end = at, min(at + _BLOCK, stop)
-            _mark(data, block, block_end, marks, halves)
-        at = block + _next_mark(marks, eights, at - block)
+            _mark(data, block, block_end, marks, colon_bytes)
+        at = block + _find_next_mark(marks, eights, at - block)
         if at >= block_end:
             continue
-        end, following, newlines = _boundary_at(data, sentence, line, at, stop, cased, classes, words)
+        end, following, newlines = _find_boundary_at(data, sentence, line, at, stop, cased, classes, words)
         if sentence < end and following < stop:
             starts[count], ends[count] = sentence, end
             count += 1

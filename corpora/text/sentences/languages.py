@@ -61,7 +61,7 @@ def read_word_lists() -> dict[str, dict[int, str]]:
     return lists
 
 
-def word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
+def collect_word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
     """Return each listed word with the sum of what it says; one that begins with no ASCII letter as a capital too.
 
     Words that lie ahead of a full stop are known by the letters in their first eight bytes.
@@ -76,7 +76,7 @@ def word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
 
 
 WORD_LISTS = read_word_lists()
-WORDS = word_kinds(WORD_LISTS["en"])
+WORDS = collect_word_kinds(WORD_LISTS["en"])
 
 
 # What else a language does: "3. Mai" is no end; "I." is an initial; a colon or a semicolon ends before a capital;
@@ -112,7 +112,7 @@ _COMMON = frozenset(
 )
 
 
-def merged(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
+def merge_words(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
     """Return the words of all tables, each with all that they say of it."""
     words: dict[bytes, int] = {}
     for table in tables:
@@ -121,7 +121,7 @@ def merged(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
     return words
 
 
-def _safe(language: Language) -> dict[bytes, int]:
+def _select_safe_words(language: Language) -> dict[bytes, int]:
     """Return the abbreviations and months of a language that are hardly words of another."""
     return {
         word: kind & (ABBREVIATION | MONTH)
@@ -138,12 +138,14 @@ LANGUAGES: dict[str, Language] = {
     **{code: Language(code=code, words={}) for code in ("ja", "zh")},
     **{
         code: Language(
-            code=code, words=merged(word_kinds(WORD_LISTS[code]), word_kinds(WORD_LISTS["shared"])), manner=manner
+            code=code,
+            words=merge_words(collect_word_kinds(WORD_LISTS[code]), collect_word_kinds(WORD_LISTS["shared"])),
+            manner=manner,
         )
         for code, manner in _MANNERS.items()
     },
 }
-EVERY = Language(code="", words=merged(WORDS, *map(_safe, LANGUAGES.values())))
+EVERY = Language(code="", words=merge_words(WORDS, *map(_select_safe_words, LANGUAGES.values())))
 _OTHER = Language(code="*", words=EVERY.words, manner=INITIAL_I)
 # Languages without a table of words that end sentences in another way: the semicolon of Greek asks, and the colon is
 # written for the full stop of Armenian.
@@ -153,11 +155,11 @@ LANGUAGES |= {
 }
 
 
-def language_of(code: str | None) -> Language:
+def find_language(code: str | None) -> Language:
     """Return what is known of a language by its ISO 639 code; None and "un" are a language that is not certain."""
     return EVERY if code in (None, "", "un") else LANGUAGES.get(code or "", _OTHER)
 
 
-def marks_of(manner: int) -> str:
+def list_colon_marks(manner: int) -> str:
     """Return the marks that end a sentence before a capital, next to the terminators."""
     return ":" * bool(manner & COLON) + ";" * bool(manner & SEMICOLON)

@@ -18,7 +18,7 @@ from corpora.text.codepoints import (
     SPACE,
     UPPER,
     WIDE_ENDER,
-    class_at,
+    classify_at,
 )
 from corpora.text.sentences.languages import (
     ABBREVIATION,
@@ -36,7 +36,7 @@ from corpora.text.sentences.languages import (
     WIDE_CLOSERS,
     WIDE_OPENERS,
 )
-from corpora.text.sentences.words import class_before, gap, look_up, next_word
+from corpora.text.sentences.words import classify_before, find_kind_at, find_word_end, skip_space
 
 _QUOTING_CODES, _JOINING_CODES = tuple(map(ord, QUOTING)), tuple(map(ord, JOINING))
 _WIDE_OPENERS, _WIDE_CLOSERS = tuple(map(ord, WIDE_OPENERS)), tuple(map(ord, WIDE_CLOSERS))
@@ -45,25 +45,27 @@ _FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
 
 
 @kernel
-def run_at(data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s) -> tuple[int, int]:
-    """The twin of `_run_end`, and whether a wide terminator is in the run."""
+def find_run_end_at(
+    data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s
+) -> tuple[int, int]:
+    """The twin of `find_run_end`, and whether a wide terminator is in the run."""
     wide, at = 0, begin
     while True:
         while at < stop:
-            kind, width = class_at(data, at, classes)
+            kind, width = classify_at(data, at, classes)
             if not PERIOD <= kind <= QUOTE:
                 break
             if kind == WIDE_ENDER:
                 wide = 1
             at += width
-        step = _closing(data, at, stop)
-        if step == 0 or (at + step < stop and class_at(data, at + step, classes)[0] != SPACE):
-            return _cited_at(data, sentence, begin, at, stop, classes, words), wide
+        step = _measure_closing_quote(data, at, stop)
+        if step == 0 or (at + step < stop and classify_at(data, at + step, classes)[0] != SPACE):
+            return _skip_citations_at(data, sentence, begin, at, stop, classes, words), wide
         at += step
 
 
 @kernel
-def _closing(data: Bytes, at: int, stop: int) -> int:
+def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
     """Return the bytes of a quote that can close here: one that mostly opens, or a space and one that closes."""
     if stop - at < 2:
         return 0
@@ -81,10 +83,10 @@ def _closing(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
-def _cited_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes: Bytes, words: Int64s) -> int:
-    """The twin of `_cited`."""
+def _skip_citations_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes: Bytes, words: Int64s) -> int:
+    """The twin of `_skip_citations`."""
     place = end
-    while place + 1 < stop and data[place] == 91 and _alphanumeric(int(data[place + 1])):
+    while place + 1 < stop and data[place] == 91 and _is_alphanumeric(int(data[place + 1])):
         close = place + 1
         while close < min(stop, place + LONG_CITATION) and data[close] != 93:
             close += 1
@@ -92,17 +94,17 @@ def _cited_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes:
             return end
         place = close + 1
     if place == end == at + 1 and data[at] == 46 and place < stop and 48 <= data[place] <= 57:
-        place = _after_number_at(data, place, stop)
-        second = _after_number_at(data, place + 1, stop)
+        place = _skip_number_at(data, place, stop)
+        second = _skip_number_at(data, place + 1, stop)
         place = second if end < place < stop and data[place] == 32 and place + 1 < second else place
-        if not _noted_at(data, sentence, at, classes, words):
+        if not _can_be_note_at(data, sentence, at, classes, words):
             return end
-    return place if place == stop or class_at(data, place, classes)[0] == SPACE else end
+    return place if place == stop or classify_at(data, place, classes)[0] == SPACE else end
 
 
 @kernel
-def _after_number_at(data: Bytes, at: int, stop: int) -> int:
-    """The twin of `_after_number`."""
+def _skip_number_at(data: Bytes, at: int, stop: int) -> int:
+    """The twin of `_skip_number`."""
     place = at
     while place < min(at + 3, stop) and 48 <= data[place] <= 57:
         place += 1
@@ -110,34 +112,34 @@ def _after_number_at(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
-def _alphanumeric(byte: int) -> bool:
+def _is_alphanumeric(byte: int) -> bool:
     """Return True for an ASCII letter or digit."""
     return 97 <= byte | 32 <= 122 or 48 <= byte <= 57
 
 
 @kernel
 def is_wide_at(data: Bytes, at: int, stop: int) -> bool:
-    """The twin of `_wide`."""
+    """The twin of `is_wide`."""
     code, _ = decode(data, at) if at < stop else (0, 1)
     return 0x3041 <= code <= 0x9FFF
 
 
 @kernel
-def ends_wide_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `_ends_wide`."""
+def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
+    """The twin of `is_wide_end`."""
     code, _ = decode(data, at)
-    if code == 0xFF0E and at > sentence and class_before(data, at, classes) == DIGIT:
+    if code == 0xFF0E and at > sentence and classify_before(data, at, classes) == DIGIT:
         return False
     if run_end < stop:
         code, _ = decode(data, run_end)
-        if code in _QUOTING_CODES or (code in _JOINING_CODES and class_before(data, run_end, classes) == CLOSER):
+        if code in _QUOTING_CODES or (code in _JOINING_CODES and classify_before(data, run_end, classes) == CLOSER):
             return False
-    return not _within_at(data, sentence, run_end, stop, classes)
+    return not _is_in_quotes_at(data, sentence, run_end, stop, classes)
 
 
 @kernel
-def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `_within`."""
+def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
+    """The twin of `_is_in_quotes`."""
     pairs, place = 0, at
     for _ in range(LONG_QUOTE):
         if place <= sentence or pairs < 0:
@@ -145,7 +147,7 @@ def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -
         place = find_start_before(data, place)
         if data[place] == 10:
             return False
-        kind, _ = class_at(data, place, classes)
+        kind, _ = classify_at(data, place, classes)
         if kind == OPENER or kind == CLOSER or kind == OTHER:
             code, _ = decode(data, place)
             pairs += int(code in _WIDE_CLOSERS) - int(code in _WIDE_OPENERS)
@@ -155,7 +157,7 @@ def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -
     for _ in range(LONG_QUOTE):
         if at >= stop or data[at] == 10 or pairs < 0:
             break
-        kind, width = class_at(data, at, classes)
+        kind, width = classify_at(data, at, classes)
         if kind == OPENER or kind == CLOSER or kind == OTHER:
             code, _ = decode(data, at)
             pairs += int(code in _WIDE_OPENERS) - int(code in _WIDE_CLOSERS)
@@ -164,26 +166,28 @@ def _within_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -
 
 
 @kernel
-def halves_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s) -> tuple[int, int, int]:
-    """The twin of `_halves`."""
-    following, newlines = gap(data, at + 1, stop, classes)
+def find_colon_end_at(
+    data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
+) -> tuple[int, int, int]:
+    """The twin of `find_colon_end`."""
+    following, newlines = skip_space(data, at + 1, stop, classes)
     first = following
     if first < stop and words[-1] & NOUNS == 0:
         code, width = decode(data, first)
         first += width if code in _FIRST_QUOTES else 0
-    if following == at + 1 or first >= stop or class_at(data, first, classes)[0] != UPPER:
+    if following == at + 1 or first >= stop or classify_at(data, first, classes)[0] != UPPER:
         return sentence, at + 1, 0
     if words[-1] & NOUNS:
-        opens = look_up(data, first, next_word(data, first, stop), words) & STARTER
-        if opens == 0 or at - sentence < LONG_LABEL or class_before(data, at, classes) == QUOTE:
+        opens = find_kind_at(data, first, find_word_end(data, first, stop), words) & STARTER
+        if opens == 0 or at - sentence < LONG_LABEL or classify_before(data, at, classes) == QUOTE:
             return sentence, at + 1, 0
     return at + 1, following, newlines
 
 
 @kernel
-def parts_spaced_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `parts_spaced`: where the next sentence begins; 0 if none does."""
-    following, newlines = gap(data, at, stop, classes)
+def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
+    """The twin of `is_spaced_end`: where the next sentence begins; 0 if none does."""
+    following, newlines = skip_space(data, at, stop, classes)
     if newlines or at - sentence < LONG_CLAUSE or following >= stop:
         return 0
     before, _ = decode(data, find_start_before(data, at))
@@ -193,15 +197,15 @@ def parts_spaced_at(data: Bytes, sentence: int, at: int, stop: int, classes: Byt
 
 
 @kernel
-def _noted_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> bool:
-    """The twin of `_noted`."""
+def _can_be_note_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> bool:
+    """The twin of `_can_be_note`."""
     start, letters = at, 0
     while start > sentence and letters < 9:
         before = find_start_before(data, start)
-        kind, _ = class_at(data, before, classes)
+        kind, _ = classify_at(data, before, classes)
         if kind == CLOSER and letters == 0:
             return True
         if kind != LOWER:
             break
         letters, start = letters + 1, before
-    return letters >= LONG_WORD and look_up(data, start, at, words) & ABBREVIATION == 0
+    return letters >= LONG_WORD and find_kind_at(data, start, at, words) & ABBREVIATION == 0

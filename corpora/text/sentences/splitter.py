@@ -15,7 +15,7 @@ A sentence ends
   follows and then what can open a sentence: a capital, a digit, a symbol, a letter of a script without case, or one
   of these after opening quotes (",So" too), brackets or dashes, or a link. So it splits inside quotations, and not
   before `he said`;
-- after . ! or ? alone before a small letter too, if the word before it is not an abbreviation (`_opens_small`):
+- after . ! or ? alone before a small letter too, if the word before it is not an abbreviation (`_can_open_small`):
   people who do not use capitals, and "?" inside of speech, but not "Yahoo! in" nor "Where? asked she";
 - after 。！？｡． and the marks of Indic and other scripts (।, ።, ။) whatever follows, but for a particle that quotes,
   and inside of quotes and brackets that soon close; so do . ! and ? between characters of Chinese or Japanese;
@@ -70,8 +70,8 @@ from corpora.text.codepoints import (
     SYMBOL,
     UPPER,
     WIDE_ENDER,
-    character_class,
-    character_classes,
+    classify_character,
+    read_character_classes,
 )
 from corpora.text.sentences.kernels import split_rows
 from corpora.text.sentences.languages import (
@@ -115,27 +115,27 @@ from corpora.text.sentences.languages import (
     WIDE_CLOSERS,
     WIDE_OPENERS,
     Language,
-    language_of,
-    marks_of,
+    find_language,
+    list_colon_marks,
 )
-from corpora.text.sentences.words import word_slots
+from corpora.text.sentences.words import build_word_slots
 
 # ruff: noqa: RUF001 - typographic marks are the subject here
 
 
-def run_end_of(text: str, sentence: int, at: int, reading: Language) -> int:
+def find_run_end(text: str, sentence: int, at: int, reading: Language) -> int:
     """Return where the terminators and what closes on them end: quotes, too, and citations before white space."""
     run_end = at
     while True:
-        end = after(text, run_end, (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE))
+        end = skip_classes(text, run_end, (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE))
         ahead = text[end : end + 1]
         run_end = end + (ahead in ("“", "‘", "«") or (2 if text[end : end + 2] in (" ”", " »") else 0))
         run_end += 3 if text[end : end + 3] == " ''" else 0
-        if run_end == end or (run_end < len(text) and character_class(text[run_end]) != SPACE):
-            return _cited(text, sentence, at, end, reading)
+        if run_end == end or (run_end < len(text) and classify_character(text[run_end]) != SPACE):
+            return _skip_citations(text, sentence, at, end, reading)
 
 
-def _cited(text: str, sentence: int, at: int, end: int, reading: Language) -> int:
+def _skip_citations(text: str, sentence: int, at: int, end: int, reading: Language) -> int:
     """Return the end of the citations at a place after a terminator, "[1][2]" or "10", if white space follows."""
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
@@ -143,14 +143,14 @@ def _cited(text: str, sentence: int, at: int, end: int, reading: Language) -> in
         if close < 0 or len(text[place:close].encode()) >= LONG_CITATION:
             return end
         place = close + 1
-    if place == end == at + 1 and text[at] == "." and _noted(text, sentence, at, reading):
-        place = _after_number(text, place)
-        second = _after_number(text, place + 1)
+    if place == end == at + 1 and text[at] == "." and _can_be_note(text, sentence, at, reading):
+        place = _skip_number(text, place)
+        second = _skip_number(text, place + 1)
         place = second if end < place and text[place : place + 1] == " " and place + 1 < second else place
-    return place if place == len(text) or character_class(text[place]) == SPACE else end
+    return place if place == len(text) or classify_character(text[place]) == SPACE else end
 
 
-def _after_number(text: str, at: int) -> int:
+def _skip_number(text: str, at: int) -> int:
     """Return where a number of at most three digits ends; `at` if there is none."""
     place = at
     while place < min(at + 3, len(text)) and "0" <= text[place] <= "9":
@@ -158,35 +158,35 @@ def _after_number(text: str, at: int) -> int:
     return place
 
 
-def _noted(text: str, sentence: int, at: int, reading: Language) -> bool:
+def _can_be_note(text: str, sentence: int, at: int, reading: Language) -> bool:
     """Return True if a number after a full stop can be that of a note: after brackets, or a small word that is long."""
     start = at
-    while start > max(sentence, at - 9) and character_class(text[start - 1]) == LOWER:
+    while start > max(sentence, at - 9) and classify_character(text[start - 1]) == LOWER:
         start -= 1
-    closed = at > sentence and character_class(text[at - 1]) == CLOSER
-    return closed or (at - start >= LONG_WORD and not kind_of(text[start:at], reading) & ABBREVIATION)
+    closed = at > sentence and classify_character(text[at - 1]) == CLOSER
+    return closed or (at - start >= LONG_WORD and not find_kind(text[start:at], reading) & ABBREVIATION)
 
 
-def ends_wide(text: str, sentence: int, at: int, run_end: int) -> bool:
+def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
     """Return True if a terminator ends a sentence of Chinese or Japanese, where no space follows it.
 
     It does not before a particle that quotes, nor within quotes or brackets that close soon, nor as a decimal point.
     """
-    if text[at] == "．" and at > sentence and character_class(text[at - 1]) == DIGIT:
+    if text[at] == "．" and at > sentence and classify_character(text[at - 1]) == DIGIT:
         return False
     ahead = text[run_end : run_end + 1]
-    if ahead and (ahead in QUOTING or (ahead in JOINING and character_class(text[run_end - 1]) == CLOSER)):
+    if ahead and (ahead in QUOTING or (ahead in JOINING and classify_character(text[run_end - 1]) == CLOSER)):
         return False
-    return not _within(text, sentence, run_end)
+    return not _is_in_quotes(text, sentence, run_end)
 
 
-def _within(text: str, sentence: int, at: int) -> bool:
+def _is_in_quotes(text: str, sentence: int, at: int) -> bool:
     """Return True if a place is inside of wide quotes or brackets on its line that are not longer than LONG_QUOTE."""
     before, ahead = text[max(sentence, at - LONG_QUOTE) : at][::-1], text[at : at + LONG_QUOTE]
-    return _unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
+    return _has_unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _has_unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
 
 
-def _unpaired(text: str, wanted: str, others: str) -> bool:
+def _has_unpaired(text: str, wanted: str, others: str) -> bool:
     """Return True if one of the wanted marks is on a line that no other mark before it pairs with."""
     pairs = 0
     for character in text.partition("\n")[0]:
@@ -201,25 +201,25 @@ def is_wide(character: str) -> bool:
     return "ぁ" <= character <= "\u9fff"
 
 
-def halves(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
-    """Return what `_boundary` does, for a colon or a semicolon of a language if they end a sentence at a capital.
+def find_colon_end(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
+    """Return what `_find_boundary` does, for a colon or a semicolon of a language if they end a sentence at a capital.
 
     Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") and no quote may
     be before it.
     """
-    following = after(text, at + 1, (SPACE,))
+    following = skip_classes(text, at + 1, (SPACE,))
     quoted = not reading.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
     first = following + quoted
-    if following == at + 1 or first >= len(text) or character_class(text[first]) != UPPER:
+    if following == at + 1 or first >= len(text) or classify_character(text[first]) != UPPER:
         return 0, at + 1, 0
-    opens = reading.words.get(next_word(text, first).lower(), 0) & STARTER
-    opens = opens and character_class(text[at - 1]) != QUOTE
+    opens = reading.words.get(read_next_word(text, first).lower(), 0) & STARTER
+    opens = opens and classify_character(text[at - 1]) != QUOTE
     if reading.manner & NOUNS and (not opens or len(text[sentence:at].encode()) < LONG_LABEL):
         return 0, at + 1, 0
     return at + 1, following, text[at + 1 : following].count("\n")
 
 
-def parts_spaced(text: str, sentence: int, at: int, following: int) -> bool:
+def is_spaced_end(text: str, sentence: int, at: int, following: int) -> bool:
     """Return True if a space ends a sentence of Thai or Lao: after enough letters, between two of them."""
     behind, ahead = text[at - 1], text[following : following + 1]
     within = text[at] == " " and "\n" not in text[at:following] and at > sentence
@@ -227,7 +227,7 @@ def parts_spaced(text: str, sentence: int, at: int, following: int) -> bool:
     return within and letters and len(text[sentence:at].encode()) >= LONG_CLAUSE
 
 
-def next_word(text: str, at: int) -> bytes:
+def read_next_word(text: str, at: int) -> bytes:
     """The letters from a place on, ASCII or of two bytes, eight bytes at most."""
     word = b""
     for character in text[at : at + 8]:
@@ -238,14 +238,14 @@ def next_word(text: str, at: int) -> bytes:
     return word
 
 
-def kind_of(word: str, reading: Language) -> int:
+def find_kind(word: str, reading: Language) -> int:
     """Return the kind of a word in the language."""
     return reading.words.get(word.encode().lower(), 0)
 
 
-def after(text: str, at: int, kinds: tuple[int, ...]) -> int:
+def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
     """The first place from `at` on whose character is of none of these kinds."""
-    while at < len(text) and character_class(text[at]) in kinds:
+    while at < len(text) and classify_character(text[at]) in kinds:
         at += 1
     return at
 
@@ -267,19 +267,19 @@ def sentence_offsets(
     if languages is None:
         numbers, codes = np.zeros(offsets.size - 1, np.int64), [""]
     else:
-        code_of = {code: language_of(code).code for code in dict.fromkeys(languages)}
+        code_of = {code: find_language(code).code for code in dict.fromkeys(languages)}
         codes = list(dict.fromkeys(code_of.values())) or [""]
         number_of = {code: codes.index(table) for code, table in code_of.items()}
         numbers = np.array([number_of[code] for code in languages], np.int64)
-    tables = np.array([_word_slots(code) for code in codes])
-    return split_rows(data, offsets, character_classes(), tables, numbers)
+    tables = np.array([_build_word_slots(code) for code in codes])
+    return split_rows(data, offsets, read_character_classes(), tables, numbers)
 
 
 @cache
-def _word_slots(code: str) -> Int64s:
+def _build_word_slots(code: str) -> Int64s:
     """The words of a language, as the kernels look them up."""
-    language = language_of(code)
-    return word_slots(language.words, language.manner)
+    language = find_language(code)
+    return build_word_slots(language.words, language.manner)
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
@@ -295,17 +295,17 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[int, i
     place = [0]
     for character in text:
         place.append(place[-1] + len(character.encode()))
-    return [(place[start], place[end]) for start, end in _spans(text, language_of(language))]
+    return [(place[start], place[end]) for start, end in _iter_spans(text, find_language(language))]
 
 
-def _spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
+def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
     """The sentences as character offsets."""
-    reading = replace(language, cased=any(character_class(character) == UPPER for character in text))
+    reading = replace(language, cased=any(classify_character(character) == UPPER for character in text))
     text = text.rstrip()
     stop = len(text)
-    sentence = line = at = after(text, 0, (SPACE,))
+    sentence = line = at = skip_classes(text, 0, (SPACE,))
     while at < stop:
-        end, following, newlines = _boundary(text, sentence, line, at, reading)
+        end, following, newlines = _find_boundary(text, sentence, line, at, reading)
         if sentence < end and following < stop:
             yield sentence, end
             sentence = following
@@ -315,156 +315,156 @@ def _spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
         yield sentence, stop
 
 
-def _boundary(text: str, sentence: int, line: int, at: int, reading: Language) -> tuple[int, int, int]:
+def _find_boundary(text: str, sentence: int, line: int, at: int, reading: Language) -> tuple[int, int, int]:
     """Return what is at a place: the end of the sentence (0: none), where to continue, and the newlines passed."""
-    kind = character_class(text[at])
+    kind = classify_character(text[at])
     if kind == SPACE:
-        following = after(text, at, (SPACE,))
+        following = skip_classes(text, at, (SPACE,))
         newlines = text[at:following].count("\n")
-        ends = _line_ends(text, line, at, following, newlines, reading)
-        ends = ends or (bool(reading.manner & SPACED) and parts_spaced(text, sentence, at, following))
+        ends = _is_line_end(text, line, at, following, newlines, reading)
+        ends = ends or (bool(reading.manner & SPACED) and is_spaced_end(text, sentence, at, following))
         return at if ends else 0, following, newlines
     if text[at] in RULED:
-        return _rule(text, sentence, at, reading)
-    if text[at] in marks_of(reading.manner):
-        return halves(text, sentence, at, reading)
+        return _find_drawn_line(text, sentence, at, reading)
+    if text[at] in list_colon_marks(reading.manner):
+        return find_colon_end(text, sentence, at, reading)
     if text[at] in INLINE_BULLETS or text[at] in ".)":
-        item = _item_before(text, sentence, at)
+        item = _find_item(text, sentence, at)
         if item > sentence:
-            return _before(text, item), item, 0
+            return _find_space_start(text, item), item, 0
     if text.startswith('" "', at) and text[sentence] == '"' and len(text[sentence:at].encode()) >= LONG_LABEL:
         return at + 1, at + 2, 0  # two quotations, each a sentence
-    if kind not in (PERIOD, ENDER, WIDE_ENDER) and not (text[at] == ")" and _closes(text, sentence, at)):
+    if kind not in (PERIOD, ENDER, WIDE_ENDER) and not (text[at] == ")" and _can_close(text, sentence, at)):
         return 0, at + 1, 0
-    run_end = run_end_of(text, sentence, at, reading)
-    following = after(text, run_end, (SPACE,))
+    run_end = find_run_end(text, sentence, at, reading)
+    following = skip_classes(text, run_end, (SPACE,))
     newlines = text[run_end:following].count("\n")
-    return run_end if _ends(text, sentence, at, run_end, following, newlines, reading) else 0, following, newlines
+    return run_end if _is_end(text, sentence, at, run_end, following, newlines, reading) else 0, following, newlines
 
 
-def _line_ends(text: str, line: int, at: int, following: int, newlines: int, reading: Language) -> bool:
+def _is_line_end(text: str, line: int, at: int, following: int, newlines: int, reading: Language) -> bool:
     """Return True if the sentence ends at white space that no sentence punctuation precedes."""
-    if newlines > 1 or (newlines and _list_item(text[following : following + 5])):
+    if newlines > 1 or (newlines and _is_list_item(text[following : following + 5])):
         return True
-    if not newlines or character_class(text[at - 1]) == COMMA:
+    if not newlines or classify_character(text[at - 1]) == COMMA:
         return False
     size = len(text[line:at].encode())
-    return not SHORT_LINE <= size <= LONG_LINE and _opens(text, following, reading)
+    return not SHORT_LINE <= size <= LONG_LINE and _can_open(text, following, reading)
 
 
-def _ends(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, reading: Language) -> bool:
+def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, reading: Language) -> bool:
     """Return True if the sentence ends with the run of terminators and closing marks from `at` to `run_end`."""
     run = text[at:run_end]
-    if any(character_class(character) == WIDE_ENDER for character in run):
-        return ends_wide(text, sentence, at, run_end)
+    if any(classify_character(character) == WIDE_ENDER for character in run):
+        return is_wide_end(text, sentence, at, run_end)
     if following == len(text):
         return False
     if following == run_end:
         if text[at] != ")" and at > sentence and is_wide(text[at - 1]) and is_wide(text[run_end]):
-            return ends_wide(text, sentence, at, run_end)
-        return _joined(text, sentence, at, run_end, reading)
-    if newlines > 1 or (newlines and _list_item(text[following : following + 5])):
+            return is_wide_end(text, sentence, at, run_end)
+        return _is_joined(text, sentence, at, run_end, reading)
+    if newlines > 1 or (newlines and _is_list_item(text[following : following + 5])):
         return True
-    if _elided(text, sentence, at) or (text[at] == ")" and character_class(text[following]) == DASH):
+    if _is_elided(text, sentence, at) or (text[at] == ")" and classify_character(text[following]) == DASH):
         return False
-    if run in (".", ".)") and _enumerated(text, sentence, at):
+    if run in (".", ".)") and _is_enumerated(text, sentence, at):
         return False
-    if not _opens(text, following, reading):
-        dotted = _opens_dotted(text, sentence, at, run, following)
+    if not _can_open(text, following, reading):
+        dotted = _can_open_dotted(text, sentence, at, run, following)
         quoted = run[-1] == '"' == text[following]
-        return dotted or quoted or _opens_small(text, sentence, at, run, following, reading)
-    if at > sentence and character_class(text[at - 1]) == SPACE and set(run) <= set(".…"):
+        return dotted or quoted or _can_open_small(text, sentence, at, run, following, reading)
+    if at > sentence and classify_character(text[at - 1]) == SPACE and set(run) <= set(".…"):
         opening = at == sentence + 4 and text[sentence:at] == ". . "
-        return not opening and next_word(text, following) != b"I"
-    return run != "." or not _abbreviated(text, sentence, at, following, reading)
+        return not opening and read_next_word(text, following) != b"I"
+    return run != "." or not _is_abbreviation(text, sentence, at, following, reading)
 
 
 # What lies ahead.
 
 
-def _opens(text: str, at: int, reading: Language) -> bool:
+def _can_open(text: str, at: int, reading: Language) -> bool:
     """Return True if what lies ahead can open a sentence, after at most four openers, quotes or dashes."""
-    if text[at] == "(" and _enumerator(text[at + 1 : max(at, text.find(") ", at, at + 8))].encode()):
+    if text[at] == "(" and _is_enumerator(text[at + 1 : max(at, text.find(") ", at, at + 8))].encode()):
         return True
     if text.startswith(LEFT_OUT, at):
         return True
     lead = at + (text[at] == ",") + text.startswith(",,", at)  # a low quote, as typed
     while lead < at + 4 and lead < len(text):
-        dashed = lead > at and (character_class(text[lead - 1]) == DASH or text[lead - 1] == "`")
+        dashed = lead > at and (classify_character(text[lead - 1]) == DASH or text[lead - 1] == "`")
         spaced = text[lead] == " " and (dashed or text[at:lead] == ",,")
-        if not (spaced or character_class(text[lead]) in (OPENER, QUOTE, DASH)):
+        if not (spaced or classify_character(text[lead]) in (OPENER, QUOTE, DASH)):
             break
         lead += 1
     kinds = (UPPER, DIGIT, LETTER, SYMBOL) if reading.cased else (UPPER, DIGIT, LETTER, SYMBOL, LOWER)
-    return lead < len(text) and (character_class(text[lead]) in kinds or text.startswith(LINKS, lead))
+    return lead < len(text) and (classify_character(text[lead]) in kinds or text.startswith(LINKS, lead))
 
 
-def _opens_dotted(text: str, sentence: int, at: int, run: str, following: int) -> bool:
+def _can_open_dotted(text: str, sentence: int, at: int, run: str, following: int) -> bool:
     """Return True if a full stop at the end of a word is followed by three others that open the next sentence."""
-    attached = at > sentence and character_class(text[at - 1]) not in (SPACE, PERIOD)
+    attached = at > sentence and classify_character(text[at - 1]) not in (SPACE, PERIOD)
     dotted = text.startswith(". . . ", following) and following + 6 < len(text)
-    return run == "." and attached and dotted and character_class(text[following + 6]) == UPPER
+    return run == "." and attached and dotted and classify_character(text[following + 6]) == UPPER
 
 
-def _opens_small(text: str, sentence: int, at: int, run: str, following: int, reading: Language) -> bool:
+def _can_open_small(text: str, sentence: int, at: int, run: str, following: int, reading: Language) -> bool:
     """Return True if a small letter opens a sentence here."""
     bracket = run == "." and text[following] == "("
     following += bracket
-    if character_class(text[following : following + 1] or " ") != LOWER or not set(run) <= set(".!?"):
+    if classify_character(text[following : following + 1] or " ") != LOWER or not set(run) <= set(".!?"):
         return False
-    word = _word_before(text, sentence, at, reading)
-    ahead = next_word(text, following)
+    word = _find_word_before(text, sentence, at, reading)
+    ahead = read_next_word(text, following)
     kind = reading.words.get(ahead.lower(), 0)
     if not word or kind & SAYING:
         return False
-    after_it = next_word(text, following + len(ahead.decode()) + 1)
+    after_it = read_next_word(text, following + len(ahead.decode()) + 1)
     if run != "." and kind & PRONOUN and reading.words.get(after_it.lower(), 0) & SAYING:
         return False
     if "?" in run:
         return True
     if "!" in run:
-        return len(run) > 1 or (character_class(word[0]) != UPPER and not kind_of(word, reading) & CRY)
-    return run == "." and _ends_word(text, sentence, word, following, reading)
+        return len(run) > 1 or (classify_character(word[0]) != UPPER and not find_kind(word, reading) & CRY)
+    return run == "." and _is_word_end(text, sentence, word, following, reading)
 
 
-def _ends_word(text: str, sentence: int, word: str, following: int, reading: Language) -> bool:
+def _is_word_end(text: str, sentence: int, word: str, following: int, reading: Language) -> bool:
     """Return True if a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
-    if len(word) == 1 or "." in word or kind_of(word, reading) & ABBREVIATION:
+    if len(word) == 1 or "." in word or find_kind(word, reading) & ABBREVIATION:
         return False
-    ahead = next_word(text, following)
+    ahead = read_next_word(text, following)
     if reading.manner & NOUNS and len(word) > 2 and reading.words.get(ahead, 0) & STARTER:
         return True
-    if character_class(word[0]) == UPPER:
+    if classify_character(word[0]) == UPPER:
         return ahead == b"i"
     if reading.words.get(ahead.lower(), 0) & PRONOUN:
         return True
-    small = all(character_class(letter) == LOWER for letter in word)
-    return small and (len(word) >= LONG_WORD or character_class(text[sentence]) == LOWER)
+    small = all(classify_character(letter) == LOWER for letter in word)
+    return small and (len(word) >= LONG_WORD or classify_character(text[sentence]) == LOWER)
 
 
-def _joined(text: str, sentence: int, at: int, run_end: int, reading: Language) -> bool:
+def _is_joined(text: str, sentence: int, at: int, run_end: int, reading: Language) -> bool:
     """Return True if two sentences meet without a space: a word, a mark, and a capital that opens a known word."""
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
-    ahead = next_word(text, run_end)
+    ahead = read_next_word(text, run_end)
     ahead_kind, end = reading.words.get(ahead.lower(), 0), run_end + len(ahead.decode())
     behind = text[end : end + 1]
     if not (ahead_kind & PRONOUN and behind in (" ", "'")) and not (ahead_kind & TITLE and behind == "."):
         return False
     start = at
-    while start > sentence and character_class(text[start - 1]) in (UPPER, LOWER, DIGIT, COMMA):
+    while start > sentence and classify_character(text[start - 1]) in (UPPER, LOWER, DIGIT, COMMA):
         start -= 1
-    bounded = start == sentence or character_class(text[start - 1]) in (SPACE, OPENER, QUOTE)
+    bounded = start == sentence or classify_character(text[start - 1]) in (SPACE, OPENER, QUOTE)
     word = text[start:at]
     return (
         bounded
         and len(word) > 1
-        and character_class(word[-1]) in (LOWER, DIGIT)
-        and not (start == sentence and _enumerator(word.encode()))
+        and classify_character(word[-1]) in (LOWER, DIGIT)
+        and not (start == sentence and _is_enumerator(word.encode()))
     )
 
 
-def _list_item(ahead: str) -> bool:
+def _is_list_item(ahead: str) -> bool:
     """Return True if a line opens with a bullet, or with a number of up to three digits and . or ), and a space."""
     head, space, _ = ahead.partition(" ")
     number = head[:-1].encode()
@@ -475,21 +475,21 @@ def _list_item(ahead: str) -> bool:
 # What came before.
 
 
-def _word_before(text: str, sentence: int, at: int, reading: Language) -> str:
+def _find_word_before(text: str, sentence: int, at: int, reading: Language) -> str:
     """The word before a place, from white space, an opening bracket or a dash on, its opening quotes left out."""
     start = at
-    while start > sentence and character_class(text[start - 1]) not in (SPACE, OPENER, DASH):
+    while start > sentence and classify_character(text[start - 1]) not in (SPACE, OPENER, DASH):
         start -= 1
-    while start < at and character_class(text[start]) == QUOTE:
+    while start < at and classify_character(text[start]) == QUOTE:
         start += 1
     return text[start:at] if not reading.manner & ELISION else re.split("['’]", text[start:at])[-1]
 
 
-def _abbreviated(text: str, sentence: int, at: int, following: int, reading: Language) -> bool:
+def _is_abbreviation(text: str, sentence: int, at: int, following: int, reading: Language) -> bool:
     """Return True if the full stop at a place belongs to its word alone."""
-    word = _word_before(text, sentence, at, reading)
-    kind, ahead = kind_of(word, reading), next_word(text, following)
-    ahead_class, ahead_kind = character_class(text[following]), reading.words.get(ahead.lower(), 0)
+    word = _find_word_before(text, sentence, at, reading)
+    kind, ahead = find_kind(word, reading), read_next_word(text, following)
+    ahead_class, ahead_kind = classify_character(text[following]), reading.words.get(ahead.lower(), 0)
     numbers = bool(kind & BEFORE_NUMBER) or word.endswith(("°", "º"))
     if kind & NEVER_ENDS or (numbers and ahead_class == DIGIT):
         return True
@@ -499,84 +499,84 @@ def _abbreviated(text: str, sentence: int, at: int, following: int, reading: Lan
         ordinal = reading.manner & ORDINAL and ahead_class in (UPPER, DASH) and not ahead_kind & STARTER
         return bool(ordinal or ahead_kind & MONTH)
     if word == "I" and not reading.manner & INITIAL_I:
-        return _named(text, sentence, at - 1)
+        return _has_name_before(text, sentence, at - 1)
     stopped = text.startswith(".", following + len(ahead.decode()))
-    if stopped and len(ahead.decode()) == 1 and len(word) == 1 and character_class(word) == LOWER:
+    if stopped and len(ahead.decode()) == 1 and len(word) == 1 and classify_character(word) == LOWER:
         return True
-    initial = word == "I" or _initials(word, reading.cased)
+    initial = word == "I" or _is_initials(word, reading.cased)
     return bool(kind & BEFORE_STARTER or initial) and (not ahead_kind & STARTER or stopped)
 
 
-def _named(text: str, sentence: int, at: int) -> bool:
+def _has_name_before(text: str, sentence: int, at: int) -> bool:
     """Return True if a word with a capital, which does not open the sentence, and a space are before a place."""
     if at <= sentence or text[at - 1] != " ":
         return False
     start = at - 1
-    while start > sentence and character_class(text[start - 1]) in (UPPER, LOWER):
+    while start > sentence and classify_character(text[start - 1]) in (UPPER, LOWER):
         start -= 1
-    return start > sentence and start < at - 1 and character_class(text[start]) == UPPER
+    return start > sentence and start < at - 1 and classify_character(text[start]) == UPPER
 
 
-def _elided(text: str, sentence: int, at: int) -> bool:
+def _is_elided(text: str, sentence: int, at: int) -> bool:
     """Return True if a run of dots follows an opening bracket, as in "[...]"."""
     return at > sentence and text[at - 1] in "([" and text[at] in ".…"
 
 
-def _closes(text: str, sentence: int, at: int) -> bool:
+def _can_close(text: str, sentence: int, at: int) -> bool:
     """Return True if a ) can end a sentence: that of a face, ":)" or ";-)", or of brackets that open the sentence."""
     eyes = at - 2 if at > sentence and text[at - 1] == "-" else at - 1
-    if eyes > sentence and text[eyes] in ":;=" and character_class(text[eyes - 1]) in (SPACE, PERIOD, ENDER):
+    if eyes > sentence and text[eyes] in ":;=" and classify_character(text[eyes - 1]) in (SPACE, PERIOD, ENDER):
         return True
     aside = text[sentence : min(at, sentence + LONG_ASIDE + 1)]
     return (
         text[sentence] == "("
         and 3 < len(aside.encode()) <= LONG_ASIDE
-        and (character_class(aside[1]) in (UPPER, LOWER) or (character_class(aside[1]) == DIGIT and " " in aside))
+        and (classify_character(aside[1]) in (UPPER, LOWER) or (classify_character(aside[1]) == DIGIT and " " in aside))
         and not set(aside[1:]) & set("()")
-        and not _enumerator(aside[1:].encode())
+        and not _is_enumerator(aside[1:].encode())
     )
 
 
 # Items of a list on one line.
 
 
-def _head(text: str, sentence: int) -> int:
+def _find_head(text: str, sentence: int) -> int:
     """Return where the words of a sentence begin, after a bullet and at most four spaces."""
     if text[sentence] not in BULLETS + INLINE_BULLETS:
         return sentence
-    return min(sentence + 5, after(text[: sentence + 5], sentence + 1, (SPACE,)))
+    return min(sentence + 5, skip_classes(text[: sentence + 5], sentence + 1, (SPACE,)))
 
 
-def _enumerated(text: str, sentence: int, at: int) -> bool:
+def _is_enumerated(text: str, sentence: int, at: int) -> bool:
     """Return True if the sentence so far is only a number or letter of a list."""
-    head = _head(text, sentence)
-    return _enumerator(text[head : min(at, head + 6)].encode())
+    head = _find_head(text, sentence)
+    return _is_enumerator(text[head : min(at, head + 6)].encode())
 
 
-def _enumerator(word: bytes) -> bool:
+def _is_enumerator(word: bytes) -> bool:
     """Return True if a word can number what follows it: up to three digits, one letter, a small Roman number."""
     if word.isdigit():
         return len(word) <= 3
     return (len(word) == 1 and word.isalpha()) or (0 < len(word) <= 5 and not word.strip(b"ivxIVX"))
 
 
-def _item_before(text: str, sentence: int, at: int) -> int:
+def _find_item(text: str, sentence: int, at: int) -> int:
     """Return where the next item of the sentence's list begins, if the item's mark is at `at`; else 0."""
     if text[at] in INLINE_BULLETS:
-        return at if at > sentence and text[at] == text[sentence] and character_class(text[at - 1]) == SPACE else 0
+        return at if at > sentence and text[at] == text[sentence] and classify_character(text[at - 1]) == SPACE else 0
     start = at
     while start > at - 3 and start > sentence and text[start - 1] in "0123456789abcdefghijklmnopqrstuvwxyz":
         start -= 1
     if start == at:
         return 0
     start -= start > sentence and text[start - 1] == "("
-    if start == sentence or character_class(text[start - 1]) != SPACE:
+    if start == sentence or classify_character(text[start - 1]) != SPACE:
         return 0
-    first, second = _numbered(text, _head(text, sentence)), _numbered(text, start)
+    first, second = _read_number(text, _find_head(text, sentence)), _read_number(text, start)
     return start if first[0] and second == (first[0] + 1, first[1]) else 0
 
 
-def _numbered(text: str, at: int) -> tuple[int, str]:
+def _read_number(text: str, at: int) -> tuple[int, str]:
     """The number at a place ("3" or "c" as 3 and 99) and the marks around it; 0 if there is none."""
     match = re.compile(r"(\(?)([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
     if not match:
@@ -584,34 +584,34 @@ def _numbered(text: str, at: int) -> tuple[int, str]:
     return int(match[2]) if match[2].isdigit() else ord(match[2]), match[1] + match[3]
 
 
-def _rule(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
-    """Return what `_boundary` does, for a line drawn with characters: it is between sentences."""
+def _find_drawn_line(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
+    """Return what `_find_boundary` does, for a line drawn with characters: it is between sentences."""
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
         run_end += 1
-    ahead = after(text, run_end, (SPACE,))
+    ahead = skip_classes(text, run_end, (SPACE,))
     if run_end - at < SHORT_RULE or (ahead == run_end and ahead < len(text)):
         return 0, run_end, 0
     if at == sentence:
-        ends = ahead < len(text) and text[ahead] not in RULED + "|" and _opens(text, ahead, reading)
+        ends = ahead < len(text) and text[ahead] not in RULED + "|" and _can_open(text, ahead, reading)
         return (run_end, ahead, text[run_end:ahead].count("\n")) if ends else (0, run_end, 0)
-    before = _before(text, at)
+    before = _find_space_start(text, at)
     behind = text[before - 1]
-    marked = character_class(behind) in (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE) and text[at] not in "-_"
-    marked = marked and ahead < len(text) and _opens(text, ahead, reading)
+    marked = classify_character(behind) in (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE) and text[at] not in "-_"
+    marked = marked and ahead < len(text) and _can_open(text, ahead, reading)
     long = run_end - at >= (LONG_BLANK if text[at] == "_" else RULE)
     parts = before < at and behind not in RULED + "|" and (marked or long)
     return (before, at, 0) if parts else (0, run_end, 0)
 
 
-def _before(text: str, at: int) -> int:
+def _find_space_start(text: str, at: int) -> int:
     """Return where the white space before a place begins."""
-    while character_class(text[at - 1]) == SPACE:
+    while classify_character(text[at - 1]) == SPACE:
         at -= 1
     return at
 
 
-def _initials(word: str, cased: bool) -> bool:
+def _is_initials(word: str, cased: bool) -> bool:
     """Return True if a word is one capital (other than I) or capitals with full stops between them."""
     capitals = (UPPER,) if cased else (UPPER, LOWER)
     letters = word[::2]
@@ -619,5 +619,5 @@ def _initials(word: str, cased: bool) -> bool:
         len(word) % 2 == 1
         and word not in ("I", "i")
         and set(word[1::2]) <= {"."}
-        and all(character_class(letter) in capitals for letter in letters)
+        and all(classify_character(letter) in capitals for letter in letters)
     )

@@ -25,9 +25,9 @@ from corpora.text.codepoints import (
     SPACE,
     SYMBOL,
     UPPER,
-    class_at,
-    pack,
-    packed,
+    classify_at,
+    pack_bytes,
+    pack_word,
 )
 from corpora.text.sentences.languages import (
     ABBREVIATION,
@@ -56,15 +56,16 @@ HEAD_CODES = tuple(map(ord, dict.fromkeys(BULLETS + INLINE_BULLETS)))
 _SLOTS = 4096
 
 
-def word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
-    """Words as `look_up` reads them: pairs of a key (`pack`) and a kind, each in the first free slot from its own.
+def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
+    """Words as `find_kind_at` reads them: pairs of a key (`pack_bytes`) and a kind, each in the first free slot from
+    its own.
 
     The manner of the language comes last.
     """
     slots = np.zeros(2 * _SLOTS + 1, np.int64)
     slots[-1] = manner
     for word, kind in words.items():
-        key = packed(word)
+        key = pack_word(word)
         slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
         while slots[2 * slot]:
             slot = slot + 1 & _SLOTS - 1
@@ -73,9 +74,9 @@ def word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
 
 
 @kernel
-def look_up(data: Bytes, start: int, stop: int, words: Int64s) -> int:
-    """The twin of `_kind_of`."""
-    key = pack(data, start, stop)
+def find_kind_at(data: Bytes, start: int, stop: int, words: Int64s) -> int:
+    """The twin of `find_kind`."""
+    key = pack_bytes(data, start, stop)
     slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
     while words[2 * slot] != 0:
         if words[2 * slot] == key:
@@ -85,18 +86,18 @@ def look_up(data: Bytes, start: int, stop: int, words: Int64s) -> int:
 
 
 @kernel
-def class_before(data: Bytes, at: int, classes: Bytes) -> int:
+def classify_before(data: Bytes, at: int, classes: Bytes) -> int:
     """The class of the character that ends before a place."""
-    kind, _ = class_at(data, find_start_before(data, at), classes)
+    kind, _ = classify_at(data, find_start_before(data, at), classes)
     return kind
 
 
 @kernel
-def gap(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
+def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
     """The first byte from `at` on that is not white space, and the newlines before it."""
     newlines = 0
     while at < stop:
-        kind, width = class_at(data, at, classes)
+        kind, width = classify_at(data, at, classes)
         if kind != SPACE:
             break
         newlines += data[at] == 10
@@ -105,11 +106,11 @@ def gap(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
 
 
 @kernel
-def gap_before(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
-    """The twin of `_before`: where the white space before a place begins, `begin` at the least."""
+def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
+    """The twin of `_find_space_start`: where the white space before a place begins, `begin` at the least."""
     while at > begin:
         before = find_start_before(data, at)
-        kind, _ = class_at(data, before, classes)
+        kind, _ = classify_at(data, before, classes)
         if kind != SPACE:
             break
         at = before
@@ -120,8 +121,8 @@ def gap_before(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
 
 
 @kernel
-def next_word(data: Bytes, at: int, stop: int) -> int:
-    """The twin of `_next_word`: the end of the word."""
+def find_word_end(data: Bytes, at: int, stop: int) -> int:
+    """The twin of `read_next_word`: the end of the word."""
     end = at
     while end < stop:
         byte = int(data[end])
@@ -133,7 +134,7 @@ def next_word(data: Bytes, at: int, stop: int) -> int:
 
 
 @kernel
-def _links(data: Bytes, at: int, stop: int) -> bool:
+def _is_link_at(data: Bytes, at: int, stop: int) -> bool:
     """Return True if one of LINKS is at a place."""
     if stop - at >= 4 and data[at] == 119:  # www.
         return bool(data[at + 1] == 119 and data[at + 2] == 119 and data[at + 3] == 46)
@@ -144,27 +145,27 @@ def _links(data: Bytes, at: int, stop: int) -> bool:
 
 
 @kernel
-def opens_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
-    """The twin of `_opens`."""
+def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
+    """The twin of `_can_open`."""
     lead, spaced = 0, False
-    if (data[at] == 40 and _lettered(data, at, stop)) or _left_out(data, at, stop):
+    if (data[at] == 40 and _is_lettered_at(data, at, stop)) or _is_left_out_at(data, at, stop):
         return True
     while lead < 2 and at + 1 < stop and data[at] == 44:
         lead, at, spaced = lead + 1, at + 1, lead == 1
-    kind, width = class_at(data, at, classes)
+    kind, width = classify_at(data, at, classes)
     while lead < 4 and (OPENER <= kind <= DASH or kind == QUOTE or (spaced and data[at] == 32)):
         spaced = kind == DASH or data[at] == 96
         lead, at = lead + 1, at + width
         if at >= stop:
             return False
-        kind, width = class_at(data, at, classes)
+        kind, width = classify_at(data, at, classes)
     if kind == LOWER:
-        return cased == 0 or _links(data, at, stop)
+        return cased == 0 or _is_link_at(data, at, stop)
     return kind == UPPER or DIGIT <= kind <= SYMBOL
 
 
 @kernel
-def _left_out(data: Bytes, at: int, stop: int) -> bool:
+def _is_left_out_at(data: Bytes, at: int, stop: int) -> bool:
     """Return True if one of LEFT_OUT is at a place: each has six bytes."""
     if stop - at < 6 or (data[at] != 40 and data[at] != 91):
         return False
@@ -174,17 +175,17 @@ def _left_out(data: Bytes, at: int, stop: int) -> bool:
 
 
 @kernel
-def _lettered(data: Bytes, at: int, stop: int) -> bool:
+def _is_lettered_at(data: Bytes, at: int, stop: int) -> bool:
     """Return True if an enumerator between round brackets and a space are at a place."""
     end = at + 1
     while end + 1 < min(stop, at + 8) and (data[end] != 41 or data[end + 1] != 32):
         end += 1
-    return end + 1 < min(stop, at + 8) and enumerates(data, at + 1, end)
+    return end + 1 < min(stop, at + 8) and is_enumerator_at(data, at + 1, end)
 
 
 @kernel
-def lists_at(data: Bytes, at: int, stop: int) -> bool:
-    """The twin of `_list_item`."""
+def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
+    """The twin of `_is_list_item`."""
     code, width = decode(data, at)
     if code in BULLET_CODES:
         return at + width < stop and data[at + width] == 32
@@ -196,19 +197,19 @@ def lists_at(data: Bytes, at: int, stop: int) -> bool:
 
 
 @kernel
-def opens_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `_opens_dotted`, for a full stop alone."""
-    if following + 6 >= stop or at == sentence or class_before(data, at, classes) <= PERIOD:
+def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
+    """The twin of `_can_open_dotted`, for a full stop alone."""
+    if following + 6 >= stop or at == sentence or classify_before(data, at, classes) <= PERIOD:
         return False
     for step in range(6):
         if data[following + step] != (32 if step % 2 else 46):
             return False
-    kind, _ = class_at(data, following + 6, classes)
+    kind, _ = classify_at(data, following + 6, classes)
     return kind == UPPER
 
 
 @kernel
-def only_marks(data: Bytes, at: int, run_end: int) -> int:
+def flag_marks(data: Bytes, at: int, run_end: int) -> int:
     """Return what a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
     kinds = 1
     for place in range(at, run_end):
@@ -223,35 +224,35 @@ def only_marks(data: Bytes, at: int, run_end: int) -> int:
 
 
 @kernel
-def opens_small_at(
+def can_open_small_at(
     data: Bytes, sentence: int, at: int, run_end: int, following: int, stop: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """The twin of `_opens_small`."""
+    """The twin of `_can_open_small`."""
     following += run_end - at == 1 and data[at] == 46 and data[following] == 40
-    if following >= stop or class_at(data, following, classes)[0] != LOWER:
+    if following >= stop or classify_at(data, following, classes)[0] != LOWER:
         return False
-    marks = only_marks(data, at, run_end)
-    start = word_start(data, sentence, at, classes, words)
+    marks = flag_marks(data, at, run_end)
+    start = find_word_start(data, sentence, at, classes, words)
     if marks == 0 or start == at or (marks == 1 and run_end - at > 1):
         return False
-    ahead_end = next_word(data, following, stop)
-    ahead = look_up(data, following, ahead_end, words)
+    ahead_end = find_word_end(data, following, stop)
+    ahead = find_kind_at(data, following, ahead_end, words)
     if ahead & SAYING:
         return False
     if marks & 6 and ahead & PRONOUN and ahead_end + 1 < stop:
-        after_it = next_word(data, ahead_end + 1, stop)
-        if look_up(data, ahead_end + 1, after_it, words) & SAYING:
+        after_it = find_word_end(data, ahead_end + 1, stop)
+        if find_kind_at(data, ahead_end + 1, after_it, words) & SAYING:
             return False
     if marks & 2:
         return True
     if marks & 4:
-        kind, _ = class_at(data, start, classes)
-        return run_end - at > 1 or (kind != UPPER and look_up(data, start, at, words) & CRY == 0)
-    return _ends_word_at(data, sentence, start, at, following, ahead_end, ahead, classes, words)
+        kind, _ = classify_at(data, start, classes)
+        return run_end - at > 1 or (kind != UPPER and find_kind_at(data, start, at, words) & CRY == 0)
+    return _is_word_end_at(data, sentence, start, at, following, ahead_end, ahead, classes, words)
 
 
 @kernel
-def _ends_word_at(
+def _is_word_end_at(
     data: Bytes,
     sentence: int,
     start: int,
@@ -262,34 +263,34 @@ def _ends_word_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """The twin of `_ends_word`, for the word from `start` to `at` and the known kind of the next one."""
+    """The twin of `_is_word_end`, for the word from `start` to `at` and the known kind of the next one."""
     small, letters, place = True, 0, start
     while place < at:
         if data[place] == 46:
             return False
-        kind, width = class_at(data, place, classes)
+        kind, width = classify_at(data, place, classes)
         small = small and kind == LOWER
         letters, place = letters + 1, place + width
-    if letters == 1 or look_up(data, start, at, words) & ABBREVIATION:
+    if letters == 1 or find_kind_at(data, start, at, words) & ABBREVIATION:
         return False
     if words[-1] & NOUNS and letters > 2 and ahead & STARTER:
         return True
-    kind, _ = class_at(data, start, classes)
+    kind, _ = classify_at(data, start, classes)
     if kind == UPPER:
         return ahead_end - following == 1 and data[following] == 105
     if ahead & PRONOUN:
         return True
-    kind, _ = class_at(data, sentence, classes)
+    kind, _ = classify_at(data, sentence, classes)
     return small and (letters >= LONG_WORD or kind == LOWER)
 
 
 @kernel
-def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes, words: Int64s) -> bool:
-    """The twin of `_joined`."""
-    if not 65 <= data[run_end] <= 90 or only_marks(data, at, run_end) == 0:
+def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes, words: Int64s) -> bool:
+    """The twin of `_is_joined`."""
+    if not 65 <= data[run_end] <= 90 or flag_marks(data, at, run_end) == 0:
         return False
-    end = next_word(data, run_end, stop)
-    ahead_kind = look_up(data, run_end, end, words)
+    end = find_word_end(data, run_end, stop)
+    ahead_kind = find_kind_at(data, run_end, end, words)
     behind = int(data[end]) if end < stop else 0
     spaced = behind == 32 or behind == 39
     if not (ahead_kind & PRONOUN and spaced) and not (ahead_kind & TITLE and behind == 46):
@@ -297,7 +298,7 @@ def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, class
     start, letters, last = at, 0, OTHER
     while start > sentence:
         before = find_start_before(data, start)
-        kind, _ = class_at(data, before, classes)
+        kind, _ = classify_at(data, before, classes)
         if not (COMMA <= kind <= DIGIT):
             if kind != SPACE and kind != OPENER and kind != QUOTE:
                 return False
@@ -306,19 +307,19 @@ def joins_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, class
         letters, start = letters + 1, before
     if letters < 2 or (last != LOWER and last != DIGIT):
         return False
-    return not (start == sentence and enumerates(data, start, at))
+    return not (start == sentence and is_enumerator_at(data, start, at))
 
 
 # What came before.
 
 
 @kernel
-def word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
-    """The twin of `_word_before`: where the word begins."""
+def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
+    """The twin of `_find_word_before`: where the word begins."""
     start = at
     while start > sentence:
         before = find_start_before(data, start)
-        kind, _ = class_at(data, before, classes)
+        kind, _ = classify_at(data, before, classes)
         if kind == SPACE or OPENER <= kind <= DASH:
             break
         start = before
@@ -334,26 +335,26 @@ def word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64
 
 
 @kernel
-def abbreviates(
+def is_abbreviation_at(
     data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """The twin of `_abbreviated`."""
-    start = word_start(data, sentence, at, classes, words)
-    kind = look_up(data, start, at, words)
-    ahead_class, width = class_at(data, following, classes)
-    if kind & NEVER_ENDS or (ahead_class == DIGIT and (kind & BEFORE_NUMBER or _ends_in_degree(data, start, at))):
+    """The twin of `_is_abbreviation`."""
+    start = find_word_start(data, sentence, at, classes, words)
+    kind = find_kind_at(data, start, at, words)
+    ahead_class, width = classify_at(data, following, classes)
+    if kind & NEVER_ENDS or (ahead_class == DIGIT and (kind & BEFORE_NUMBER or _has_degree_sign(data, start, at))):
         return True
     manner = words[-1]
-    number = start < at <= start + 3 and _digits(data, start, at)
-    small = start < at and class_before(data, at, classes) == LOWER and find_start_before(data, at) == start
+    number = start < at <= start + 3 and _is_number(data, start, at)
+    small = start < at and classify_before(data, at, classes) == LOWER and find_start_before(data, at) == start
     capital_i = at - start == 1 and data[start] == 73
     if capital_i and not manner & INITIAL_I:
-        return _named_at(data, sentence, start, classes)
-    initial = capital_i or _initials_at(data, start, at, classes, cased)
+        return _has_name_before_at(data, sentence, start, classes)
+    initial = capital_i or _is_initials_at(data, start, at, classes, cased)
     if not (kind & (TIME | BEFORE_STARTER) or number or small or initial):
         return False
-    end = next_word(data, following, stop)
-    ahead_kind = look_up(data, following, end, words)
+    end = find_word_end(data, following, stop)
+    ahead_kind = find_kind_at(data, following, end, words)
     if kind & TIME:
         return ahead_kind & DAY != 0 or start - sentence <= SHORT_TIME
     if number:
@@ -366,7 +367,7 @@ def abbreviates(
 
 
 @kernel
-def _digits(data: Bytes, start: int, stop: int) -> bool:
+def _is_number(data: Bytes, start: int, stop: int) -> bool:
     """Return True if all bytes are ASCII digits."""
     for at in range(start, stop):
         if not 48 <= data[at] <= 57:
@@ -375,22 +376,22 @@ def _digits(data: Bytes, start: int, stop: int) -> bool:
 
 
 @kernel
-def _ends_in_degree(data: Bytes, start: int, at: int) -> bool:
+def _has_degree_sign(data: Bytes, start: int, at: int) -> bool:
     """Return True if a word ends in a raised circle or o."""
     return at - start >= 2 and data[at - 2] == 0xC2 and (data[at - 1] == 0xB0 or data[at - 1] == 0xBA)
 
 
 @kernel
-def _initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: int) -> bool:
-    """The twin of `_initials`."""
+def _is_initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: int) -> bool:
+    """The twin of `_is_initials`."""
     if start == stop:
         return False
-    kind, width = class_at(data, start, classes)
+    kind, width = classify_at(data, start, classes)
     if start + width == stop:
         small = data[start] == 73 or data[start] == 105
         return not small and (kind == UPPER or (kind == LOWER and cased == 0))
     while True:
-        kind, width = class_at(data, start, classes)
+        kind, width = classify_at(data, start, classes)
         start += width
         if kind != UPPER and (kind != LOWER or cased != 0):
             return False
@@ -402,14 +403,14 @@ def _initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: int)
 
 
 @kernel
-def _named_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """The twin of `_named`."""
+def _has_name_before_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
+    """The twin of `_has_name_before`."""
     if at <= sentence or data[at - 1] != 32:
         return False
     start, first = at - 1, OTHER
     while start > sentence:
         before = find_start_before(data, start)
-        kind, _ = class_at(data, before, classes)
+        kind, _ = classify_at(data, before, classes)
         if kind != UPPER and kind != LOWER:
             break
         start, first = before, kind
@@ -417,8 +418,8 @@ def _named_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
 
 
 @kernel
-def enumerates(data: Bytes, start: int, stop: int) -> bool:
-    """The twin of `_enumerator`."""
+def is_enumerator_at(data: Bytes, start: int, stop: int) -> bool:
+    """The twin of `_is_enumerator`."""
     if stop - start > 5 or stop <= start:
         return False
     digits, letters, roman = 0, 0, 0

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
-from corpora.judging.documents import rules_over_limit
+from corpora.judging.documents import find_rules_over_limit
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, ShardsEntry, VocabularyEntry
@@ -233,7 +233,9 @@ def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)
     for text in texts:
-        rules = [rule for rule in rules_over_limit(text.source, text.outcomes, settings[text.source]) if rule.stops]
+        rules = [
+            rule for rule in find_rules_over_limit(text.source, text.outcomes, settings[text.source]) if rule.stops
+        ]
         yield from map(str, rules)
         if rules:
             kept = [record.text for record in text.sample.sampled if record.drop is None]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora.errors import FileFault
-from corpora.judging.documents import cut_files, naming_file
+from corpora.judging.documents import cut_files, name_file_in_errors
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.contract import RawFile, Record, Slice, Source, Tally
 from corpora.sources.files.endings import PARQUET_ENDINGS
@@ -117,7 +117,7 @@ def _read_records(source: Source, piece: Slice, most: float, deadline: float) ->
     """
     records, found = list[Record](), 0
     most = max(most, MIN_PACKED_BYTES) if is_packed(piece.file.name) else most
-    with naming_file(source, piece.file):
+    with name_file_in_errors(source, piece.file):
         for record in source.records(piece, Tally()):
             records.append(record)
             found += record.locator.length

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import in_batches
+from corpora.judging.documents import iter_batches
 from corpora.judging.inputs import read_inputs
 from corpora.sources.contract import SLICE_BYTES, RawFile
 from flows.recipes.guessed_fields import with_guessed_names
@@ -114,7 +114,7 @@ def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
     judge_records(records[:WARM_UP_RECORDS], entry.source.name, settings, inputs)
     began = time.process_time()
-    judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in in_batches(records)]
+    judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in iter_batches(records)]
     spent = time.process_time() - began
     texts = pa.chunked_array([each.documents.column("text") for each in judged], pa.large_string()).combine_chunks()
     text = "".join(texts.to_pylist())

@@ -20,12 +20,12 @@ import pyarrow as pa
 from corpora.errors import InputError
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
-from corpora.judging.documents import RuleOverLimit, check_damage, count_damaged, pooled, rules_over_limit
+from corpora.judging.documents import RuleOverLimit, check_damage, count_damaged, find_rules_over_limit, pool_counts
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.steps.language import detect, judged_languages
-from corpora.judging.steps.rules import failures, switched_off
+from corpora.judging.steps.language import choose_rule_languages, detect_languages
+from corpora.judging.steps.rules import find_failures, find_off_setting
 from corpora.schema import DROPPED, iter_dropped
 from corpora.sources.contract import RawFile, Record, Tally
 from corpora.store.manifest import Manifest
@@ -143,8 +143,8 @@ def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> 
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (
-        rules_over_limit(name, outcomes, settings)
-        for outcomes in (counts[-1], pooled(counts, settings.rule_share_from))
+        find_rules_over_limit(name, outcomes, settings)
+        for outcomes in (counts[-1], pool_counts(counts, settings.rule_share_from))
     )
     stopping = {(rule.step, rule.reason) for rule in together if rule.stops}
     return [replace(rule, stops=rule.stops and (rule.step, rule.reason) in stopping) for rule in own]
@@ -189,7 +189,7 @@ def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Seque
 def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
     """Return the options that switch rules off for a source."""
     name = join_key([source.entry.source.name])
-    off = dict.fromkeys(switch for reason in reasons if (switch := switched_off(reason)) is not None)
+    off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
     return [f"--set {quote(f'source.{name}.rules.{key}={to_toml(value)}')}" for key, value in off]
 
 
@@ -198,8 +198,8 @@ def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> li
     texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents
-    languages = judged_languages(detect(texts, settings.language), settings.language)
-    failed = failures(texts, settings.rules, languages) if len(texts) else {}
+    languages = choose_rule_languages(detect_languages(texts, settings.language), settings.language)
+    failed = find_failures(texts, settings.rules, languages) if len(texts) else {}
     counts = {name: int(rows.sum()) for name, rows in failed.items() if name not in reported}
     return [
         RuleOverLimit(

@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect, judged_languages
-from corpora.judging.steps.rules import OFF, GopherRules, failures, switched_off
+from corpora.judging.steps.language import UNKNOWN, LanguageSettings, choose_rule_languages, detect_languages
+from corpora.judging.steps.rules import OFF_VALUES, GopherRules, find_failures, find_off_setting
 from corpora.sources.books.gutenberg import whole_book
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
@@ -39,7 +39,7 @@ from corpora.sources.bytes.raw_files import AUTO, open_raw
 from corpora.sources.contract import RawFile, Record, Source, escape_surrogates, list_unhashed_files
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
 from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
-from corpora.text.counts.languages import ENGLISH, SPACELESS, terms_of
+from corpora.text.counts.languages import ENGLISH, SPACELESS, find_terms
 from flows.recipes.guessed_fields import (
     MAX_CHARACTERS,
     FittedDefaults,
@@ -236,7 +236,7 @@ def _fit_by_judging(
     parts += [Record(locator=records[0].locator, text=text) for text in more]
     texts = judge_before_rules(parts, "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
-    codes, long = detect(texts, settings.language), settings.rules.gopher.max_words > GopherRules().max_words
+    codes, long = detect_languages(texts, settings.language), settings.rules.gopher.max_words > GopherRules().max_words
     few = 0 if long else MAX_OTHER_LANGUAGES * len(codes)  # one book is much text
     if dropped := _describe_other_languages(codes, settings.language, few):
         tables = merge_tables(tables, {"language": {"keep": []}})
@@ -247,13 +247,13 @@ def _fit_by_judging(
         tables = merge_tables(tables, {"vocabulary": vocabulary})
         chosen = ", ".join(f"{key} = {to_toml(value)}" for key, value in vocabulary.items())
         why.append(f"texts not in English: a vocabulary of them keeps the marks of letters ({chosen})")
-    if unjudged := sorted(code for code in others if code != UNKNOWN and not terms_of(code).stop_words):
+    if unjudged := sorted(code for code in others if code != UNKNOWN and not find_terms(code).stop_words):
         why.append(f"no table of stop words of {', '.join(unjudged)}: not judged by stop words and lengths of words")
-    off = _find_strict_rules(texts, judged_languages(codes, (whole if dropped else settings).language), settings)
+    off = _find_strict_rules(texts, choose_rule_languages(codes, (whole if dropped else settings).language), settings)
     longest = settings.rules.gopher.max_words
     too_long = sum(len(r.text) > longest and count_words(r.text) > longest for r in records) / len(records)
     if too_long > MAX_DROPPED_SHARE and settings.rules.gopher.enabled:
-        off["gopher.max_words"] = (OFF["gopher.max_words"], too_long)
+        off["gopher.max_words"] = (OFF_VALUES["gopher.max_words"], too_long)
     switched = dict[str, Any]()
     for key, (value, _) in off.items():
         apply_override(switched, f"rules.{key}", value)
@@ -308,8 +308,8 @@ def _find_strict_rules(
 ) -> dict[str, tuple[Any, float]]:
     """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
     off_values: dict[str, tuple[Any, float]] = {}
-    for reason, rows in (failures(texts, settings.rules, languages) if len(texts) else {}).items():
-        share, off = float(rows.mean()), switched_off(reason)
+    for reason, rows in (find_failures(texts, settings.rules, languages) if len(texts) else {}).items():
+        share, off = float(rows.mean()), find_off_setting(reason)
         if share > MAX_DROPPED_SHARE and off is not None:
             off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))
     return off_values

@@ -17,7 +17,7 @@ from corpora.duplicates.signatures import (
     hash_set_plain,
 )
 from corpora.errors import InputError
-from corpora.text.shingles import shingle_hashes
+from corpora.text.shingles import hash_text_shingles
 
 WORDS = st.lists(st.sampled_from([f"w{number}" for number in range(12)]), max_size=40)
 
@@ -33,7 +33,7 @@ def test_bits_equal_datasketch(texts: list[str], lanes: int, words: int, seed: i
     chosen = SignatureSettings(permutations=lanes, shingle_words=words, seed=seed)
     batch = compute_signatures(pa.array(texts, pa.large_string()), chosen)
     for row, text in enumerate(texts):
-        shingles = shingle_hashes(text, words)
+        shingles = hash_text_shingles(text, words)
         assert np.array_equal(batch.signature[row], compute_signature_plain(text, chosen))
         assert batch.num_shingles[row] == len(shingles)
         assert int(batch.set_hash[row]) == hash_set_plain(shingles)
@@ -53,7 +53,7 @@ def test_datasketch_reads_and_compares_our_signatures() -> None:
     batch = compute_signatures(pa.array(texts, pa.large_string()), chosen)
     ours = MinHash(hashvalues=batch.signature[0], scheme="affine32", permutations=draw_permutations(chosen))
     theirs = MinHash(num_perm=128, seed=1, hashfunc=int)
-    for value in shingle_hashes(texts[1]):
+    for value in hash_text_shingles(texts[1]):
         theirs.update(value >> 32)
     assert np.array_equal(theirs.hashvalues, batch.signature[1])
     assert ours.jaccard(theirs) == np.mean(batch.signature[0] == batch.signature[1])

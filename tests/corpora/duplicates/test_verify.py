@@ -24,7 +24,7 @@ from corpora.duplicates.verify import (
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.scratch import open_scratch_file
-from corpora.text.shingles import shingle_hashes
+from corpora.text.shingles import hash_text_shingles
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=12).map(" ".join), min_size=1, max_size=6)
 
@@ -36,7 +36,7 @@ def test_pairs_equal_the_definition(texts: list[str], words: int) -> None:
     left, right = (side.ravel() for side in np.indices((len(texts), len(texts))))
     overlaps = sets.compute_overlaps(left, right)
     for pair, (one, other) in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
-        a, b = (shingle_hashes(texts[row], words) for row in (one, other))
+        a, b = (hash_text_shingles(texts[row], words) for row in (one, other))
         assert count_common_plain(sets, one, other) == (len(a & b), len(a | b))
         assert (overlaps.intersection[pair], overlaps.union[pair]) == (len(a & b), len(a | b))
 

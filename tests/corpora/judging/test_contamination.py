@@ -21,9 +21,9 @@ from corpora.judging.steps.contamination import (
     EvaluationSet,
     Item,
     build_index,
+    find_evaluation_match,
+    find_evaluation_matches,
     index_items,
-    meet,
-    meet_text,
     read_items,
 )
 
@@ -38,7 +38,7 @@ def index_of(texts: list[str], **changes: int) -> EvaluationIndex:
 
 
 def met_items(texts: list[str], index: EvaluationIndex) -> list[int | None]:
-    return [meeting and meeting.item for meeting in meet(column(texts), index)]
+    return [meeting and meeting.item for meeting in find_evaluation_matches(column(texts), index)]
 
 
 def rewrapped(text: str) -> str:
@@ -48,13 +48,15 @@ def rewrapped(text: str) -> str:
 
 def test_an_item_is_found_however_it_is_written() -> None:
     index = index_of([LONG, SHORT, TINY])
-    found = meet(column([f"Once. {rewrapped(LONG)} More.", rewrapped(SHORT), f"So: {TINY} Nobody knew."]), index)
+    found = find_evaluation_matches(
+        column([f"Once. {rewrapped(LONG)} More.", rewrapped(SHORT), f"So: {TINY} Nobody knew."]), index
+    )
     assert found[0] is not None and (found[0].row, found[0].set, found[0].item) == (0, "set", 1)
     assert found[0].words == "the keeper of the lighthouse counted seven hundred gulls before the storm drove"
     assert found[0].detail == f"set, item 1: {found[0].words}"
     assert found[1] is not None and found[1].words == "who paid for the bridge across the lower river"
     assert found[2] is None  # of four words
-    assert (index.num_texts, index.unmatched, len(index.items)) == (3, 1, 2)
+    assert (index.num_texts, index.num_unmatched, len(index.items)) == (3, 1, 2)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5])
@@ -80,7 +82,7 @@ def test_short_items_with_the_same_beginning_are_told_apart() -> None:
 
 def test_equal_items_count_once_and_the_first_is_named() -> None:
     index = index_of([SHORT, rewrapped(SHORT), LONG, rewrapped(LONG)])
-    assert (index.repeated, [item.number for item in index.items]) == (2, [1, 3])
+    assert (index.num_repeated, [item.number for item in index.items]) == (2, [1, 3])
     assert met_items([SHORT, LONG], index) == [1, 3]
 
 
@@ -89,7 +91,7 @@ def test_a_form_of_words_that_many_items_share_is_no_meeting() -> None:
     texts = [f"{form}: {name} {LONG if name == 'c' else ''}" for name in "abc"]
     assert met_items([form], index_of(texts)) == [1]
     limited = index_of(texts, max_items=2)
-    assert (limited.common > 0, met_items([form, texts[2]], limited)) == (True, [None, 3])
+    assert (limited.num_common > 0, met_items([form, texts[2]], limited)) == (True, [None, 3])
 
 
 def test_a_hit_of_hashes_alone_is_no_meeting() -> None:
@@ -109,9 +111,9 @@ TEXT = st.lists(WORDS, max_size=14).map(" ".join)
 @examples(400)
 def test_the_column_equals_the_definition(items: list[str], texts: list[str], max_items: int) -> None:
     index = index_of(items, n=4, min_words=2, max_items=max_items)
-    meetings = meet(column(["x", *texts])[1:], index)
+    meetings = find_evaluation_matches(column(["x", *texts])[1:], index)
     found = [meeting and (meeting.set, meeting.item, meeting.words) for meeting in meetings]
-    expected = [meet_text(text, index) for text in texts]
+    expected = [find_evaluation_match(text, index) for text in texts]
     assert found == [met and (met[0].set, met[0].number, met[1]) for met in expected]
 
 
@@ -163,7 +165,7 @@ def test_sets_are_read_in_one_form_of_unicode(tmp_path: Path) -> None:
     apart = "Le cafe\u0301 " * 5
     sets = (EvaluationSet(path=write(tmp_path / "a.txt", apart)),)
     index = build_index(ContaminationSettings(sets=sets))
-    [meeting] = meet(column(["le café " * 5]), index)
+    [meeting] = find_evaluation_matches(column(["le café " * 5]), index)
     assert meeting is not None and meeting.set == "a.txt"
 
 
@@ -215,7 +217,7 @@ def test_real_sets_are_read_and_planted_questions_found(shared: Path) -> None:
     index = build_index(ContaminationSettings(sets=sets))
     assert index.num_texts > 5000 and len(index.items) > 4000
     planted = [f"Some text before. {rewrapped(item.text)} Some behind." for item in index.items[::97]]
-    found = meet(column(planted), index)
+    found = find_evaluation_matches(column(planted), index)
     assert len(planted) > 40 and all(found)
     shifted = np.random.default_rng(1).permutation(" ".join(planted).split())
-    assert meet(column([" ".join(shifted)]), index) == [None]
+    assert find_evaluation_matches(column([" ".join(shifted)]), index) == [None]

@@ -16,10 +16,10 @@ from tiers import examples
 from corpora.errors import InputError, UnreadableFile
 from corpora.judging import documents as documents_module
 from corpora.judging.batches import STEPS, judge_records
-from corpora.judging.documents import check_damage, in_batches, naming_file, plan_documents
+from corpora.judging.documents import check_damage, iter_batches, name_file_in_errors, plan_documents
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.added import PLACES
-from corpora.judging.steps.rules import GopherRules, RulesSettings, quality
+from corpora.judging.steps.rules import GopherRules, RulesSettings, compute_quality
 from corpora.schema import Locator, compute_keyed_id
 from corpora.sources.bytes.faults import DamagedBytes
 from corpora.sources.contract import Drop, RawFile, Record, StatCache, hash_files
@@ -94,7 +94,7 @@ def test_rows_carry_what_the_record_said() -> None:
         assert kept.column(name).to_pylist() == [f"{sign}{n}" for n in (0, 2, 4)]
     assert kept.column("revision").to_pylist() == [0, 2, 4]
     assert set(kept.column("language").to_pylist()) == {"en"}
-    assert kept.column("quality").to_pylist() == quality(kept.column("text")).tolist()
+    assert kept.column("quality").to_pylist() == compute_quality(kept.column("text")).tolist()
 
 
 KINDS = (
@@ -126,11 +126,11 @@ def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents_module, "BATCH_ROWS", 4)
     monkeypatch.setattr(documents_module, "BATCH_BYTES", 100)
     records = [record("x" * (n * 7 % 60), n) for n in range(40)]
-    batches = list(in_batches(records))
+    batches = list(iter_batches(records))
     assert [r for batch in batches for r in batch] == records
     assert max(len(batch) for batch in batches) == 4
     assert all(sum(len(r.text) for r in batch[:-1]) < 100 for batch in batches)
-    assert list(in_batches([])) == []
+    assert list(iter_batches([])) == []
 
 
 @pytest.fixture
@@ -212,6 +212,6 @@ def test_a_disk_that_fails_is_no_damage_of_the_file(said: OSError, named: bool) 
     file = RawFile(name="a.warc.zst", sha256="0" * 64, size_bytes=1, path="/a.warc.zst")
     fault = DamagedBytes("its zstd stream cannot be read", 0)
     fault.__cause__ = said
-    with pytest.raises(InputError) as raised, naming_file(FilesSource(name="own", path="/"), file):
+    with pytest.raises(InputError) as raised, name_file_in_errors(FilesSource(name="own", path="/"), file):
         raise InputError("a.warc.zst cannot be read") from fault
     assert isinstance(raised.value, UnreadableFile) == named

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from text_columns import column
 from tiers import examples
 
-from corpora.judging.steps.lines import LINE_RULES, LineSettings, edit_lines, edit_text, line_hash, line_hashes
+from corpora.judging.steps.lines import LINE_RULES, LineSettings, compute_line_hash, edit_lines, edit_text, hash_lines
 
 ALL = LineSettings(
     terminal_punctuation=True,
@@ -36,7 +36,7 @@ SETTINGS = st.builds(
 
 
 def ascending(lines: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    return np.array(sorted(map(line_hash, lines)), np.uint64)
+    return np.array(sorted(map(compute_line_hash, lines)), np.uint64)
 
 
 @examples(300)
@@ -67,7 +67,7 @@ SPOILT = {
 def test_every_rule_finds_what_it_names(rule: str) -> None:
     """Fails where a rule finds too much or too little, or finds a line when it is off."""
     text = f"It rained all day.\n{SPOILT[rule]}\n\nThen “it” snowed.\nNobody came home”"
-    repeated = {line_hash("SENT from my telephone. ")}
+    repeated = {compute_line_hash("SENT from my telephone. ")}
     edited, found = edit_text(text, ALL, repeated)
     assert found == [(rule, SPOILT[rule])]
     left = "\nThe bridge was built in 1911. It fell in 1940." if rule == "lines.citations" else ""
@@ -100,13 +100,17 @@ def test_slices_are_read_where_they_are() -> None:
 @example(["a\nA\n\nb\n a", "", "b\na", "\n"])
 def test_hashes_are_those_of_the_different_lines(texts: list[str]) -> None:
     wanted = [
-        [*dict.fromkeys(line_hash(line) for line in text.split("\n") if line.strip("".join(map(chr, range(33)))))]
+        [
+            *dict.fromkeys(
+                compute_line_hash(line) for line in text.split("\n") if line.strip("".join(map(chr, range(33))))
+            )
+        ]
         for text in texts
     ]
-    hashes, starts = line_hashes(column(texts))
+    hashes, starts = hash_lines(column(texts))
     assert [hashes[start:end].tolist() for start, end in pairwise(starts.tolist())] == wanted
 
 
 def test_lines_that_differ_have_other_hashes() -> None:
     lines = [word * times for word in ("a", "ab", "é", "A.", " a b") for times in range(1, 40)] + ["a\0", "a\0\0b"]
-    assert len({line_hash(line) for line in lines}) == len({line.strip().strip("\0").lower() for line in lines})
+    assert len({compute_line_hash(line) for line in lines}) == len({line.strip().strip("\0").lower() for line in lines})

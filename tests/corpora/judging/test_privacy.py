@@ -9,7 +9,7 @@ from labelled_cases import cases_of
 from text_columns import column
 from tiers import examples
 
-from corpora.judging.steps.privacy import KINDS, PersonalDataSettings, mask_private, mask_text, private_spans
+from corpora.judging.steps.privacy import KINDS, PersonalDataSettings, find_private_spans, mask_private, mask_text
 
 CASES = cases_of(__file__, "privacy")
 ALL = PersonalDataSettings(email=True, ip=True, phone=True)
@@ -19,7 +19,7 @@ TAGS = PersonalDataSettings(
 
 
 def found(line: str) -> list[tuple[str, str]]:
-    return [(KINDS[kind], line[start:end]) for start, end, kind in private_spans(line)]
+    return [(KINDS[kind], line[start:end]) for start, end, kind in find_private_spans(line)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["line"])
@@ -34,7 +34,7 @@ def test_what_is_private_and_what_is_not(case: dict[str, Any]) -> None:
 def test_telephone_numbers_are_known_as_each_language_writes_them(case: dict[str, Any]) -> None:
     """Fails where a number of a language is missed, taken for one in what is none, or masked in English text."""
     line, language, phone = case["line"], case["language"], case["phone"]
-    spans = [line[start:end] for start, end, _ in private_spans(line, language=language)]
+    spans = [line[start:end] for start, end, _ in find_private_spans(line, language=language)]
     assert spans == ([phone] if phone else [])
     masked, _ = mask_private(column([line, line]), TAGS, [language, "en"])
     assert masked.to_pylist() == [mask_text(line, TAGS, language)[0], mask_text(line, TAGS)[0]]

@@ -13,24 +13,24 @@ from text_columns import column
 from corpora.judging.steps.rules import (
     DETAILS,
     REASONS,
-    RUNS,
+    RUN_COUNTS,
     C4Rules,
     FineWebRules,
     GopherRules,
     RepetitionRules,
     RulesSettings,
-    details_of,
+    compute_quality,
+    compute_quality_of_counts,
+    describe_failure,
+    describe_failures,
     explain,
     judge,
-    judge_details,
-    quality,
-    quality_of,
-    reasons,
-    reasons_of,
+    judge_counts,
+    judge_texts,
 )
 from corpora.store.settings import to_settings_json
 from corpora.text.counts.definition import measure
-from corpora.text.counts.languages import count_in
+from corpora.text.counts.languages import measure_texts_in
 
 OFF = RulesSettings(
     gopher=GopherRules(enabled=False), repetition=RepetitionRules(enabled=False), c4=C4Rules(enabled=False)
@@ -85,10 +85,10 @@ def test_the_column_of_reasons_is_the_definition(rows: list[tuple[str, str]], fe
     )
     expected = [judge(text, rules, language) for text, language in rows]
     texts, languages = column([text for text, _ in rows]), [language for _, language in rows]
-    assert [REASONS[code] or None for code in reasons(texts, rules, languages)] == expected
-    counts = count_in(texts, languages)
-    details = details_of(counts, reasons_of(counts, rules, languages), languages)
-    assert details == [judge_details(text, rules, language) or "" for text, language in rows]
+    assert [REASONS[code] or None for code in judge_texts(texts, rules, languages)] == expected
+    counts = measure_texts_in(texts, languages)
+    details = describe_failures(counts, judge_counts(counts, rules, languages), languages)
+    assert details == [describe_failure(text, rules, language) or "" for text, language in rows]
 
 
 SPOILT = {
@@ -125,12 +125,12 @@ def with_runs(length: int) -> str:
     return PROSE + "".join(f" {' '.join(RUN[:length])} {after}" for after in ("a", "b", "c", "d", "e", "f"))
 
 
-SPOILT |= {f"repetition.max_{name}": with_runs(int(name.split("_")[1].removesuffix("gram"))) for name in RUNS}
+SPOILT |= {f"repetition.max_{name}": with_runs(int(name.split("_")[1].removesuffix("gram"))) for name in RUN_COUNTS}
 
 
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> None:
-    others: dict[str, Any] = {f"max_{name}": 1 for name in RUNS if not reason.endswith(name)}
+    others: dict[str, Any] = {f"max_{name}": 1 for name in RUN_COUNTS if not reason.endswith(name)}
     rules = RulesSettings(
         gopher=GopherRules(max_words=200, max_ellipsis_lines=0.4),
         repetition=RepetitionRules(max_repeated_line_characters=1 if "_paragraph" in reason else 0.2, **others),
@@ -140,7 +140,7 @@ def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> No
     assert judge(PROSE.replace("\n", " "), rules) is None
     text = SPOILT[reason]
     assert judge(text, rules) == reason
-    assert REASONS[reasons(column([PROSE, text]), rules)[1]] == reason
+    assert REASONS[judge_texts(column([PROSE, text]), rules)[1]] == reason
     group = reason.partition(".")[0]
     if group != "document":
         switched_off = replace(rules, **{group: replace(getattr(rules, group), enabled=False)})
@@ -151,7 +151,7 @@ def test_all_of_repetition_is_on_and_fineweb_is_off() -> None:
     """Fails where a default is not the published one, or a rule that is off enters the fingerprint."""
     limits = {2: 0.20, 3: 0.18, 4: 0.16, 5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
     repetition = to_settings_json(RepetitionRules())
-    assert {int("".join(filter(str.isdigit, name))): repetition[f"max_{name}"] for name in RUNS} == limits
+    assert {int("".join(filter(str.isdigit, name))): repetition[f"max_{name}"] for name in RUN_COUNTS} == limits
     determining = to_settings_json(RulesSettings())
     assert "fineweb" not in determining and "min_long_lines" not in to_settings_json(C4Rules())
     assert to_settings_json(RulesSettings(fineweb=FineWebRules(enabled=True)))["fineweb"] == {
@@ -179,9 +179,9 @@ def test_an_explanation_has_every_enabled_rule_in_order() -> None:
 
 def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
     texts = ["", "Home", "It rains.", "Home | News\nIt rains.”", "  a.  \n b"]
-    assert quality(column(texts)).tolist() == [0, 0, 1000, 1000 * 10 // 21, 1000 * 2 // 3]
-    assert [int(quality_of(measure(text))) for text in texts] == quality(column(texts)).tolist()
-    assert quality(column([])).dtype == np.int32
+    assert compute_quality(column(texts)).tolist() == [0, 0, 1000, 1000 * 10 // 21, 1000 * 2 // 3]
+    assert [int(compute_quality_of_counts(measure(text))) for text in texts] == compute_quality(column(texts)).tolist()
+    assert compute_quality(column([])).dtype == np.int32
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,17 @@ from tiers import examples
 
 from corpora.errors import InputError
 from corpora.judging.steps.selection import (
-    WHOLE,
+    MAX_SCORE,
     Histogram,
     Question,
     ScoreCut,
-    cut,
-    histogram,
+    build_histogram,
+    find_cut,
     index_questions,
-    merge,
+    merge_histograms,
     read_questions,
+    score_documents,
     score_text,
-    scores,
 )
 
 TROPHY: Question = ("The trophy does not fit into the suitcase because", "is too large.")
@@ -40,7 +40,7 @@ TEXT = st.lists(WORDS, max_size=30).map(" ".join)
 @example(questions=[("a a a a a",)], texts=["a a a", "a " * 50, "", "a a a"])
 @examples(300)
 def test_the_column_equals_the_definition(questions: list[Question], texts: list[str]) -> None:
-    found = scores(column(["x a b", *texts])[1:], index_questions(questions))
+    found = score_documents(column(["x a b", *texts])[1:], index_questions(questions))
     assert found.tolist() == [score_text(text, questions) for text in texts]
 
 
@@ -49,8 +49,8 @@ def test_a_score_worked_by_hand() -> None:
     questions = [("a b c d",)]
     one, two = 2 * 2 / (3 + 4), 2 * 1 / (2 + 3)
     expected = (1 * one + 2 * two) / 10
-    assert score_text("A b! x", questions) == pytest.approx(expected * WHOLE, abs=1)
-    assert score_text("a b c d", questions) == WHOLE
+    assert score_text("A b! x", questions) == pytest.approx(expected * MAX_SCORE, abs=1)
+    assert score_text("a b c d", questions) == MAX_SCORE
     assert score_text("x y", questions) == score_text("", questions) == 0
 
 
@@ -63,36 +63,36 @@ def test_the_digest_tells_the_words_and_nothing_else() -> None:
 
 
 @given(
-    found=st.lists(st.integers(0, 12) | st.just(WHOLE), min_size=1, max_size=60),
+    found=st.lists(st.integers(0, 12) | st.just(MAX_SCORE), min_size=1, max_size=60),
     share=st.sampled_from([0.001, 0.07, 0.25, 0.5, 1.0]),
     parts=st.integers(1, 5),
 )
 @settings(deadline=None)
 def test_the_cut_is_that_of_the_sorted_scores(found: list[int], share: float, parts: int) -> None:
     """However the documents are spread over parts."""
-    pieces = [histogram(np.array(found[part::parts], np.int32)) for part in range(parts)]
+    pieces = [build_histogram(np.array(found[part::parts], np.int32)) for part in range(parts)]
     best = sorted(found, reverse=True)[: max(1, round(share * 1000 * len(found) / 1000 + 0.4999))]
-    made = cut(reversed(pieces), share)
+    made = find_cut(reversed(pieces), share)
     kept = [score for score in found if score >= made.threshold]
     if best[-1] > 0:
         assert made.threshold == best[-1]
     else:
         assert kept == [score for score in found if score > 0]
     assert (made.kept, made.total, made.tied) == (len(kept), len(found), Counter(found)[made.threshold])
-    assert merge(pieces).counts.sum() == len(found)
+    assert merge_histograms(pieces).counts.sum() == len(found)
 
 
 def test_the_share_is_taken_as_it_is_written() -> None:
     """0.07 of 100 is 7, though as binary numbers it is a little more."""
     assert math.ceil(0.07 * 100) == 8
-    assert cut([histogram(np.arange(1, 101, dtype=np.int32))], 0.07) == ScoreCut(94, 7, 100, 1)
+    assert find_cut([build_histogram(np.arange(1, 101, dtype=np.int32))], 0.07) == ScoreCut(94, 7, 100, 1)
 
 
 def test_a_document_that_shares_nothing_is_never_kept() -> None:
-    assert cut([histogram(np.zeros(9, np.int32))], 0.5) == ScoreCut(1, 0, 9, 0)
-    assert cut([], 0.5) == ScoreCut(1, 0, 0, 0)
-    assert cut([histogram(np.array([0, 0, 3], np.int32))], 1.0) == ScoreCut(3, 1, 3, 1)
-    assert isinstance(merge([]), Histogram)
+    assert find_cut([build_histogram(np.zeros(9, np.int32))], 0.5) == ScoreCut(1, 0, 9, 0)
+    assert find_cut([], 0.5) == ScoreCut(1, 0, 0, 0)
+    assert find_cut([build_histogram(np.array([0, 0, 3], np.int32))], 1.0) == ScoreCut(3, 1, 3, 1)
+    assert isinstance(merge_histograms([]), Histogram)
 
 
 def write(path: Path, text: str) -> str:
@@ -156,6 +156,6 @@ def test_the_real_questions_find_the_document_that_quotes_them(shared: Path) -> 
     lines = (stories / "common-crawl-text" / "redpajama-cc-2023-06-refined.jsonl").read_text(encoding="utf-8")
     texts = [json.loads(line)["text"] for line in lines.splitlines()]
     quoting = texts[0] + " ".join(f"{' he '.join(question)}\n" for question in questions[:60])
-    found = scores(column([*texts, quoting]), index)
+    found = score_documents(column([*texts, quoting]), index)
     assert found.argmax() == len(texts) and 0 < found[:-1].max() < 200_000
     assert found[:2].tolist() == [score_text(text, questions) for text in texts[:2]]

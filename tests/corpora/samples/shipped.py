@@ -8,8 +8,8 @@ from typing import Any
 from source_reading import read
 
 from corpora import samples
-from corpora.judging.batches import Judged, judge_records
-from corpora.judging.documents import in_batches
+from corpora.judging.batches import JudgedBatch, judge_records
+from corpora.judging.documents import iter_batches
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.contract import Source
@@ -29,10 +29,10 @@ SOURCES: dict[str, Source] = {
 
 
 @cache
-def judged(name: str) -> Judged:
+def judged(name: str) -> JudgedBatch:
     """A sample after all steps of the documents stage."""
     source, records = SOURCES[name], read(SOURCES[name])
-    [batch] = in_batches(records)
+    [batch] = iter_batches(records)
     return judge_records(batch, source.name, DocumentsSettings())
 
 

@@ -14,7 +14,7 @@ from faulty_proxy import FaultyProxy, faulty_proxy
 from source_reading import raw_files
 
 from corpora.errors import InputError, UnreadableFile
-from corpora.judging.documents import naming_file
+from corpora.judging.documents import name_file_in_errors
 from corpora.sources.bytes import bz2_streams, objects
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, Tally, hash_files
@@ -171,7 +171,10 @@ def test_a_store_that_goes_is_no_damage_of_a_file(
         [file] = raw_files(source)
         [piece, *_] = source.slices(file)
         proxy.drop()
-        with pytest.raises(InputError, match="the object store does not answer") as caught, naming_file(source, file):
+        with (
+            pytest.raises(InputError, match="the object store does not answer") as caught,
+            name_file_in_errors(source, file),
+        ):
             list(source.records(piece, Tally()))
         assert not isinstance(caught.value, UnreadableFile)
         proxy.always = ""

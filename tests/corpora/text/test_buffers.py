@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.text.buffers import TextBuffers, check_texts, text_buffers
+from corpora.text.buffers import TextBuffers, check_texts, to_text_buffers
 
 texts = st.lists(st.text(max_size=6), max_size=6)
 
@@ -23,10 +23,10 @@ def rows_of(buffers: TextBuffers) -> list[bytes]:
 def test_rows_stand_where_the_offsets_say(rows: list[str], start: int, length: int) -> None:
     column = pa.array(rows, pa.large_string())
     encoded = [row.encode() for row in rows]
-    assert rows_of(text_buffers(column)) == encoded
-    assert rows_of(text_buffers(column.slice(start, length))) == encoded[start : start + length]
-    assert rows_of(text_buffers(column.slice(start).slice(1))) == encoded[start + 1 :]
-    assert rows_of(text_buffers(pa.array(encoded, pa.large_binary()))) == encoded
+    assert rows_of(to_text_buffers(column)) == encoded
+    assert rows_of(to_text_buffers(column.slice(start, length))) == encoded[start : start + length]
+    assert rows_of(to_text_buffers(column.slice(start).slice(1))) == encoded[start + 1 :]
+    assert rows_of(to_text_buffers(pa.array(encoded, pa.large_binary()))) == encoded
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_rows_stand_where_the_offsets_say(rows: list[str], start: int, length: i
     ids=["empty", "sliced to its end", "sliced further", "without offsets", "one empty row"],
 )
 def test_there_is_one_offset_more_than_rows(column: pa.Array) -> None:
-    buffers = text_buffers(column)
+    buffers = to_text_buffers(column)
     assert len(buffers.offsets) == len(column) + 1
     assert (buffers.data.dtype, buffers.offsets.dtype) == (np.uint8, np.int64)
     assert rows_of(buffers) == [b""] * len(column)
@@ -50,7 +50,7 @@ def test_there_is_one_offset_more_than_rows(column: pa.Array) -> None:
 def test_nothing_is_copied() -> None:
     column = pa.array(["one", "two", "three"], pa.large_string())
     for part in (column, column[1:]):
-        buffers = text_buffers(part)
+        buffers = to_text_buffers(part)
         assert buffers.data.ctypes.data == column.buffers()[2].address
         assert buffers.offsets.ctypes.data == column.buffers()[1].address + 8 * part.offset
         assert not buffers.data.flags.writeable and not buffers.offsets.flags.writeable
@@ -68,12 +68,12 @@ def test_nothing_is_copied() -> None:
 )
 def test_another_column_is_refused(column: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        text_buffers(column)
+        to_text_buffers(column)
 
 
 def test_a_slice_without_the_nulls_is_welcome() -> None:
     column = pa.array([None, "b", "c"], pa.large_string())
-    assert rows_of(text_buffers(column[1:])) == [b"b", b"c"]
+    assert rows_of(to_text_buffers(column[1:])) == [b"b", b"c"]
 
 
 def column_of(*rows: bytes) -> pa.Array:
@@ -88,22 +88,22 @@ def test_bytes_that_are_no_text_are_let_in_nowhere(rows: list[bytes], start: int
     valid = all(row.decode("utf-8", "replace").encode() == row for row in rows[start:])
     for column in (column_of(*rows), column_of(*rows).view(pa.large_binary())):
         if valid:
-            assert rows_of(text_buffers(column.slice(start))) == rows[start:]
+            assert rows_of(to_text_buffers(column.slice(start))) == rows[start:]
         else:
             with pytest.raises(InputError, match="must be valid UTF-8"):
-                text_buffers(column.slice(start))
+                to_text_buffers(column.slice(start))
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80"])
 def test_half_characters_surrogates_and_long_forms_are_no_text(bad: bytes) -> None:
     with pytest.raises(InputError, match="Invalid UTF8 sequence at string index 1"):
-        text_buffers(column_of(b"ok", bad, b"ok"))
+        to_text_buffers(column_of(b"ok", bad, b"ok"))
 
 
 def test_offsets_that_lie_are_refused() -> None:
     offsets = pa.py_buffer(np.array([2, 1, 3], np.int64))
     with pytest.raises(InputError, match="non-monotonic offset"):
-        text_buffers(pa.LargeStringArray.from_buffers(2, offsets, pa.py_buffer(b"abc")))
+        to_text_buffers(pa.LargeStringArray.from_buffers(2, offsets, pa.py_buffer(b"abc")))
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,18 @@ from text_columns import column
 
 from corpora.judging.batches import judge_records
 from corpora.judging.settings import DocumentsSettings
-from corpora.judging.steps.language import LanguageSettings, detect, judged_languages
-from corpora.judging.steps.rules import REASONS, RepetitionRules, RulesSettings, judge, judge_details, reasons
+from corpora.judging.steps.language import LanguageSettings, choose_rule_languages, detect_languages
+from corpora.judging.steps.rules import REASONS, RepetitionRules, RulesSettings, describe_failure, judge, judge_texts
 from corpora.schema import Locator
 from corpora.sources.contract import Record
-from corpora.text.counts.languages import count_in, measure_in, parted, stop_words_in, tables, terms_of
+from corpora.text.counts.languages import (
+    count_stop_words,
+    find_terms,
+    insert_spaces,
+    measure_in,
+    measure_texts_in,
+    read_language_tables,
+)
 
 EVERY = LanguageSettings(keep=())
 ARTICLES = cases_of(__file__, "articles")
@@ -27,18 +34,24 @@ ARTICLES = cases_of(__file__, "articles")
 def test_an_article_is_judged_in_its_own_language(language: str) -> None:
     """Fails where an article in one of the twelve languages goes, or the words of another are taken for its own."""
     text = ARTICLES[language]
-    assert detect(column([text]), EVERY) == [language]
+    assert detect_languages(column([text]), EVERY) == [language]
     assert judge(text, RulesSettings(), language) is None
     foreign = "Wxq vbn plk rtz hgf. " * 3 + "Qwv zzx. Vvq rtx plm kkj. " * 12
     if language not in ("ja", "zh"):
-        assert stop_words_in(foreign, language) == 0 == stop_words_in(text, "ko") < 2 <= stop_words_in(text, language)
+        assert (
+            count_stop_words(foreign, language)
+            == 0
+            == count_stop_words(text, "ko")
+            < 2
+            <= count_stop_words(text, language)
+        )
         assert judge(text, RulesSettings()) == "gopher.min_stop_words"
 
 
 def test_what_has_no_stop_word_of_its_language_is_dropped_and_told_so() -> None:
     words = " ".join(f"Hafen{chr(97 + n % 26)}{chr(97 + n // 26)}. Kahn{chr(97 + n % 26)}" for n in range(40))
     assert judge(words, RulesSettings(), "de") == "gopher.min_stop_words"
-    assert judge_details(words, RulesSettings(), "de") == "0 stop words (de)"
+    assert describe_failure(words, RulesSettings(), "de") == "0 stop words (de)"
     assert judge(words, RulesSettings(), "sk") is None  # no table, no judgement
 
 
@@ -64,7 +77,7 @@ def test_the_ledger_counts_what_had_no_table() -> None:
 
 def test_words_without_spaces_are_runs_of_characters() -> None:
     assert measure_in("東京は日本の首都である。", "ja").words == 6
-    assert parted("Wikipediaは、自由だ") == "Wikipediaは、 自由 だ "
+    assert insert_spaces("Wikipediaは、自由だ") == "Wikipediaは、 自由 だ "
     assert measure_in("ภาษาไทย", "th").words == 2
     assert measure_in("東京 は", "de").words == 2
     assert measure_in("そう……だ。。。", "ja").ellipses == 2
@@ -82,7 +95,7 @@ def test_every_script_ends_sentences_with_its_own_marks() -> None:
         "ja": "「行く。」帰る。",
     }.items():
         assert measure_in(text, language).sentences == 2 and measure_in(text, language).ended_lines == 1
-    assert not terms_of("th").ends and judge("ก" * 300, RulesSettings(), "th") != "c4.min_sentences"
+    assert not find_terms("th").ends and judge("ก" * 300, RulesSettings(), "th") != "c4.min_sentences"
 
 
 def test_a_dash_that_opens_speech_is_no_list() -> None:
@@ -93,8 +106,8 @@ def test_a_dash_that_opens_speech_is_no_list() -> None:
 
 
 def test_bounds_are_wider_where_words_are_longer_and_never_narrower() -> None:
-    for code, table in tables().items():
-        terms = terms_of(code)
+    for code, table in read_language_tables().items():
+        terms = find_terms(code)
         assert 8 <= len(table.stop_words) and 0 <= table.length < 2
         assert terms.shortest <= 1 <= terms.longest
     long = f"{ARTICLES['de']} {' '.join(['Hochwassermarkierungen'] * 34)}."
@@ -109,7 +122,7 @@ TEXTS = st.text(alphabet="aé.# \n…。、東のกข่।ー“", max_size=6
 @settings(deadline=None)
 @given(st.lists(st.tuples(TEXTS, st.sampled_from(["en", "de", "ja", "th", "hi", "un"])), max_size=4))
 def test_a_column_is_counted_as_its_documents_are(rows: list[tuple[str, str]]) -> None:
-    counts = count_in(column([text for text, _ in rows]), [language for _, language in rows])
+    counts = measure_texts_in(column([text for text, _ in rows]), [language for _, language in rows])
     for row, (text, language) in enumerate(rows):
         assert [int(np.asarray(one)[row]) for one in counts] == [*measure_in(text, language)]
 
@@ -125,6 +138,6 @@ def test_texts_of_twelve_languages_are_kept(shared: Path) -> None:
             if (len(text.split()) if space else len(text) // 2) >= 300:
                 documents.append(text.strip())
                 text = ""
-        languages = judged_languages(detect(column(documents), EVERY), EVERY)
-        dropped = [REASONS[code] for code in reasons(column(documents), RulesSettings(), languages) if code]
+        languages = choose_rule_languages(detect_languages(column(documents), EVERY), EVERY)
+        dropped = [REASONS[code] for code in judge_texts(column(documents), RulesSettings(), languages) if code]
         assert len(documents) >= 4 and len(dropped) <= 0.02 * len(documents), (path.stem, dropped)

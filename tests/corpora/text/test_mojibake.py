@@ -13,15 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tiers import examples
 
-from corpora.judging.steps.clean import CleanSettings, fixes
+from corpora.judging.steps.clean import CleanSettings, build_fixer_config
 from corpora.kernels.arrays import Bools
-from corpora.text.buffers import text_buffers
-from corpora.text.mojibake import line_signs, lines_to_mend
+from corpora.text.buffers import to_text_buffers
+from corpora.text.mojibake import find_suspect_lines, read_line_signs
 
 
 def flagged(texts: list[str]) -> Bools:
     """Which of some one-line texts the gate hands to ftfy."""
-    rows = lines_to_mend(*text_buffers(pa.array(texts, pa.large_string())), *line_signs())[0]
+    rows = find_suspect_lines(*to_text_buffers(pa.array(texts, pa.large_string())), *read_line_signs())[0]
     return np.isin(np.arange(len(texts)), rows)
 
 
@@ -29,7 +29,7 @@ def test_every_character_that_cleaning_changes_alone_is_flagged() -> None:
     # Ideographs and syllables, 98,000 of them, are left to the test below: ftfy has nothing to say about them.
     codes = [*range(0x20, 0x2028), *range(0x202A, 0x3400), *range(0xA000, 0xAC00), *range(0xE000, 0x13460)]
     lines = [f"a{chr(code)}b" for code in codes if unicodedata.category(chr(code)) not in ("Cn", "Co")]
-    gate, config = flagged(lines), fixes(CleanSettings())
+    gate, config = flagged(lines), build_fixer_config(CleanSettings())
     passed = [line for line, suspect in zip(lines, gate, strict=True) if not suspect]
     assert [line for line in passed if fix_text(line, config) != line] == []
     assert 1000 < np.count_nonzero(gate) < 3000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from labelled_cases import cases_of
 from tiers import examples
 
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.text.sentences.languages import EVERY, LANGUAGES, WORDS
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
 
@@ -100,7 +100,7 @@ def sentences(text: str) -> list[str]:
 
 
 def of_kernel(texts: list[str], codes: list[str | None] | None = None) -> list[list[tuple[int, int]]]:
-    data, offsets = text_buffers(pa.array(["Before.", *texts], pa.large_string())[1:])
+    data, offsets = to_text_buffers(pa.array(["Before.", *texts], pa.large_string())[1:])
     starts, ends, rows = sentence_offsets(data, offsets, codes)
     return [
         [(int(starts[at] - offsets[row]), int(ends[at] - offsets[row])) for at in range(rows[row], rows[row + 1])]
@@ -184,7 +184,7 @@ def test_a_text_of_no_certain_language_is_read_as_english_is() -> None:
 
 
 def test_offsets_count_bytes_of_the_buffer_and_rows_delimit_them() -> None:
-    data, offsets = text_buffers(pa.array(["Éa. B.", "", "C."], pa.large_string()))
+    data, offsets = to_text_buffers(pa.array(["Éa. B.", "", "C."], pa.large_string()))
     starts, ends, rows = sentence_offsets(data, offsets)
     assert rows.tolist() == [0, 2, 2, 3]
     assert [bytes(data[start:end]).decode() for start, end in zip(starts, ends, strict=True)] == ["Éa.", "B.", "C."]

@@ -17,7 +17,7 @@ from benchmarks.sentence_quality import (
     ours,
     rules_kept,
 )
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 
 
@@ -55,7 +55,7 @@ HOSTILE += ["end.Today ", " \n", "word after word, ", "。"]
 
 
 def split(text: str) -> None:
-    sentence_offsets(*text_buffers(pa.array([text], pa.large_string())))
+    sentence_offsets(*to_text_buffers(pa.array([text], pa.large_string())))
 
 
 @pytest.mark.parametrize("piece", mostly_long(HOSTILE, 5))
@@ -72,7 +72,7 @@ def test_a_line_of_fifty_megabytes_takes_time_by_its_length() -> None:
 
 def test_rows_far_larger_than_the_block_and_smaller_than_a_word() -> None:
     texts = ["", "A", "x" * 5000 + ". Then", " ", "Go. " * 4096, "é" * 4095 + "。É"]
-    data, offsets = text_buffers(pa.array(texts, pa.large_string()))
+    data, offsets = to_text_buffers(pa.array(texts, pa.large_string()))
     starts, ends, rows = sentence_offsets(data, offsets)
     assert np.diff(rows).tolist() == [0, 1, 2, 0, 4096, 2]
     assert (starts < ends).all() and (ends[:-1] <= starts[1:]).all()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.duplicates.verify import build_shingle_sets
-from corpora.text.shingles import keep_distinct, shingle_hashes
+from corpora.text.shingles import hash_text_shingles, keep_distinct
 
 TEXTS = st.lists(
     st.sampled_from(["a", "B", "word", " ", ", ", "é", "”", "中", "\u0323", "exactly8", "-" * 9]), max_size=40
@@ -21,7 +21,7 @@ def test_kernels_equal_the_definition(texts: list[str], words: int, skipped: int
     """Each row alone, whatever is before and after it in the buffer, and in a slice of a column."""
     sets = build_shingle_sets(pa.array(texts, pa.large_string())[skipped:], words)
     rows = [sets.values[start:end].tolist() for start, end in zip(sets.offsets, sets.offsets[1:], strict=False)]
-    assert rows == [sorted(shingle_hashes(text, words)) for text in texts[skipped:]]
+    assert rows == [sorted(hash_text_shingles(text, words)) for text in texts[skipped:]]
 
 
 @pytest.mark.parametrize(
@@ -35,24 +35,24 @@ def test_kernels_equal_the_definition(texts: list[str], words: int, skipped: int
     ],
 )
 def test_what_makes_another_shingle(text: str, other: str) -> None:
-    assert not shingle_hashes(text) & shingle_hashes(other)
+    assert not hash_text_shingles(text) & hash_text_shingles(other)
 
 
 @pytest.mark.parametrize(("num_words", "num_shingles"), [(0, 0), (1, 1), (4, 1), (5, 1), (6, 2), (20, 16)])
 def test_number_of_shingles(num_words: int, num_shingles: int) -> None:
     text = " ".join(f"w{number}" for number in range(num_words))
-    assert len(shingle_hashes(text)) == num_shingles
+    assert len(hash_text_shingles(text)) == num_shingles
 
 
 def test_a_sentence_without_spaces_has_a_shingle_for_every_character_but_four() -> None:
     """Fails where a sentence of Chinese or Thai is one word, so that a change of one character hides it."""
-    assert len(shingle_hashes("天地玄黄，宇宙洪荒。日月盈昃，辰宿列张。")) == 12  # noqa: RUF001
-    one, other = shingle_hashes("กขคงจฉชซฌญฎฏฐฑฒณดตถท" * 2), shingle_hashes("กขคงจฉชซฌญฎฏฐฑฒณดตถท")
+    assert len(hash_text_shingles("天地玄黄，宇宙洪荒。日月盈昃，辰宿列张。")) == 12  # noqa: RUF001
+    one, other = hash_text_shingles("กขคงจฉชซฌญฎฏฐฑฒณดตถท" * 2), hash_text_shingles("กขคงจฉชซฌญฎฏฐฑฒณดตถท")
     assert other < one and len(other) == 16
 
 
 def test_repeated_shingles_count_once() -> None:
-    assert len(shingle_hashes("la " * 50)) == 1
+    assert len(hash_text_shingles("la " * 50)) == 1
 
 
 @given(values=st.lists(st.integers(0, 20) | st.integers(0, 2**64 - 1), max_size=50))

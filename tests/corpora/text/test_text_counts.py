@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from text_columns import column
 
 from corpora.text.counts.definition import Counts, measure
-from corpora.text.counts.kernels import count
+from corpora.text.counts.kernels import measure_texts
 
 WORDS = ["the", "The", "of,", "(and)", "lorem", "Lorem", "ipsum", "ipsum.", "7", "é", "日本。", "！", "x" * 9]
 MARKS = ["#", "##", "...", "..", "....", "…", ".", "?”", "'", '"', ")", "{", "}", "-", "•", "*", "\x01"]
@@ -22,7 +22,7 @@ def rows(counts: Counts) -> list[tuple[int, ...]]:
 @given(st.lists(TEXTS, max_size=4))
 @example(["", "a", "lorem ipsum", "… a\n…\n\na\n\n\na"])
 def test_the_kernel_counts_what_the_definition_counts(texts: list[str]) -> None:
-    assert rows(count(column(texts))) == [tuple(measure(text)) for text in texts]
+    assert rows(measure_texts(column(texts))) == [tuple(measure(text)) for text in texts]
 
 
 def test_counts_of_a_text_counted_by_hand() -> None:
@@ -46,12 +46,12 @@ def test_runs_counted_by_hand() -> None:
     assert counts.repeated_8gram_characters == 0  # ".. seven eight" is not ".. seven one"
     same = measure("no " * 12)
     assert (same.top_2gram_characters, same.repeated_5gram_characters) == (11 * 4, 11 * 2)
-    assert rows(count(column([words, f"{once} {once} eight", "no " * 12])))[2] == tuple(same)
+    assert rows(measure_texts(column([words, f"{once} {once} eight", "no " * 12])))[2] == tuple(same)
 
 
 def test_without_runs_all_else_is_counted() -> None:
     text = "We sail at dawn. We sail at dawn.\nWe sail at dawn."
-    some, all_of_it = count(column([text]), runs=False), count(column([text]))
+    some, all_of_it = measure_texts(column([text]), runs=False), measure_texts(column([text]))
     assert (rows(some)[0][-9], rows(all_of_it)[0][-9]) == (0, 3 * len("atdawn."))
     assert rows(some)[0][:-9] == rows(all_of_it)[0][:-9]
 
@@ -65,9 +65,9 @@ PAIRS = st.lists(st.sampled_from(["a", "b", "word", "words", "wordless", "wordle
 )
 def test_runs_of_few_words_are_counted_alike(texts: list[str]) -> None:
     """Few words make many runs; words that differ after the eighth byte, or in length alone, are told apart."""
-    assert rows(count(column(texts))) == [tuple(measure(text)) for text in texts]
+    assert rows(measure_texts(column(texts))) == [tuple(measure(text)) for text in texts]
 
 
 def test_slices_are_read_where_they_are() -> None:
     text = "The ferry left at seven.\n\nNobody waved."
-    assert rows(count(column(["x", text, "y"])[1:2])) == [tuple(measure(text))]
+    assert rows(measure_texts(column(["x", text, "y"])[1:2])) == [tuple(measure(text))]

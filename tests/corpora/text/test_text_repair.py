@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corpora.text import repair as module
-from corpora.text.repair import MOST_READINGS, Repaired, repair
+from corpora.text.repair import MAX_READINGS, RepairedText, repair
 
 KEPT = TextFixerConfig(explain=False, uncurl_quotes=False, fix_character_width=False)
 AS_IT_COMES = TextFixerConfig(explain=False)
@@ -49,13 +49,13 @@ TEXTS = st.lists(
 @example("&amp;\n<&amp;\n&amp;", KEPT)
 def test_it_is_ftfys_own(text: str, config: TextFixerConfig) -> None:
     """Fails where one of its fixes is done otherwise, or in another order, than `ftfy.fix_text` does it."""
-    assert repair(text, config) == Repaired(fix_text(text, config), 0)
+    assert repair(text, config) == RepairedText(fix_text(text, config), 0)
 
 
 def test_escapes_within_each_other_are_read_as_far_as_it_is_promised() -> None:
     """Fails where 24 of them are not read in a long line, or a line that could be repaired is said to be given up."""
     line = "x" * 10_000 + "&" + "amp;" * 24
-    assert repair(line, KEPT) == Repaired("x" * 10_000 + "&", 0)
+    assert repair(line, KEPT) == RepairedText("x" * 10_000 + "&", 0)
     given_up = repair(f"{line}amp;amp;\nÃ©\n", KEPT)
     assert given_up.given_up == 1 and given_up.text.endswith("amp;\né\n")
 
@@ -76,7 +76,7 @@ def test_no_line_is_read_more_often_than_it_may(hostile: str, monkeypatch: pytes
         return counted
 
     monkeypatch.setattr(module, "is_bad", counting(module.is_bad))
-    monkeypatch.setattr(module, "nfc", counting(module.nfc))
+    monkeypatch.setattr(module, "to_nfc", counting(module.to_nfc))
     repaired = repair(hostile, KEPT)
     assert repaired.given_up == 1 and unicodedata.is_normalized("NFC", repaired.text)
-    assert 20 * len(hostile) < read <= (MOST_READINGS + 1) * len(hostile)
+    assert 20 * len(hostile) < read <= (MAX_READINGS + 1) * len(hostile)

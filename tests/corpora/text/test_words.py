@@ -14,20 +14,20 @@ from tiers import examples
 
 from corpora.kernels import array_cache as kept_arrays
 from corpora.kernels.hashing import GOLDEN_RATIO
-from corpora.text.buffers import read_only
-from corpora.text.word_kernels import behind_words, hash_words, most_words
+from corpora.text.buffers import make_read_only
+from corpora.text.word_kernels import compute_max_words, hash_words, skip_words
 from corpora.text.words import (
-    ALONE,
     EMPTY_WORD,
     HIDDEN,
     INSIDE,
     MARK,
     OUTSIDE,
-    character_kind,
+    SPACELESS,
+    find_character_kind,
     fold,
-    word_hash,
-    word_tables,
-    words,
+    hash_word,
+    read_word_tables,
+    split_words,
 )
 
 # Characters of every kind, in runs that cross the eight bytes of one load: on both sides of the borders of ASCII's
@@ -42,12 +42,15 @@ TEXTS = st.lists(PIECES | st.characters(exclude_categories=["Cs"]), max_size=40)
 def hashed(texts: list[bytes]) -> list[list[int]]:
     """The hashes of the words of each text, read as rows of one buffer, whatever bytes they are."""
     offsets = np.cumsum([0, *map(len, texts)])
-    data, out = read_only(np.frombuffer(b"".join(texts), np.uint8)), np.empty(most_words(offsets), np.uint64)
-    return [out[: hash_words(data, start, stop, word_tables(), out)].tolist() for start, stop in pairwise(offsets)]
+    data, out = (
+        make_read_only(np.frombuffer(b"".join(texts), np.uint8)),
+        np.empty(compute_max_words(offsets), np.uint64),
+    )
+    return [out[: hash_words(data, start, stop, read_word_tables(), out)].tolist() for start, stop in pairwise(offsets)]
 
 
 def hashes(text: str) -> list[int]:
-    return [word_hash(word.encode()) for word in words(text)]
+    return [hash_word(word.encode()) for word in split_words(text)]
 
 
 @given(texts=st.lists(TEXTS, max_size=4))
@@ -78,10 +81,10 @@ def test_bytes_that_are_no_text_are_read_to_their_end_and_no_further(data: bytes
 @given(text=TEXTS, count=st.integers(0, 6))
 @examples(300)
 def test_the_place_behind_words_parts_them_from_the_rest(text: str, count: int) -> None:
-    data = read_only(np.frombuffer(text.encode(), np.uint8))
-    place = behind_words(data, 0, data.size, count, word_tables())
-    assert words(bytes(data[:place]).decode()) == words(text)[:count]
-    assert words(bytes(data[place:]).decode()) == words(text)[count:]
+    data = make_read_only(np.frombuffer(text.encode(), np.uint8))
+    place = skip_words(data, 0, data.size, count, read_word_tables())
+    assert split_words(bytes(data[:place]).decode()) == split_words(text)[:count]
+    assert split_words(bytes(data[place:]).decode()) == split_words(text)[count:]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_the_place_behind_words_parts_them_from_the_rest(text: str, count: int) 
     ],
 )
 def test_words(text: str, found: list[str]) -> None:
-    assert words(text) == [unicodedata.normalize("NFD", word) for word in found]
+    assert split_words(text) == [unicodedata.normalize("NFD", word) for word in found]
 
 
 def every_character() -> Iterator[str]:
@@ -114,7 +117,7 @@ def test_composed_and_decomposed_text_has_the_same_words() -> None:
     """Every character, in a word and next to another mark."""
     for character in filter(lambda c: unicodedata.normalize("NFD", c) != c, every_character()):
         text = f"a{character}\u0323b {character}"
-        forms = {tuple(words(unicodedata.normalize(form, text))) for form in ("NFC", "NFD")}
+        forms = {tuple(split_words(unicodedata.normalize(form, text))) for form in ("NFC", "NFD")}
         assert len(forms) == 1, ascii(character)
 
 
@@ -122,7 +125,7 @@ def test_composed_and_decomposed_text_has_the_same_words() -> None:
 @examples(300)
 def test_both_forms_of_a_text_have_the_same_words(text: str) -> None:
     """Marks in any order, of which Unicode says which orders are the same."""
-    assert words(unicodedata.normalize("NFC", text)) == words(unicodedata.normalize("NFD", text))
+    assert split_words(unicodedata.normalize("NFC", text)) == split_words(unicodedata.normalize("NFD", text))
 
 
 def test_folding_twice_changes_nothing_and_case_makes_no_difference() -> None:
@@ -130,25 +133,27 @@ def test_folding_twice_changes_nothing_and_case_makes_no_difference() -> None:
         form = fold(character)
         assert "".join(map(fold, form)) == form, ascii(character)
         if character.upper().lower() == character.lower():
-            assert words(character.upper()) == words(character.lower()), ascii(character)
+            assert split_words(character.upper()) == split_words(character.lower()), ascii(character)
 
 
 def test_every_letter_mark_and_number_has_a_kind() -> None:
     """Those that part words although they are letters are the apostrophes; fails where a new block is left out."""
-    outside = {c for c in every_character() if unicodedata.category(c)[0] in "LMN" and character_kind(c) == OUTSIDE}
+    outside = {
+        c for c in every_character() if unicodedata.category(c)[0] in "LMN" and find_character_kind(c) == OUTSIDE
+    }
     assert {chr(code) for code in range(0x2B9, 0x2C0)} <= outside and len(outside) < 30
-    kinds = np.bincount(word_tables().entries & 7)
-    assert kinds[INSIDE] > 20_000 and kinds[ALONE] > 90_000 and kinds[MARK] > 1_500 and kinds[HIDDEN] > 300
+    kinds = np.bincount(read_word_tables().entries & 7)
+    assert kinds[INSIDE] > 20_000 and kinds[SPACELESS] > 90_000 and kinds[MARK] > 1_500 and kinds[HIDDEN] > 300
 
 
 def test_tables_are_those_that_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the tables that are read differ from those that are made, or a character has the entry of another."""
     monkeypatch.setattr(kept_arrays, "make_kernel_folder", lambda: tmp_path)
-    made, read = word_tables.__wrapped__(), word_tables.__wrapped__()
+    made, read = read_word_tables.__wrapped__(), read_word_tables.__wrapped__()
     [file] = tmp_path.iterdir()
     assert file.stat().st_size < 2_000_000 and all(map(np.array_equal, made, read))
     for code in [*range(0x3000), *range(0x33480 - 99, 0x33480 + 99), *range(0xDFFFF, 0x110000, 7)]:
-        assert read.entries[code] & 7 == character_kind(chr(code)), hex(code)
+        assert read.entries[code] & 7 == find_character_kind(chr(code)), hex(code)
 
 
 def test_many_marks_out_of_order_are_sorted_whatever_their_number() -> None:
@@ -161,7 +166,7 @@ def test_many_marks_out_of_order_are_sorted_whatever_their_number() -> None:
 @given(word=st.binary(min_size=1, max_size=8).filter(lambda word: 0 not in word))
 def test_words_of_up_to_eight_bytes_can_be_read_back_from_their_hash(word: bytes) -> None:
     """So no two of them share one."""
-    state = word_hash(word)
+    state = hash_word(word)
     state ^= state >> 32
     state = state * pow(int(GOLDEN_RATIO), -1, 2**64) % 2**64 ^ int(EMPTY_WORD)
     assert state.to_bytes(8, "little").rstrip(b"\x00") == word

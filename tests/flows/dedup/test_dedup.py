@@ -24,9 +24,9 @@ from corpora.duplicates.signatures import compute_band_keys, compute_signatures,
 from corpora.duplicates.survivors import judge_duplicates_plain
 from corpora.duplicates.verify import build_shingle_sets
 from corpora.errors import InputError
-from corpora.judging.steps.lines import line_hash
+from corpora.judging.steps.lines import compute_line_hash
 from corpora.sources.bytes import raw_files
-from corpora.text.shingles import shingle_hashes
+from corpora.text.shingles import hash_text_shingles
 from flows.dedup import columns, output, parts, run, sketches
 from flows.dedup.run import DedupOutcome, DedupSettings, dedup
 
@@ -70,7 +70,7 @@ def test_a_row_says_whose_copy_it_was(tmp_path: Path) -> None:
     told = {key: exact[key] for key in columns.ADDED_COLUMNS}
     expected = ["exact duplicate", f"{given}:2", 1.0, 0.0]
     assert told == dict(zip(columns.ADDED_COLUMNS, [given, 3, *expected], strict=True))
-    one, other = shingle_hashes(LONGER), shingle_hashes(LONG)
+    one, other = hash_text_shingles(LONGER), hash_text_shingles(LONG)
     assert (near["row"], near["reason"], near["survivor"]) == (4, "near duplicate", f"{given}:2")
     assert near["similarity"] == pytest.approx(len(one & other) / len(one | other))
     assert near["missing"] == pytest.approx(len(one - other) / len(one))
@@ -356,7 +356,7 @@ def test_parts_are_those_of_a_regular_expression(some: list[str], kind: str) -> 
     for text, own in zip(some, expected, strict=True):
         places = spans[at : at + len(own)].tolist()
         assert [text.encode()[begin:end].decode() for begin, end in places] == own
-        assert hashes[at : at + len(own)].tolist() == [line_hash(part) for part in own]
+        assert hashes[at : at + len(own)].tolist() == [compute_line_hash(part) for part in own]
         if own:
             left, taken = parts.remove_parts(text, places, [True, *[False] * (len(own) - 1)])
             assert (left.strip(space), taken) == (text.strip(space)[len(own[0]) :].strip(space), own[0])

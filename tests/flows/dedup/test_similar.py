@@ -8,7 +8,7 @@ from small_recipe import Run, nearly, prose
 
 from corpora.errors import InputError
 from corpora.schema import compute_keyed_id
-from corpora.text.shingles import shingle_hashes
+from corpora.text.shingles import hash_text_shingles
 from flows.command.cli import run_command_line
 from flows.dedup.inputs import find_corpus_inputs, read_chunks
 from flows.dedup.similar import SimilarDocument, find_similar
@@ -24,7 +24,7 @@ def test_documents_are_found_with_their_exact_similarity(finished: Run) -> None:
     assert (exact.is_exact, exact.similarity, exact.missing, exact.document.text) == (True, 1.0, 0.0, prose(7))
     edited = f"{prose(7)} And the rest of it is another story, which nobody has written."
     [near] = similar(edited)
-    one, other = shingle_hashes(edited), shingle_hashes(prose(7))
+    one, other = hash_text_shingles(edited), hash_text_shingles(prose(7))
     assert near.document.id == exact.document.id and not near.is_exact
     assert near.similarity == pytest.approx(len(one & other) / len(one | other))
     assert near.missing == pytest.approx(len(one - other) / len(one))

@@ -7,7 +7,7 @@ import pytest
 from small_recipe import World, new_world, note, page, prose, run_lock
 
 from corpora.errors import InputError
-from corpora.judging.steps.rules import DETAILS, RulesSettings, explain, switched_off
+from corpora.judging.steps.rules import DETAILS, RulesSettings, explain, find_off_setting
 from corpora.sources.contract import StatCache
 from corpora.store.settings import bind_settings
 from flows.recipes.lock import Lock, resolve_raw_files
@@ -92,7 +92,7 @@ def test_all_sources_and_all_their_rules_are_told_at_once(short_world: World) ->
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
     """Fails where a rule's setting is not called as a run says, or its value does not switch it off."""
-    found = switched_off(reason)
+    found = find_off_setting(reason)
     if found is None:
         assert reason == "document.empty"
         return

@@ -17,7 +17,7 @@ from corpora.schema import DOCUMENTS, Document, compute_keyed_id, iter_documents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_part_table, read_table
-from corpora.text.shingles import shingle_hashes
+from corpora.text.shingles import hash_text_shingles
 from corpora.tombstones import Tombstones, hash_text, read_tombstones, write_tombstones
 from corpora.views import read_view
 from flows.recipes.lock import write_lock
@@ -297,7 +297,7 @@ def expected_live(rows: list[Row], longest: int) -> dict[bytes, str]:
         newest[row.id] = max(newest.get(row.id, row), row, key=lambda r: (r.revision, r.generation))
     kept: dict[bytes, str] = {}
     sets: list[set[int]] = []
-    shingles_of = {row: shingle_hashes(random_text(row.seed)) for row in newest.values()}
+    shingles_of = {row: hash_text_shingles(random_text(row.seed)) for row in newest.values()}
     for row in sorted(newest.values(), key=lambda r: (since[r.id], -longest * len(shingles_of[r]), page_id(r.id))):
         text, shingles = random_text(row.seed), shingles_of[row]
         if not any(len(shingles & other) >= 0.8 * len(shingles | other) for other in sets):

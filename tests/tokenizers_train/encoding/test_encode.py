@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.errors import InputError
-from corpora.text.buffers import text_buffers
+from corpora.text.buffers import to_text_buffers
 from corpora.text.sentences.splitter import sentence_offsets
 from tokenizers_train.encoding.encoder import Encoder, build_engine, encode_plain
 from tokenizers_train.learning.byte_bpe import train_byte_bpe
@@ -74,7 +74,7 @@ def test_sentences_within_texts_in_any_order() -> None:
 
 def test_sentences_keep_the_space_between_them_where_the_vocabulary_does() -> None:
     column = pa.array([" One é. Two b.  Three.\nFour.\n\nFive five", "", "Six. Seven."], pa.large_string())
-    data, offsets = text_buffers(column)
+    data, offsets = to_text_buffers(column)
     starts, ends, rows = sentence_offsets(data, offsets)
     moved = Encoder(BYTES).include_leading_spaces(data, starts, rows)
     cut = [data[start:end].tobytes().decode() for start, end in zip(moved, ends, strict=True)]

@@ -24,7 +24,7 @@ import xxhash
 from corpora.errors import InputError
 from corpora.kernels.arrays import UInt64s
 from corpora.store.settings import check_choice
-from corpora.text.normal_form import nfc
+from corpora.text.normal_form import to_nfc
 from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import ID, FileSettings, RowCounts, Values
@@ -252,7 +252,7 @@ class CheckedFile:
 
 def hash_text(text: str) -> int:
     """Return the hash of a text, whatever its case, spaces and form of Unicode."""
-    return xxhash.xxh3_64_intdigest(" ".join(nfc(text).casefold().split()).encode("utf-8", "replace"))
+    return xxhash.xxh3_64_intdigest(" ".join(to_nfc(text).casefold().split()).encode("utf-8", "replace"))
 
 
 def to_text(value: Any) -> str:

@@ -20,7 +20,7 @@ from corpora.duplicates.sweep import KEPT
 from corpora.duplicates.verify import ShingleSets, build_shingle_sets
 from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.scratch import open_scratch_file
-from corpora.text.words import words
+from corpora.text.words import split_words
 from trainer.tasks.checking.findings import (
     CheckedFile,
     DataFinding,
@@ -189,5 +189,5 @@ def _to_arrow(texts: Sequence[str]) -> pa.Array:
 
 
 def _are_alike(ones: Sequence[str], others: Sequence[str]) -> bool:
-    pairs = [({*words(one)}, {*words(other)}) for one, other in zip(ones, others, strict=True)]
+    pairs = [({*split_words(one)}, {*split_words(other)}) for one, other in zip(ones, others, strict=True)]
     return all(len(one & other) >= MIN_WORD_OVERLAP * len(one | other) for one, other in pairs)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ftfy import fix_encoding
 from tokenizers import Tokenizer
 
-from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect
+from corpora.judging.steps.language import UNKNOWN, LanguageSettings, detect_languages
 from trainer.tasks.checking.findings import (
     CheckedFile,
     DataFinding,
@@ -195,7 +195,7 @@ def _find_mixed_languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]
         texts = pa.array(
             [file.joined_texts[row].encode("utf-8", "replace").decode() for row in rows], pa.large_string()
         )
-        codes = dict(zip(rows, detect(texts, LANGUAGE_SETTINGS), strict=True))
+        codes = dict(zip(rows, detect_languages(texts, LANGUAGE_SETTINGS), strict=True))
         counts = Counter(code for code in codes.values() if code != UNKNOWN)
         main = counts.most_common(1)[0][0] if counts.total() >= MIN_LANGUAGE_ROWS else ""
         others = [
