@@ -37,7 +37,7 @@ from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.pipeline import run_recipe
-from flows.run.stage_kinds import STAGES, stage_order
+from flows.run.stage_kinds import STAGES, get_stage_index
 
 RECIPE = """
 name = "faults"
@@ -125,9 +125,9 @@ def _run(world: World, build: Callable[..., object], tell: Callable[[str], None]
         manifests = []
         for stage in stages:
             survey = mending.survey(stage)
-            build(place, replace(stage, parts=()), survey.missing, tuple(mending.distrusted))
+            build(place, replace(stage, parts=()), survey.missing, tuple(mending.damaged))
             manifests.append(publish_stage(place, stage, survey))
-            mending.trust_rebuilt(survey, manifests[-1])
+            mending.mark_rebuilt(survey, manifests[-1])
         return manifests
 
     run_past_damage(lambda: run_recipe(place, world.recipe, world.lock, perform), mending)
@@ -218,7 +218,7 @@ def _run_on(world: World, flip: Flip, folder: Path) -> str:
     """Run on a copy of the store where the stages after the harmed file must be built from it; return the outcome."""
     shutil.copytree(world.place.address, folder / "store", copy_function=os.link)
     harmed = replace(world, folder=folder)
-    for kind in [*STAGES][stage_order(flip.path.split("/")[0]) + 1 :]:
+    for kind in [*STAGES][get_stage_index(flip.path.split("/")[0]) + 1 :]:
         shutil.rmtree(folder / "store" / kind, ignore_errors=True)
     flip.apply(harmed.place)
     lines: list[str] = []

@@ -33,7 +33,7 @@ from flows.command.check import check_data
 from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.trainer_process import model_folder
 from flows.export.exported import open_new_folder
-from flows.run.record.ledger_balance import nothing_said
+from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
 from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
@@ -207,7 +207,7 @@ def train(
             f"shards is of the type {type(shards).__name__}: give what cloze.build_shards or cloze.open_shards returns."
         )
     workspace, manifest = shards._workspace.showing(progress), shards._set.manifest
-    if problem := nothing_said(manifest.name, manifest):
+    if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
     with in_python(workspace.folder):
         settings = bind_settings(

@@ -19,10 +19,10 @@ from flows.command.runs import when
 from flows.command.terminal import console, plain_table, print_json, say
 from flows.recipes.privacy import to_printable
 from flows.report.compared import RunComparison, format_change, format_figure
-from flows.run.addresses import find_run, short_run_ids
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import Figures, figures_of_run, run_before
-from flows.run.record.run_record import RunRecord, list_runs
+from flows.run.addresses import find_run, shorten_run_ids
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import Figures, find_run_before, get_figures
+from flows.run.record.run_record import RunRecord, list_run_ids
 
 Run = Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")]
 OtherRun = Annotated[
@@ -53,7 +53,7 @@ def diff(
     if shown:
         console.print(_table(compared, shown))
     if same := len(compared.changes) - len(compared.differences):
-        equal = f"{counted(same, 'figure is', 'figures are')} the same."
+        equal = f"{format_count(same, 'figure is', 'figures are')} the same."
         say(equal if shown else f"Nothing differs: {equal}")
 
 
@@ -71,7 +71,7 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
     place, record = find_run(first, store)
     if second is not None:
         return _kept(place, record), _kept(*find_run(second, store))
-    before = run_before(place, record)
+    before = find_run_before(place, record)
     if before is None:
         raise InputError(
             f"There is no completed run of the recipe {record.recipe!r} before {record.run_id} in "
@@ -82,7 +82,7 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
 
 def _kept(place: Place, record: RunRecord) -> KeptRun:
     """Return a run with its figures. Raises InputError if they can no longer be counted."""
-    figures = figures_of_run(place, record)
+    figures = get_figures(place, record)
     if figures is None:
         raise InputError(
             f"The run {record.run_id} has kept no figures, and its artifacts are not all in {place.to_address('')} any "
@@ -97,7 +97,7 @@ def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
         record = run.record
-        short = short_run_ids(list_runs(run.place))[record.run_id]
+        short = shorten_run_ids(list_run_ids(run.place))[record.run_id]
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 

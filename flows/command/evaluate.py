@@ -26,8 +26,8 @@ from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.export.cards.model_card import CardFacts, export_with_card, list_license_choices
 from flows.export.exported import Provenance, read_provenance
 from flows.report.evaluation import render_evaluation_page
-from flows.run.addresses import find_artifacts, newest
-from flows.run.record.task_scores import Listener
+from flows.run.addresses import find_artifacts, pick_newest
+from flows.run.record.task_scores import EventPrinter
 from trainer.complete_folders import check_output, refusing
 from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
@@ -141,7 +141,7 @@ def write_card(
 def provenance_at(address: str) -> Provenance | None:
     """Return what the model at an address was made from; None if it is not in a store."""
     try:
-        artifact = newest(find_artifacts(address, "models"))
+        artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
         return None
     return read_provenance(artifact)
@@ -218,10 +218,10 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
-        listener, training = Listener(tell), some[0].job.settings.training(1)
+        listener, training = EventPrinter(tell), some[0].job.settings.training(1)
         with job_file(SuiteJob(runs=some)) as path:
             for event in trainer_events("evaluate", path, training=training):
-                listener.hear(event)
+                listener.print_event(event)
 
 
 def found_in(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:

@@ -18,8 +18,8 @@ from flows.command.arguments import AsJson, Epoch, Position, Shown
 from flows.command.help import examples_of
 from flows.command.terminal import print_json, say
 from flows.export.exported import open_new_folder, parse_local_target
-from flows.run.addresses import Artifact, find_artifacts, newest
-from flows.run.record.counts_text import counted
+from flows.run.addresses import Artifact, find_artifacts, pick_newest
+from flows.run.record.counts_text import format_count
 from shards.build import SPLITS
 from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
@@ -49,7 +49,7 @@ def materialise(
 
     Each example has its ids with the masks put in, the masked positions, and the targets.
     """
-    written = write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
+    written = write_epoch(pick_newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
     if as_json:
         print_json(asdict(written))
     else:
@@ -70,9 +70,10 @@ class EpochFiles:
 
     def lines(self) -> list[str]:
         """Return lines for people."""
-        left_out = f"; {counted(self.deleted, 'deleted example')} left out" if self.deleted else ""
+        left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
+        files = format_count(self.files, "file")
         return [
-            f"{counted(self.examples, 'example')} of epoch {self.epoch} in {counted(self.files, 'file')}{left_out}.",
+            f"{format_count(self.examples, 'example')} of epoch {self.epoch} in {files}{left_out}.",
             f"{self.shards}, {self.split}, is in {self.folder}",
         ]
 

@@ -15,8 +15,8 @@ from flows.command.terminal import console_for, print_json
 from flows.integrity.inventory import Fault, Inventory, find_faults, read_inventory
 from flows.integrity.rebuilt_part import rebuild_part
 from flows.run.addresses import find_artifacts, split_address
-from flows.run.faults.damage import LIST, read_damage_list, write_damage_list
-from flows.run.record.counts_text import counted, listed
+from flows.run.faults.damage import DAMAGE_LIST, read_damage_list, write_damage_list
+from flows.run.record.counts_text import format_count, join_words
 
 _SHOWN = 3  # of the files that nothing names
 
@@ -97,8 +97,8 @@ def _leave_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[
         return
     if faults:
         yield (
-            f"{place.to_address(LIST)} lists what the next `cloze run` with the recipe builds again. If no recipe "
-            "makes an artifact any more, delete its damaged manifest or record: `cloze gc` removes the rest."
+            f"{place.to_address(DAMAGE_LIST)} lists what the next `cloze run` with the recipe builds again. If no "
+            "recipe makes an artifact any more, delete its damaged manifest or record: `cloze gc` removes the rest."
         )
 
 
@@ -114,12 +114,12 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
 
 def _count(console: Console, holdings: Inventory, result: Verified) -> None:
     """Print what was checked, what nothing names, and how many faults there are."""
-    looked = [f"{counted(result.files, 'file')} of {counted(result.artifacts, 'artifact')}"]
-    looked += [counted(result.runs, "run")] if result.runs else []
-    looked += [counted(result.releases, "entry of a release", "entries of releases")] if result.releases else []
+    looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
+    looked += [format_count(result.runs, "run")] if result.runs else []
+    looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []
     if holdings.unnamed:
         size = sum(holdings.unnamed.values()) / 1e6
         named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
-        line = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
+        line = f"{format_count(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
         console.print(line, markup=False)
-    console.print(f"{listed(looked)}: {counted(len(result.faults), 'fault')}")
+    console.print(f"{join_words(looked)}: {format_count(len(result.faults), 'fault')}")

@@ -36,7 +36,7 @@ from flows.export.exported import (
     open_new_folder,
 )
 from flows.export.metadata import build_croissant
-from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_of
+from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 
@@ -229,7 +229,7 @@ def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifac
     chosen = [artifact for artifact in of_kind if name in (None, artifact.manifest.name)]
     sets = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in chosen})
     if len(sets) == 1:
-        return newest(chosen)
+        return pick_newest(chosen)
     others = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in of_kind})
     options = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or others)
     if sets:
@@ -311,5 +311,5 @@ def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]
     """
     if artifact.manifest.kind != "shards":
         return []
-    vocabulary_of(artifact).save(folder / TOKENIZER)
+    read_vocabulary_for(artifact).save(folder / TOKENIZER)
     return [describe_file(folder, f"{TOKENIZER}/{path.name}") for path in sorted((folder / TOKENIZER).iterdir())]

@@ -43,9 +43,16 @@ from flows.export.cards.licenses import NOT_STATED
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import edits_of, records_account
-from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
-from flows.run.stage_kinds import STAGES, stage_order
+from flows.run.record.ledger_balance import list_edits, sum_records
+from flows.run.record.run_record import (
+    DamagedRun,
+    RunRecord,
+    list_run_ids,
+    read_recorded_lock,
+    read_recorded_recipe,
+    read_run,
+)
+from flows.run.stage_kinds import STAGES, get_stage_index
 from flows.signals import last_word
 from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
 
@@ -398,7 +405,7 @@ class ExportContent:
     @cached_property
     def records(self) -> Account:
         """How many raw records became documents, and how many were dropped for which reason."""
-        return records_account(self.parsed)
+        return sum_records(self.parsed)
 
     @property
     def num_unreadable_files(self) -> int:
@@ -410,7 +417,7 @@ class ExportContent:
         """Maps the name of each change or finding in documents that stayed to the number of times."""
         sums: dict[str, int] = {}
         for manifest in self.parsed:
-            for name, number in edits_of(manifest):
+            for name, number in list_edits(manifest):
                 sums[name] = sums.get(name, 0) + number
         return dict(sorted(sums.items()))
 
@@ -496,8 +503,8 @@ def read_provenance(artifact: Artifact) -> Provenance:
     recipe, lock, read_error = None, None, ""
     if record is not None:
         try:
-            recipe = recorded_recipe(record, artifact.place.address)
-            lock = recorded_lock(artifact.place, record.run_id)
+            recipe = read_recorded_recipe(record, artifact.place.address)
+            lock = read_recorded_lock(artifact.place, record.run_id)
         except InputError as error:
             read_error = str(error)
     return Provenance(
@@ -522,7 +529,7 @@ def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
             waiting += _iter_parent_folders(ancestor) if ancestor is not None else ()
     ordered = sorted(
         (manifest for manifest in manifests.values() if manifest is not None),
-        key=lambda manifest: (stage_order(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
+        key=lambda manifest: (get_stage_index(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
     )
     return ordered, sorted(folder for folder, manifest in manifests.items() if manifest is None)
 
@@ -540,7 +547,7 @@ def _find_first_run(artifact: Artifact) -> RunRecord | None:
     Damaged records are skipped.
     """
     unfinished = None
-    for run_id in list_runs(artifact.place):
+    for run_id in list_run_ids(artifact.place):
         try:
             record = read_run(artifact.place, run_id)
         except DamagedRun:

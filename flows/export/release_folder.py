@@ -25,8 +25,8 @@ from corpora.store.places.place import Place
 from flows.export.cards.model_card import CARD_FILE, CONFIG_FILE, UNKNOWN, CardFacts, render_model_card
 from flows.export.exported import open_new_folder, read_provenance
 from flows.run.addresses import Artifact
-from flows.run.record.releases import Release, manifests_of, release_at
-from flows.run.record.task_scores import result_in
+from flows.run.record.releases import Release, find_release, read_manifests
+from flows.run.record.task_scores import read_result
 from flows.run.stage_kinds import STAGES
 from trainer.start_weights import copy_model, model_files
 from trainer.tasks.build import RECORD
@@ -49,11 +49,11 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
         InputError: If there is no such release, or the target cannot be used.
         Damaged: If a file differs from its manifest.
     """
-    named = release_at(address)
+    named = find_release(address)
     if named is None:
         raise InputError(f"{address} is no release: give STORE@NAME, or STORE@NAME:2 for the second of its history.")
     place, release = named
-    manifests = manifests_of(place, release)
+    manifests = read_manifests(place, release)
     with open_new_folder(target) as folder:
         folders = {path: manifest for manifest in manifests if (path := _name_folder(manifest, release.recipe))}
         for path, manifest in folders.items():
@@ -87,7 +87,7 @@ def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
 def _render_card(place: Place, release: Release, folder: Path, folders: dict[str, Manifest]) -> str:
     """Render the card of the encoder, with the scores of its tasks."""
     tasks = {path: manifest for path, manifest in folders.items() if manifest.kind == "tasks"}
-    results = [result_in(place, manifest, path.partition("/")[2]) for path, manifest in tasks.items()]
+    results = [read_result(place, manifest, path.partition("/")[2]) for path, manifest in tasks.items()]
     rows = tuple(row for result in results for row in result.rows)
     task_settings: dict[str, Any] = {}
     for path in tasks:

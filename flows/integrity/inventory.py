@@ -24,19 +24,26 @@ from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import Tombstones, read_tombstones
-from flows.run.faults.locks import clearings
-from flows.run.record.figures import figures_file, kept_figures
-from flows.run.record.releases import RELEASED, RELEASES, DamagedRelease, Released, read_release, release_entries
+from flows.run.faults.locks import list_cleanups
+from flows.run.record.figures import get_figures_path, read_figures
+from flows.run.record.releases import (
+    RELEASED_FOLDER,
+    RELEASES_FOLDER,
+    DamagedRelease,
+    ReleasedArtifact,
+    list_release_entries,
+    read_release,
+)
 from flows.run.record.run_record import (
-    REMOVED,
+    REMOVAL_MARK,
     DamagedRun,
     RunRecord,
+    get_recipe_path,
+    read_raw_paths,
+    read_recorded_lock,
     read_run,
-    recipe_file,
-    recorded_lock,
-    recorded_raw_paths,
 )
-from flows.run.record.run_status import recipe_of
+from flows.run.record.run_status import parse_recipe_name
 from flows.run.stage_kinds import STAGES
 
 TOMBSTONES_FILE = "tombstones.json"
@@ -158,7 +165,7 @@ def read_inventory(place: Place, inside: str = "") -> Inventory:
         )
     files_by_run = _group_files_by_run(sizes)
     runs = {run_id: files for run_id, files in files_by_run.items() if _is_recorded(files)}
-    newest = {recipe_of(run_id): run_id for run_id in files_by_run}
+    newest = {parse_recipe_name(run_id): run_id for run_id in files_by_run}
     tombstone_files = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES_FILE}"))
     expected = named | set(tombstone_files) | {path for path in paths if _is_manifest(path)}
     return Inventory(
@@ -170,7 +177,7 @@ def read_inventory(place: Place, inside: str = "") -> Inventory:
         runs=runs,
         unfinished_recipes=frozenset(name for name, run_id in newest.items() if run_id not in runs),
         tombstone_files=tombstone_files,
-        release_files=() if inside else tuple(release_entries(place)),
+        release_files=() if inside else tuple(list_release_entries(place)),
     )
 
 
@@ -191,7 +198,7 @@ def _is_recorded(files: Collection[str]) -> bool:
     removed has none.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
-    return REMOVED not in files and ("run.json" in files or had_one)
+    return REMOVAL_MARK not in files and ("run.json" in files or had_one)
 
 
 def _is_manifest(path: str) -> bool:
@@ -327,7 +334,7 @@ def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
 def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield the damage in the documents of a run. Everything but its figures is lost if it is damaged."""
     damage_by_path: dict[str, str] = {}
-    for read in (recorded_lock, recorded_raw_paths, read_run):
+    for read in (read_recorded_lock, read_raw_paths, read_run):
         try:
             read(place, run_id)
         except DamagedRun as fault:
@@ -339,7 +346,7 @@ def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
         what = "it is gone" if place.find_size(path) is None else damage_by_path.get(path)
         if what is not None:
             yield Fault(path=path, what=what, loss=f"{LOST}, and this is lost: {loss}; {REMEDY}{_OR_RUN}")
-    path = recipe_file(run_id)
+    path = get_recipe_path(run_id)
     with suppress(FileNotFoundError, DamagedRun):
         text, size = read_run(place, run_id).recipe_toml.encode(), place.find_size(path)
         if size is None or place.read(path) != text:
@@ -351,12 +358,12 @@ def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
 def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield the damage in the figures of a run. They can be counted again as long as its artifacts exist."""
     try:
-        kept_figures(place, run_id)
+        read_figures(place, run_id)
     except FileNotFoundError:
         with suppress(FileNotFoundError, DamagedRun):
             record = read_run(place, run_id)
             if record.state == "completed" and record.cost is not None:  # it had figures, and what it has cost
-                yield Fault(path=figures_file(run_id), what="it is gone")
+                yield Fault(path=get_figures_path(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
 
@@ -370,13 +377,15 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
         with suppress(FileNotFoundError, DamagedRun):
             record = read_run(place, run_id)
             records.setdefault(record.recipe, []).append(record)
-        for copy in (name for name in files if name.startswith(f"{RELEASED}/")):
-            path = copy.replace(RELEASED, RELEASES, 1)
+        for copy in (name for name in files if name.startswith(f"{RELEASED_FOLDER}/")):
+            path = copy.replace(RELEASED_FOLDER, RELEASES_FOLDER, 1)
             if place.find_size(path) is None:
                 loss = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
                 yield Fault(path=path, what="it is gone", loss=loss)
     named_by = {folder: f"the run {run_id}" for run_id, folder in _iter_run_folders(inventory, records)}
-    in_removal = {str(folder) for present in clearings(place).values() for folder in present.report.get("folders", ())}
+    in_removal = {
+        str(folder) for present in list_cleanups(place).values() for folder in present.report.get("folders", ())
+    }
     left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _iter_released(inventory))])]
     while left:
         folder = left.pop()
@@ -416,7 +425,7 @@ def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRe
             yield from ((record.run_id, f) for f in record.folders if is_newest or (has_ended and f in unpublished))
 
 
-def _iter_released(inventory: Inventory) -> Iterator[Released]:
+def _iter_released(inventory: Inventory) -> Iterator[ReleasedArtifact]:
     """Yield the artifacts of all release entries that can be read."""
     for path in inventory.release_files:
         with suppress(DamagedRelease):

@@ -8,7 +8,14 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_part, survey_stage
 from flows.run.pipeline import run_recipe
-from flows.run.record.run_record import DamagedRun, newest_runs, passed_over, recorded_lock, recorded_recipe, to_stderr
+from flows.run.record.run_record import (
+    DamagedRun,
+    describe_passed_over,
+    iter_newest_runs,
+    print_to_stderr,
+    read_recorded_lock,
+    read_recorded_recipe,
+)
 from flows.signals import scratch_folder
 
 
@@ -79,17 +86,17 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
             raise _ParentMissing
         return whole
 
-    for record in newest_runs(place):
+    for record in iter_newest_runs(place):
         if manifest.folder in record.folders:
             try:
-                lock = recorded_lock(place, record.run_id)
-                run_recipe(place, recorded_recipe(record, place.address), lock, survey_stages)
+                lock = read_recorded_lock(place, record.run_id)
+                run_recipe(place, read_recorded_recipe(record, place.address), lock, survey_stages)
             except _StageFound as reached:
                 return reached.stage
             except _ParentMissing:
                 continue
             except DamagedRun as fault:
-                to_stderr(passed_over(fault))
+                print_to_stderr(describe_passed_over(fault))
     raise InputError(
         f"No recorded run in {place.address} would make {manifest.folder} with this version: run its recipe again "
         "first."

@@ -39,12 +39,12 @@ from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from flows.integrity.inventory import read_inventory
 from flows.maintenance.run_records import find_old_runs, remove_file
-from flows.run.addresses import is_of_artifact
-from flows.run.faults.locks import Clearing, clearing, clearings
-from flows.run.record.releases import released_folders
-from flows.run.record.run_record import removal_mark
-from flows.run.record.run_status import ListedRun, names_in_use, run_states
-from flows.run.stage_kinds import stage_order
+from flows.run.addresses import is_artifact_file
+from flows.run.faults.locks import CleanUp, hold_cleanup, list_cleanups
+from flows.run.record.releases import list_released_folders
+from flows.run.record.run_record import get_removal_mark
+from flows.run.record.run_status import ListedRun, find_names_in_use, list_runs
+from flows.run.stage_kinds import get_stage_index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ def scan_store(place: Place, retention: Retention, now: datetime | None = None) 
         InputError: If damage hides what is needed.
     """
     damaged: list[str] = []
-    states = run_states(place, tell=damaged.append)
+    states = list_runs(place, tell=damaged.append)
     holdings = read_inventory(place)
     if damaged or holdings.faults:
         raise InputError(
@@ -143,7 +143,7 @@ def scan_store(place: Place, retention: Retention, now: datetime | None = None) 
             "removed. After `cloze verify` the next `cloze run` with the recipe builds it again; if no recipe does, "
             "delete the file, and of the record of a run that may go its folder."
         )
-    clean_ups = clearings(place)
+    clean_ups = list_cleanups(place)
     newest = max((state.run_id for state in states), default="")
     in_removal = {
         str(folder)
@@ -153,7 +153,7 @@ def scan_store(place: Place, retention: Retention, now: datetime | None = None) 
     }
     return StoreSnapshot(
         place=place,
-        sizes={path: size for path, size in place.list_files("").items() if is_of_artifact(path)},
+        sizes={path: size for path, size in place.list_files("").items() if is_artifact_file(path)},
         manifests=holdings.manifests,
         needed=find_needed(place, holdings.manifests, retention, now),
         in_removal=frozenset(in_removal),
@@ -185,7 +185,7 @@ def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[st
 def list_unneeded(snapshot: StoreSnapshot) -> list[str]:
     """List the folders of artifacts that nobody needs. An artifact comes before those that it was made from."""
     folders = [f for f in snapshot.manifests if f not in snapshot.needed.folders and snapshot.needed.can_remove(f)]
-    return sorted(folders, key=lambda folder: (-stage_order(folder.split("/")[0]), folder))
+    return sorted(folders, key=lambda folder: (-get_stage_index(folder.split("/")[0]), folder))
 
 
 def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
@@ -228,15 +228,15 @@ def find_needed(
         DamagedRelease: If an entry of a release cannot be read.
     """
     by_recipe: dict[str, list[ListedRun]] = {}
-    for state in run_states(place):
+    for state in list_runs(place):
         by_recipe.setdefault(state.recipe, []).append(state)
-    roots = set(released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
+    roots = set(list_released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
     claimed_names, unfinished_names, recorded_names, keeps_all = set[str](), set[str](), set[str](), False
     for states in by_recipe.values():
         kept = select_kept_runs(states, retention, now or datetime.now(UTC))
         roots |= {folder for state in kept if state.record is not None for folder in state.record.folders}
         for number, state in enumerate(states):
-            names = names_in_use(place, state)
+            names = find_names_in_use(place, state)
             open_run = state.state == "running" or (state.state == "lost" and number == 0)
             keeps_all |= open_run and names is None
             recorded_names |= set(names or ())
@@ -306,7 +306,7 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
     Raises:
         InputError: If another clean-up runs, or if damage hides what is needed.
     """
-    with clearing(place) as clearing_file:
+    with hold_cleanup(place) as clearing_file:
         snapshot = scan_store(place, retention)
         folders = list_unneeded(snapshot)
         clearing_file.begin([*folders, *snapshot.in_removal])
@@ -316,10 +316,10 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
         for path, size in removed_garbage.files.items():
             remover.remove_file(path, size)
         for run_id, files in runs.items():
-            place.write(removal_mark(run_id), b"")
-            for path, size in {**files, removal_mark(run_id): 0}.items():
+            place.write(get_removal_mark(run_id), b"")
+            for path, size in {**files, get_removal_mark(run_id): 0}.items():
                 remover.remove_file(path, size)
-        for path, present in clearings(place).items():
+        for path, present in list_cleanups(place).items():
             if present.is_gone:
                 remove_file(place, path)
         return removed_garbage
@@ -328,13 +328,13 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
 class _Remover:
     """Removes files, and reports how many bytes are freed."""
 
-    def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
+    def __init__(self, place: Place, turn: CleanUp, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance
         self._size_bytes = 0
 
     def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
         """Remove the manifest of an artifact. Return False, and remove nothing, if a reader holds the artifact."""
-        self._turn.go_on()
+        self._turn.check_alive()
         if not remove_unless_held(self._place, folder):
             return False
         self._count(snapshot.sizes[f"{folder}/manifest.json"])
@@ -342,7 +342,7 @@ class _Remover:
 
     def remove_file(self, path: str, size: int) -> None:
         """Remove a file of the given size."""
-        self._turn.go_on()
+        self._turn.check_alive()
         remove_file(self._place, path)
         self._count(size)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.store.places.files import remove_empty_folders
 from corpora.store.places.place import Place
-from flows.run.record.releases import released_runs
-from flows.run.record.run_record import REMOVED, removal_mark
-from flows.run.record.run_status import UNTOLD, files_of_runs, recipe_of, state_of_run
+from flows.run.record.releases import list_released_runs
+from flows.run.record.run_record import REMOVAL_MARK, get_removal_mark
+from flows.run.record.run_status import UNFINISHED_RUN_FILES, list_run_files, parse_recipe_name, read_run_state
 
 MIN_COMPLETED = 10  # completed runs of a recipe that stay, however few records are kept
 REMOVAL_RANK = {"recipe.toml": 0, "running.json": 1, "run.json": 2}  # other files follow by name
@@ -33,13 +33,13 @@ def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[st
     Returns:
         Maps run ids to the paths of their files, in the order of removal, with their sizes.
     """
-    files = files_of_runs(place)
+    files = list_run_files(place)
     by_recipe: dict[str, list[str]] = {}
     for run_id in sorted(files, reverse=True):
-        if recipe in (None, recipe_of(run_id)):
-            by_recipe.setdefault(recipe_of(run_id), []).append(run_id)
+        if recipe in (None, parse_recipe_name(run_id)):
+            by_recipe.setdefault(parse_recipe_name(run_id), []).append(run_id)
     old = [run_id for ids in by_recipe.values() for run_id in _find_excess(place, ids, files, keep)]
-    released = released_runs(place) if old else set()
+    released = list_released_runs(place) if old else set()
     return {run_id: _sort_for_removal(run_id, files[run_id]) for run_id in old if run_id not in released}
 
 
@@ -48,13 +48,13 @@ def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, 
 
     What is left of a run that is no longer complete is always among them.
     """
-    incomplete = [run_id for run_id in ids if not {"run.json", *UNTOLD} & files[run_id].keys()]
+    incomplete = [run_id for run_id in ids if not {"run.json", *UNFINISHED_RUN_FILES} & files[run_id].keys()]
     complete = [run_id for run_id in ids if run_id not in incomplete]
     completed, excess = 0, list[str]()
     for number, run_id in enumerate(complete):
         if number < keep and (completed >= MIN_COMPLETED or len(complete) <= keep):
             continue
-        state = state_of_run(place, run_id, files[run_id])
+        state = read_run_state(place, run_id, files[run_id])
         done = state is not None and state.state == "completed"
         stays = state is None or state.state == "running" or (done and completed < MIN_COMPLETED)
         completed += done
@@ -66,7 +66,7 @@ def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, 
 def _sort_for_removal(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
     """Return the paths of a run's files in the order of removal, with their sizes."""
     names = sorted(files, key=lambda name: (REMOVAL_RANK.get(name, len(REMOVAL_RANK)), name))
-    return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVED}
+    return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVAL_MARK}
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
@@ -80,8 +80,8 @@ def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None
     """
     try:
         for run_id, files in find_old_runs(place, keep, recipe).items():
-            place.write(removal_mark(run_id), b"")
-            for path in (*files, removal_mark(run_id)):
+            place.write(get_removal_mark(run_id), b"")
+            for path in (*files, get_removal_mark(run_id)):
                 remove_file(place, path)
     except InputError as error:
         tell(f"Records of old runs stay: {error}")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare_figures
+from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.run_record import RunRecord
 
 MIN_WHOLE = 100  # a mean from here on is shown in whole numbers
@@ -31,7 +31,7 @@ class RunComparison:
     @staticmethod
     def from_figures(before: RunRecord, figures_before: Figures, figures: Figures) -> "RunComparison":
         """Return the comparison of two runs' figures."""
-        return RunComparison(before=before, changes=compare(figures_before, figures))
+        return RunComparison(before=before, changes=compare_figures(figures_before, figures))
 
     @property
     def differences(self) -> list[Change]:
@@ -41,7 +41,7 @@ class RunComparison:
     @property
     def summary(self) -> str:
         """The number of figures that differ, in words."""
-        total = counted(len(self.changes), "figure")
+        total = format_count(len(self.changes), "figure")
         return f"{len(self.differences):,} of {total} differ." if self.differences else f"all {total} are the same."
 
     @property
@@ -97,7 +97,7 @@ def format_figure(value: float | None, kind: str, unit: str) -> str:
     if value is None:
         return "-"
     if kind == COUNT:
-        return readable_bytes(int(value)) if unit == "bytes" else f"{value:,.0f}"
+        return format_bytes(int(value)) if unit == "bytes" else f"{value:,.0f}"
     if kind == SHARE:
         return f"{100 * value:.{_count_decimals(100 * value)}f}%"
     return f"{value:,.0f}" if abs(value) >= MIN_WHOLE else f"{value:,.3f}"

@@ -22,13 +22,13 @@ from corpora.store.manifest import Manifest
 from flows.recipes.privacy import to_one_line
 from flows.report.templates import format_number, load_drawings
 from flows.run.record.ledger_balance import (
-    copy_accounts,
-    made_from,
-    newest,
-    newest_of_each,
-    num_tokens,
-    of_kind,
-    records_account,
+    count_tokens,
+    filter_kind,
+    find_newest,
+    find_newest_by_name,
+    find_parent,
+    list_copy_accounts,
+    sum_records,
 )
 
 # Where the nodes of each column begin; labels are left of the first column and right of the others.
@@ -87,12 +87,12 @@ class Flow:
 
 def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
     """Return the flow from the raw records of each source to the examples of each shard set; None without any."""
-    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
+    parsed, verdicts = filter_kind(manifests, "documents"), find_newest(manifests, "verdicts")
     if not parsed:
         return None
     nodes, links = _build_records(parsed)
-    heads = {SOURCES: (format_short_number(records_account(parsed).total), "raw records")}
-    heads[DOCUMENTS] = (format_short_number(records_account(parsed).outcomes.get("documents", 0)), "documents")
+    heads = {SOURCES: (format_short_number(sum_records(parsed).total), "raw records")}
+    heads[DOCUMENTS] = (format_short_number(sum_records(parsed).outcomes.get("documents", 0)), "documents")
     if verdicts is not None:
         outcomes = +Counter(verdicts.ledger.find_account("documents").outcomes)
         heads[KEPT] = (format_short_number(outcomes["kept"]), "kept")
@@ -100,10 +100,10 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
         ends += [_build_lost(end, KEPT, count) for end, count in _merge_rare(outcomes, MAX_REMOVED, "removed").items()]
         nodes += ends
         links += [Link(start="documents", end=node.key, count=node.count) for node in ends]
-        written = newest_of_each(manifests, "tokens")
-        sets = newest_of_each(manifests, "shards")
+        written = find_newest_by_name(manifests, "tokens")
+        sets = find_newest_by_name(manifests, "shards")
         heads |= {
-            TOKENS: _build_head([num_tokens(tokens.parts) for tokens in written.values()], "tokens", "vocabularies")
+            TOKENS: _build_head([count_tokens(tokens.parts) for tokens in written.values()], "tokens", "vocabularies")
         }
         heads |= {
             EXAMPLES: _build_head([each.count_rows("examples") for each in sets.values()], "examples", "sets of shards")
@@ -141,7 +141,7 @@ def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
     names = list(dict.fromkeys(manifest.name for manifest in parsed))
     few = names if len(names) <= MAX_SOURCES else names[: MAX_SOURCES - 1]
     others = f"{len(names) - len(few)} other sources"
-    outcomes = +Counter(records_account(parsed).outcomes)
+    outcomes = +Counter(sum_records(parsed).outcomes)
     documents = outcomes.pop("documents", 0)
     ends = _merge_rare(outcomes, MAX_DROPPED, "dropped")
     fates = {name: Counter[str]() for name in (*few, *([others] if len(few) < len(names) else []))}
@@ -181,10 +181,10 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
     """
     nodes, links, losses = list[Node](), list[Link](), list[Link]()
     for vocabulary, tokens in written.items():
-        start = Node(key=f"tokens {vocabulary}", label=vocabulary, column=TOKENS, count=num_tokens(tokens.parts))
-        own = {name: shards for name, shards in sets.items() if made_from(shards, [tokens]) is not None}
+        start = Node(key=f"tokens {vocabulary}", label=vocabulary, column=TOKENS, count=count_tokens(tokens.parts))
+        own = {name: shards for name, shards in sets.items() if find_parent(shards, [tokens]) is not None}
         placements = [(name, shards, *_link_tokens(start.key, name, shards)) for name, shards in own.items()]
-        unused = num_tokens(part for part in tokens.parts if _is_unused(part.labels.get("source"), own.values()))
+        unused = count_tokens(part for part in tokens.parts if _is_unused(part.labels.get("source"), own.values()))
         nodes += [start, *(_build_examples(name, shards, placed) for name, shards, placed, _ in placements)]
         links += [Link(start="kept", end=start.key, count=start.count), *(placed for _, _, placed, _ in placements)]
         losses += [link for *_, lost in placements for link in lost]
@@ -200,7 +200,7 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
 
 def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
     """Return the tokens that a shard set places in examples, all copies together, and those that it does not."""
-    accounts = copy_accounts(shards)
+    accounts = list_copy_accounts(shards)
     outcomes = +sum((Counter(account.outcomes) for account in accounts), Counter[str]())
     copies = max(1, len(accounts))
     placed = Link(start=start, end=f"examples {name}", count=outcomes.pop("placed", 0), copies=copies)

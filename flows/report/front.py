@@ -23,10 +23,10 @@ from flows.report.compared import RunComparison, format_change, format_figure, g
 from flows.report.plots import draw_growth_chart
 from flows.report.run import RunView, View
 from flows.report.vocabularies import sum_by_generation
-from flows.run.faults.skipped_files import left_out_files
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare, figures_before
-from flows.run.record.ledger_balance import Accounts, of_kind, telling_looks, warnings_of
+from flows.run.faults.skipped_files import list_left_out
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare_figures, find_figures_before
+from flows.run.record.ledger_balance import Accounts, filter_kind, list_surface_warnings, list_warnings
 
 FIRST_LOSSES, FIRST_SOURCES, FIRST_NOT_READ = 7, 8, 3
 MAX_SOURCE_CHARACTERS, MAX_LINE_CHARACTERS = 80, 108
@@ -42,7 +42,7 @@ def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
     if run.figures is None:
         return None, "The artifacts of this run are not all in the store any more."
     heard: list[str] = []
-    before = figures_before(run.place, run.record, heard.append)
+    before = find_figures_before(run.place, run.record, heard.append)
     if before is None:
         said_why = " ".join(to_one_line(line, 300) for line in heard)
         return None, said_why or "There is no older run of this recipe in this store that came to its end."
@@ -55,7 +55,7 @@ def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
     first = [to_one_line(line, MAX_LINE_CHARACTERS) for line in lines[:FIRST_NOT_READ]]
     more = len(lines) - FIRST_NOT_READ
-    return [*first, *([f"And {counted(more, 'line')} more."] if more > 0 else [])]
+    return [*first, *([f"And {format_count(more, 'line')} more."] if more > 0 else [])]
 
 
 def describe_held_out(run: RunView) -> str:
@@ -68,8 +68,10 @@ def describe_held_out(run: RunView) -> str:
     if not figures["held-out documents"]:
         return f"Nothing: {_explain_none(run, documents)}, so no figure here is of text that a model has not read."
     share = format_figure(figures["held-out documents"] / documents, "share", "documents")
-    number = counted(figures["held-out documents"], "document")
-    return f"{number} ({share}) with {counted(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
+    number = format_count(figures["held-out documents"], "document")
+    return (
+        f"{number} ({share}) with {format_count(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
+    )
 
 
 def _explain_none(run: RunView, documents: int) -> str:
@@ -78,7 +80,7 @@ def _explain_none(run: RunView, documents: int) -> str:
     share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
     if not share:
         return "every document may be trained on"
-    return f"of {counted(documents, 'document')} none fell into the share of {share:g} (raise held_out.share)"
+    return f"of {format_count(documents, 'document')} none fell into the share of {share:g} (raise held_out.share)"
 
 
 def build_loss_view(training: View | None) -> View | None:
@@ -169,7 +171,7 @@ def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[Vi
     """
     if run.figures is None:
         return []
-    changes = comparison.changes if comparison is not None else compare({}, run.figures)
+    changes = comparison.changes if comparison is not None else compare_figures({}, run.figures)
     rows = group_by_source(changes, ("raw files", "raw records", "documents", "tokens", "mean tokens a document"))
     ordered = sorted(rows.items(), key=lambda row: -_find_current(row[1], "documents"))
     return [_build_source_row(name, changes_of_source) for name, changes_of_source in ordered]
@@ -254,16 +256,16 @@ def _note_damage(run: RunView) -> Iterator[Remark]:
         if number := manifest.ledger.figures.get("damaged records", 0):
             total = manifest.ledger.find_account("records").total
             share = format_figure(number / total, SHARE, "records") if total else "-"
-            yield _note("losses", f"{manifest.name}: {counted(number, 'record')} could not be read ({share}).")
+            yield _note("losses", f"{manifest.name}: {format_count(number, 'record')} could not be read ({share}).")
 
 
 def _note_left_out(run: RunView) -> Iterator[Remark]:
     """Yield what the run left out."""
-    parsed = of_kind(run.manifests, "documents")
-    if files := len(left_out_files(run.lock, parsed)):
-        yield _note("in", f"{counted(files, 'raw file')} could not be read and left out.")
+    parsed = filter_kind(run.manifests, "documents")
+    if files := len(list_left_out(run.lock, parsed)):
+        yield _note("in", f"{format_count(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
-        yield _note("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")
+        yield _note("losses", f"{format_count(records, 'record')} in quarantine: they ended worker processes.")
 
 
 def _note_unjudged(run: RunView) -> Iterator[Remark]:
@@ -313,9 +315,9 @@ def _note_notices(run: RunView) -> Iterator[Remark]:
 def _note_examples(run: RunView) -> Iterator[Remark]:
     """Yield shard sets whose labels can be guessed without reading, and those without much of their text."""
     figures = run.figures or {}
-    for text in telling_looks({name: figure.value for name, figure in figures.items()}):
+    for text in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
         yield _note("out", text)
-    for text in (text for shards in run.find_by_name("shards").values() for text in warnings_of(shards)):
+    for text in (text for shards in run.find_by_name("shards").values() for text in list_warnings(shards)):
         yield _note("out", text)
 
 
@@ -342,7 +344,7 @@ def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
         if names:
             shown = ", ".join(to_one_line(name, MAX_NAME_CHARACTERS) for name in names[:MAX_LISTED])
             more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-            text = f"{counted(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
+            text = f"{format_count(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
             yield _note("compared", text)
 
 
@@ -359,7 +361,7 @@ def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
         before, after = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))
         yield _note("compared", f"{change.name}: {before} in the run before, {after} now ({format_change(change)}).")
     if more := len(moved[MAX_LISTED:]):
-        yield _note("compared", f"{counted(more, 'more figure')} moved as far.")
+        yield _note("compared", f"{format_count(more, 'more figure')} moved as far.")
 
 
 def _compute_distance(change: Change) -> float:

@@ -24,8 +24,8 @@ from corpora.store.settings import bind_settings
 from corpora.store.stage import read_manifest
 from flows.report.plots import describe_term, draw_loss_curve, find_main_term, list_terms
 from flows.report.run import RunView, View
-from flows.run.record.releases import release_before
-from flows.run.record.task_scores import comparison_with, comparison_within, result_in, summaries
+from flows.run.record.releases import find_release_before
+from flows.run.record.task_scores import compare_with, compare_within, iter_summaries, read_result
 from trainer.build import COMPONENT, read_events
 from trainer.job import seen_in
 from trainer.metrics import Event
@@ -202,19 +202,19 @@ def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 def build_task_views(run: RunView) -> list[View]:
     """Return a view of each task artifact of a run, by its name in the recipe."""
-    release = release_before(run.place, run.record.recipe, run.record.started)
+    release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
         suite = suite_in(tasks)
-        result = result_in(run.place, tasks, name)
-        control = comparison_within(run.place, tasks, CONTROL)
-        comparisons = [comparison_within(run.place, tasks, BASELINE)]
+        result = read_result(run.place, tasks, name)
+        control = compare_within(run.place, tasks, CONTROL)
+        comparisons = [compare_within(run.place, tasks, BASELINE)]
         if release is not None:
             released = next((a for a in release.artifacts if (a.kind, a.name) == ("tasks", tasks.name)), None)
             other = read_manifest(run.place, released.folder) if released is not None else None
             if other is not None and other.fingerprint != tasks.fingerprint:
                 called = f"{release.name} number {release.number}"
-                comparisons.append(comparison_with(run.place, tasks, other, ("this run", called)))
+                comparisons.append(compare_with(run.place, tasks, other, ("this run", called)))
         views.append(
             {
                 "name": name or suite.name,
@@ -222,7 +222,10 @@ def build_task_views(run: RunView) -> list[View]:
                 "head": table.HEAD,
                 "rows": [table.format_cells(row) for row in result.rows],
                 "average": table.format_average(result) if result.average is not None else "",
-                "summary": [*summaries(result), *([comparing.format_worth(control)] if control is not None else [])],
+                "summary": [
+                    *iter_summaries(result),
+                    *([comparing.format_worth(control)] if control is not None else []),
+                ],
                 "notes": [*table.iter_notes()],
                 "comparisons": [_build_comparison_view(each) for each in comparisons if each is not None],
                 "accounts": tasks.ledger.accounts,

@@ -26,12 +26,12 @@ from flows.report.run import RunView, View
 from flows.report.templates import build_page_environment
 from flows.report.texts import build_duplicate_view, build_example_views, build_reason_groups
 from flows.report.vocabularies import build_vocabulary_views
-from flows.run.faults.skipped_files import described, left_out_files
-from flows.run.inputs.unread_files import looked_from_json, looked_lines
+from flows.run.faults.skipped_files import describe_file, list_left_out
+from flows.run.inputs.unread_files import describe_unread, read_unread_json
 from flows.run.record import ledger_balance as accounts
-from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
-from flows.run.record.figures import num_files
-from flows.run.record.ledger_balance import FIGURES_OF_LABELS, LengthSample, sample_lengths
+from flows.run.record.counts_text import describe_rows, format_count, format_moment, format_seconds, name_parent
+from flows.run.record.figures import count_raw_files
+from flows.run.record.ledger_balance import LABEL_FIGURES, LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 
 MAX_RECIPE_CHARACTERS = 20_000
@@ -46,12 +46,12 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
     Raises InputError for another privacy.
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
-    summed = accounts.accounts_of(run.manifests)
+    summed = accounts.build_accounts(run.manifests)
     comparison, not_compared = front.compare_with_previous(run)
-    parsed = accounts.of_kind(run.manifests, "documents")
+    parsed = accounts.filter_kind(run.manifests, "documents")
     run_flow = flow.build_flow(run.manifests)
-    left_out = [described(file, privacy) for file in left_out_files(run.lock, run.manifests)]
-    passed_over = [*left_out, *looked_lines(looked_from_json(record.inputs), privacy)]
+    left_out = [describe_file(file, privacy) for file in list_left_out(run.lock, run.manifests)]
+    passed_over = [*left_out, *describe_unread(read_unread_json(record.inputs), privacy)]
     training = build_training_view(run)
     return _load_template(run.privacy).render(
         run=run,
@@ -66,13 +66,13 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
         first_losses=front.FIRST_LOSSES,
         most_parents=MAX_PARENTS,
         first_sources=front.FIRST_SOURCES,
-        losses=front.build_reason_rows(accounts.losses(summed.steps), comparison),
+        losses=front.build_reason_rows(accounts.list_losses(summed.steps), comparison),
         flow=flow.draw_flow(run_flow) if run_flow is not None else "",
         not_read=front.list_unread(run, passed_over),
         held_out=front.describe_held_out(run),
         learned=front.build_loss_view(training),
         growth=front.build_growth_view(run),
-        raw_files=accounts.files_account(parsed).total,
+        raw_files=accounts.sum_raw_files(parsed).total,
         raw_bytes=sum(file.size_bytes for manifest in parsed for file in run.lock.find_raw_files(manifest)),
         passed_over=passed_over,
         shard_sets=build_shard_views(run),
@@ -94,20 +94,20 @@ def _load_template(privacy: Privacy) -> Template:
     environment.filters |= {
         "decimals": lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}",
         "percent": lambda value: "-" if value is None else f"{100 * value:.1f}%",
-        "size": accounts.readable_bytes,
-        "seconds": lambda value: readable_seconds(value).replace(" ", "\u00a0"),
-        "moment": readable_moment,
-        "counted": counted,
+        "size": accounts.format_bytes,
+        "seconds": lambda value: format_seconds(value).replace(" ", "\u00a0"),
+        "moment": format_moment,
+        "counted": format_count,
         "figure_text": format_figure,
         "change_text": format_change,
         "excerpt": cut_excerpt,
         "shown": privacy.show,
         "where": privacy.format_locator,
-        "edits": accounts.edits_of,
-        "parent_name": parent_name,
-        "rows_in_words": rows_in_words,
-        "size_bytes": accounts.size_bytes,
-        "num_files": num_files,
+        "edits": accounts.list_edits,
+        "parent_name": name_parent,
+        "rows_in_words": describe_rows,
+        "size_bytes": accounts.sum_bytes,
+        "num_files": count_raw_files,
     }
     return environment.get_template("template.html")
 
@@ -137,7 +137,7 @@ def build_shard_views(run: RunView) -> list[View]:
 def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
     """Return the figures that count examples by their label, each with the label's meaning."""
     labels = str(find_label_kind(shards))
-    return list(zip(FIGURES_OF_LABELS.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
+    return list(zip(LABEL_FIGURES.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
 
 
 def build_split_row(shards: Manifest, split: str) -> View:

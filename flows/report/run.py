@@ -10,7 +10,7 @@ from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy
 from flows.run.record import ledger_balance as accounts
-from flows.run.record.figures import Figures, figures_of_run, stored_manifests
+from flows.run.record.figures import Figures, get_figures, read_stored_manifests
 from flows.run.record.ledger_balance import LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 from tokenizers_train.build import read_vocabulary
@@ -31,7 +31,7 @@ class RunView:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """The manifests in the order in which the run made or reused them, each once."""
-        return stored_manifests(self.place, self.record)
+        return read_stored_manifests(self.place, self.record)
 
     @property
     def made(self) -> list[Manifest]:
@@ -43,32 +43,32 @@ class RunView:
     def parsed(self) -> list[Manifest]:
         """The documents of each source and generation; all settled generations of a source are one."""
         groups: dict[tuple[str, str], list[Manifest]] = {}
-        for manifest in accounts.of_kind(self.manifests, "documents"):
+        for manifest in accounts.filter_kind(self.manifests, "documents"):
             groups.setdefault((manifest.name, self.name_generation(manifest)), []).append(manifest)
         return [_merge_generations(manifests) for manifests in groups.values()]
 
     def find_newest(self, kind: str) -> Manifest | None:
         """Return the last artifact of a kind."""
-        return accounts.newest(self.manifests, kind)
+        return accounts.find_newest(self.manifests, kind)
 
     def find_by_name(self, kind: str) -> dict[str, Manifest]:
         """Return the last artifact of each name of a kind, by the name in the recipe; "" if there is only one."""
-        return accounts.newest_of_each(self.manifests, kind)
+        return accounts.find_newest_by_name(self.manifests, kind)
 
     @cached_property
     def figures(self) -> Figures | None:
         """The figures of the run; None where the store no longer has all its artifacts. Raises Damaged."""
-        return figures_of_run(self.place, self.record)
+        return get_figures(self.place, self.record)
 
     @cached_property
     def generations(self) -> dict[str, str]:
         """The generation that each artifact came with, by its folder; none where all are of the first."""
         labels: dict[str, str] = {}
-        for manifest in accounts.of_kind(self.manifests, "verdicts"):
+        for manifest in accounts.filter_kind(self.manifests, "verdicts"):
             labelled = [parent for parent in manifest.parents if parent.label]
             labels |= {parent.folder: parent.label for parent in labelled}
             labels[manifest.folder] = labelled[-1].label if labelled else ""
-        for manifest in accounts.of_kind(self.manifests, "corpora"):
+        for manifest in accounts.filter_kind(self.manifests, "corpora"):
             labels[manifest.folder] = f"generation {manifest.facts['generations']}"
         corpora = [folder for folder in self.record.settled if folder.startswith("corpora/")]
         if len(corpora) > 1:
@@ -82,7 +82,7 @@ class RunView:
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
         """By fingerprint of their artifacts."""
-        artifacts = accounts.of_kind(self.manifests, "vocabularies")
+        artifacts = accounts.filter_kind(self.manifests, "vocabularies")
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:

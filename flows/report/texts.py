@@ -37,7 +37,7 @@ from flows.report.masked_example import (
     sample_examples,
 )
 from flows.report.run import RunView, View
-from flows.run.settled_generations import judged_documents
+from flows.run.settled_generations import read_judged_documents
 from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -329,7 +329,7 @@ class Removals:
 
 def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
     """Return the removed duplicates; None where the store no longer has all judged documents."""
-    documents = judged_documents(place, verdicts)
+    documents = read_judged_documents(place, verdicts)
     if len(documents) < sum(parent.role == "documents" for parent in verdicts.parents):
         return None
     columns = ["id", "reason", "survivor", "similarity", "missing"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from corpora.store.manifest import Manifest
 from flows.report.run import RunView, View
-from flows.run.record.ledger_balance import made_from, of_kind
+from flows.run.record.ledger_balance import filter_kind, find_parent
 from tokenizers_train.measures.build import read_measures
 from tokenizers_train.measures.measure import list_ordinary_ids, list_unused_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -29,7 +29,7 @@ def build_vocabulary_views(run: RunView) -> list[View]:
     for name, manifest in run.find_by_name("vocabularies").items():
         vocabulary = run.find_vocabulary(manifest)
         assert vocabulary is not None, "it is among the run's artifacts"
-        made_with = [tokens for tokens in of_kind(run.manifests, "tokens") if made_from(tokens, [manifest])]
+        made_with = [tokens for tokens in filter_kind(run.manifests, "tokens") if find_parent(tokens, [manifest])]
         tokens = made_with[-1] if made_with else None
         views.append(
             {
@@ -68,7 +68,7 @@ def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
 
 def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
     """Return the measures of one vocabulary; None if it was not measured"""
-    stored = next((m for m in of_kind(run.manifests, "measures") if made_from(m, [manifest])), None)
+    stored = next((m for m in filter_kind(run.manifests, "measures") if find_parent(m, [manifest])), None)
     if stored is None:
         return None
     measured = read_measures(run.place, stored)

@@ -26,9 +26,9 @@ from flows.export.cards.licenses import NOT_STATED, to_license_tags
 from flows.export.exported import ExportContent, Provenance, format_share, sort_by_count
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import to_one_line, to_printable, without_folders
-from flows.run.record.counts_text import counted, parent_name, rows_in_words
-from flows.run.record.figures import DUPLICATES
-from flows.run.record.ledger_balance import copy_accounts, readable_bytes, records_account
+from flows.run.record.counts_text import describe_rows, format_count, name_parent
+from flows.run.record.figures import DUPLICATE_REASONS
+from flows.run.record.ledger_balance import format_bytes, list_copy_accounts, sum_records
 
 MAX_CHARACTERS = 200
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#!|~$])")
@@ -119,13 +119,13 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
     """Build a table of what came in, as dicts: one row for each source and generation (update of the raw files)."""
     rows = []
     for manifest in content.parsed:
-        account, raw_files = records_account([manifest]), content.provenance.find_raw_files(manifest)
+        account, raw_files = sum_records([manifest]), content.provenance.find_raw_files(manifest)
         rows.append(
             {
                 "name": manifest.name,
                 "kind": str(manifest.settings.get("source", {}).get("kind", "")),
                 "generation": _find_generation(content.provenance, manifest),
-                "files": parent_name(next(parent for parent in manifest.parents if parent.role == "raw")),
+                "files": name_parent(next(parent for parent in manifest.parents if parent.role == "raw")),
                 "bytes": sum(file.size_bytes for file in raw_files) if raw_files else None,
                 "records": account.total,
                 "dropped": account.sum_outcomes("dropped"),
@@ -198,10 +198,10 @@ def read_description(field: pa.Field) -> str:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "code": format_code,
-    "copy_accounts": copy_accounts,
-    "counted": counted,
+    "copy_accounts": list_copy_accounts,
+    "counted": format_count,
     "digest": lambda lock: find_digest(lock.to_bytes()),
-    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES),
+    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATE_REASONS),
     "feature": to_feature_type,
     "fenced": format_code_block,
     "json": lambda value: json.dumps(value, ensure_ascii=False),
@@ -212,10 +212,10 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": lambda value: f"{value:,}",
     "outcomes_of": list_outcomes,
     "plain": escape_markdown,
-    "rows_in_words": rows_in_words,
+    "rows_in_words": describe_rows,
     "scalar": to_yaml,
     "share": format_share,
-    "size": readable_bytes,
+    "size": format_bytes,
     "source_rows": build_source_rows,
     "token_rows": build_token_rows,
     "unquoted": lambda text: text[1:-1],

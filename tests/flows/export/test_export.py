@@ -20,7 +20,7 @@ from flows.command.cli import run_command_line
 from flows.export.cards.data_card import EXAMPLE_FOLDER
 from flows.export.export import ExportSettings, choose_artifact, write_export
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import records_account
+from flows.run.record.ledger_balance import sum_records
 from flows.run.record.run_record import begin_run, write_run
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
@@ -122,7 +122,7 @@ def test_the_card_has_the_numbers_of_the_ledgers(folders: dict[str, Path], finis
         head, text = card_of(folder)
         assert [each["split"] for each in head["configs"][0]["data_files"]] == ["train", "validation"]
         assert head["license"] == ["cc-by-sa-4.0", "unknown"] and head["language"] == ["en"]
-        records = records_account([m for m in finished.manifests if m.kind == "documents"])
+        records = sum_records([m for m in finished.manifests if m.kind == "documents"])
         for name, number in records.outcomes.items():
             if name.startswith("dropped: "):
                 step, _, reason = name.removeprefix("dropped: ").partition(": ")

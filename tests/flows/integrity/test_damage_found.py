@@ -14,9 +14,9 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones
 from flows.integrity.inventory import Fault, find_faults, read_inventory
-from flows.run.record.figures import kept_figures
+from flows.run.record.figures import read_figures
 from flows.run.record.releases import read_release
-from flows.run.record.run_record import Cost, read_run, recorded_lock, recorded_raw_paths
+from flows.run.record.run_record import Cost, read_raw_paths, read_recorded_lock, read_run
 
 UNPUBLISHED = "a record of a part that nobody published"
 FILES = {
@@ -171,9 +171,9 @@ def test_no_document_passes_for_another(store: Place) -> None:
             read_part_record(store, f"{kind}/{name}", address),
         ),
         f"runs/{run}/run.json": lambda: read_run(store, run),
-        f"runs/{run}/raw.json": lambda: recorded_raw_paths(store, run),
-        f"runs/{run}/recipe.lock": lambda: recorded_lock(store, run),
-        f"runs/{run}/figures.json": lambda: kept_figures(store, run),
+        f"runs/{run}/raw.json": lambda: read_raw_paths(store, run),
+        f"runs/{run}/recipe.lock": lambda: read_recorded_lock(store, run),
+        f"runs/{run}/figures.json": lambda: read_figures(store, run),
         entry: lambda: read_release(store, entry),
         "corpora/small/tombstones.json": lambda: read_tombstones(store, "small"),
     }

@@ -25,8 +25,16 @@ from flows.report.front import (
 )
 from flows.report.page import build_page
 from flows.report.run import RunView
-from flows.run.record.figures import MEAN, SHARE, Change, Figure, compare, figures_of, stored_manifests
-from flows.run.record.ledger_balance import accounts_of
+from flows.run.record.figures import (
+    MEAN,
+    SHARE,
+    Change,
+    Figure,
+    compare_figures,
+    compute_figures,
+    read_stored_manifests,
+)
+from flows.run.record.ledger_balance import build_accounts
 from flows.run.record.run_record import RunRecord, write_run
 
 SHORT = 9  # pages that came with the second generation and are too short
@@ -60,7 +68,9 @@ def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecor
     assert f"documents {parsed - 6} {parsed} +6 (+" in text
     assert f"dropped: rules: gopher.min_words {SHORT + 1} +{SHORT}" in text
     assert "raw files 5 7 +2 (+40%)" in text and "Dropped from pages, generation 2" in text
-    compared = RunComparison.from_figures(before, {}, figures_of(run.place, stored_manifests(run.place, run.record)))
+    compared = RunComparison.from_figures(
+        before, {}, compute_figures(run.place, read_stored_manifests(run.place, run.record))
+    )
     assert len(compared.differences) == len(compared.changes) == html.count('<td class="figure">')
 
 
@@ -85,12 +95,12 @@ def test_nothing_wrong_is_said_of_a_run_that_has_nothing(two_runs: tuple[RunReco
     before, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
     same = RunComparison.from_figures(before, view.figures or {}, view.figures or {})
-    [found] = list_remarks(view, accounts_of(stored_manifests(run.place, run.record)), same)
+    [found] = list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), same)
     assert not found.is_wrong and "could not be read" in found.text
     damaged = tuple(replace(stage, reason="damaged (a.arrow: cut)") for stage in run.record.stages[:1])
     record = replace(run.record, stages=(*damaged, *run.record.stages[1:]))
     rebuilt = list_remarks(
-        RunView(run.place, record, Privacy("text")), accounts_of(stored_manifests(run.place, run.record)), same
+        RunView(run.place, record, Privacy("text")), build_accounts(read_stored_manifests(run.place, run.record)), same
     )
     assert "was damaged and has been built again (damaged (a.arrow: cut))" in rebuilt[0].text
 
@@ -108,7 +118,7 @@ def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, 
         part, *rest = first.parts
         part = replace(part, ledger=replace(part.ledger, figures=figures))
         vars(view)["parsed"] = [replace(first, parts=(part, *rest)), *others]
-        found = list_remarks(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+        found = list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), compared)
         return [remark.text for remark in found if "no table of stop words" in remark.text]
 
     [said] = remarks(first.count_rows("documents"))
@@ -138,7 +148,7 @@ def test_a_vocabulary_that_takes_marks_off_is_told(
     vars(view)["manifests"] = [
         replace(each, settings=settings) if each.kind == "vocabularies" else each for each in view.manifests
     ]
-    found = list_remarks(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+    found = list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), compared)
     said = [
         remark.text for remark in found if "takes the marks off letters, which tell words apart in ja" in remark.text
     ]
@@ -154,7 +164,8 @@ def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) ->
     gone = {f"{what}: old (2024)": Figure(value=7, unit="files", kind="count") for what in ("raw files", "documents")}
     compared = RunComparison.from_figures(before, {**older, **gone}, view.figures)
     said = [
-        remark.text for remark in list_remarks(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+        remark.text
+        for remark in list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), compared)
     ]
     assert "1 source is new: notes." in said and "1 source is gone: old (2024)." in said
     rows = {row["name"]: row for row in build_source_rows(view, compared)}
@@ -248,7 +259,7 @@ def test_whether_training_was_worth_it_is_one_sentence(loss: float | None, first
 
 def test_figures_by_source_are_of_the_first_vocabulary() -> None:
     names = ("tokens (a): notes", "tokens (b): notes", "tokens (a)", "documents: notes", "dropped: notes")
-    changes = compare({}, {name: Figure(value=1, unit="tokens", kind="count") for name in names})
+    changes = compare_figures({}, {name: Figure(value=1, unit="tokens", kind="count") for name in names})
     rows = group_by_source(changes, ("tokens", "documents"))
     assert [change.name for change in rows["notes"].values()] == ["tokens (a): notes", "documents: notes"]
     assert [*rows] == ["notes"]

@@ -12,7 +12,7 @@ from flows.command.trace import show_example_trace
 from flows.report.masked_example import LABEL_MEANINGS
 from flows.report.page import build_page
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import FIGURES_OF_LABELS
+from flows.run.record.ledger_balance import LABEL_FIGURES
 from shards.inputs import INPUTS
 from shards.reading.files.shard_set import ShardSet
 
@@ -53,7 +53,7 @@ def test_the_report_says_what_examples_are(store: Run, sections: dict[str, str],
         *words
     ]
     if own.labels:
-        counts = [shards.ledger.figures[figure] for figure in FIGURES_OF_LABELS[own.labels]]
+        counts = [shards.ledger.figures[figure] for figure in LABEL_FIGURES[own.labels]]
         assert sum(counts) == shards.count_rows("examples") > 0
 
 

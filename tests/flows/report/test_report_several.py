@@ -26,7 +26,7 @@ from flows.recipes.privacy import without_folders
 from flows.report.models import build_result_view, compute_source_shares, with_judged_term
 from flows.report.page import build_page
 from flows.report.plots import CURVE_WIDTH, MAX_POINTS, draw_loss_curve, find_phase_spans, sample_steps
-from flows.run.record.ledger_balance import accounts_of, num_tokens
+from flows.run.record.ledger_balance import build_accounts, count_tokens
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 from trainer.build import METRICS_TABLE
@@ -198,11 +198,11 @@ def test_every_shard_set_stands_there_with_its_numbers(store: Run, html: str) ->
 
 
 def test_every_edge_is_checked_under_its_name(store: Run, html: str) -> None:
-    accounts = accounts_of(store.manifests)
+    accounts = build_accounts(store.manifests)
     assert accounts.balances
     rows = rows_of(store, named(store, "tokens", "pieces"), "tokens")
     letters = sum(len(row["ids"]) for row in rows if row["source"] == "letters")
-    tokens = {name: num_tokens(named(store, "tokens", name).parts) for name in ("pieces", "bytes")}
+    tokens = {name: count_tokens(named(store, "tokens", name).parts) for name in ("pieces", "bytes")}
     assert 0 < letters < tokens["pieces"]
     titles = [str(edge) for edge in accounts.edges if edge.unit == "tokens"]
     assert titles == [
@@ -223,16 +223,16 @@ def test_an_edge_of_one_set_that_does_not_balance_is_told_by_its_name(store: Run
     part = tokens.parts[0]
     figures = {**part.ledger.figures, "train tokens": part.ledger.figures["train tokens"] + 1}
     wrong = tokens.with_parts((replace(part, ledger=replace(part.ledger, figures=figures)), *tokens.parts[1:]))
-    accounts = accounts_of([wrong if manifest is tokens else manifest for manifest in store.manifests])
+    accounts = build_accounts([wrong if manifest is tokens else manifest for manifest in store.manifests])
     assert len(accounts.wrong) == 2 and all("(packed)" in line and "≠" in line for line in accounts.wrong)
 
 
 def test_parts_that_no_source_labels_may_hold_any(store: Run) -> None:
     tokens = named(store, "tokens", "pieces")
     bare = tokens.with_parts(tuple(replace(part, labels={"generation": "2"}) for part in tokens.parts))
-    accounts = accounts_of([bare if manifest is tokens else manifest for manifest in store.manifests])
+    accounts = build_accounts([bare if manifest is tokens else manifest for manifest in store.manifests])
     [edge] = [edge for edge in accounts.edges if "(first)" in edge.title]
-    assert edge.balances and edge.given == 0 < edge.received < edge.unlabelled == num_tokens(tokens.parts)
+    assert edge.balances and edge.given == 0 < edge.received < edge.unlabelled == count_tokens(tokens.parts)
     assert "0 and up to" in str(edge)
     assert not replace(edge, received=edge.unlabelled + 1).balances
 
@@ -327,7 +327,7 @@ def test_the_terminal_tells_each_artifact_by_its_name(store: Run) -> None:
     console.print(show_ledger(store.manifests))
     assert isinstance(console.file, io.StringIO)
     first, *_, last = console.file.getvalue().splitlines()
-    tokens = [f"{num_tokens(named(store, 'tokens', name).parts):,} ({name})" for name in ("pieces", "bytes")]
+    tokens = [f"{count_tokens(named(store, 'tokens', name).parts):,} ({name})" for name in ("pieces", "bytes")]
     examples = [f"{entry.count_rows('examples'):,} ({name})" for name, entry in store.outcome.shard_sets.items()]
     assert f"→ {' and '.join(tokens)} tokens → {' and '.join(examples)} examples → 20 training steps" in first
     assert last.rstrip() == "✓ nothing is unaccounted for (17 balances checked)"

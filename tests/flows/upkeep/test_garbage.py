@@ -30,10 +30,10 @@ from flows.maintenance.garbage import (
     scan_store,
     select_kept_runs,
 )
-from flows.run.faults.locks import clearing, wait_for_clearing
-from flows.run.record.releases import Release, add_release, released
+from flows.run.faults.locks import hold_cleanup, wait_for_cleanup
+from flows.run.record.releases import Release, add_release, to_released
 from flows.run.record.run_record import begin_run, write_run
-from flows.run.record.run_status import Pulse, run_states, store_status
+from flows.run.record.run_status import RunHeartbeat, list_runs, read_store_status
 from shards.reading.files.shard_set import ShardSet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -182,7 +182,9 @@ def test_killed_anywhere_the_store_is_whole_and_the_next_ends_what_was_begun(mad
 def test_what_a_run_under_way_may_use_stays(history: History) -> None:
     """Fails where something goes that a run has planned to reuse."""
     before = history.place.list_files("")
-    pulse = Pulse(history.place, history.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
+    pulse = RunHeartbeat(
+        history.place, history.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00"
+    )
     assert collect(history.place).size_bytes == 0
     pulse.end()
     assert history.place.list_files("") == before
@@ -195,10 +197,10 @@ def test_a_run_that_begins_while_a_store_is_cleared_waits(history: History) -> N
     waits, over = threading.Event(), threading.Event()
 
     def begin() -> None:
-        wait_for_clearing(history.place, lambda line: (told.append(line), waits.set())[0])
+        wait_for_cleanup(history.place, lambda line: (told.append(line), waits.set())[0])
         over.set()
 
-    with clearing(history.place):
+    with hold_cleanup(history.place):
         threading.Thread(target=begin, daemon=True).start()
         assert waits.wait(60) and not over.is_set()
         with pytest.raises(InputError, match="Another `cloze gc`"):
@@ -226,7 +228,7 @@ def release_of_corpus(history: History) -> Release:
     """A release of the first run's corpus."""
     return Release(
         name="prod", number=0, action="release", recipe="small", run="20260101T000001000000-small", who="me",
-        when="2026-01-01", artifacts=(released(history.runs[0].manifest("corpora")),),
+        when="2026-01-01", artifacts=(to_released(history.runs[0].manifest("corpora")),),
     )  # fmt: skip
 
 
@@ -297,9 +299,9 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
     whole = made.copy(tmp_path / "whole")
     for path in made.place.list_files(""):
         s3_store.write(path, made.place.read(path))
-    pulse = Pulse(s3_store, made.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
+    pulse = RunHeartbeat(s3_store, made.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
     assert collect(s3_store).size_bytes == 0
-    [running] = store_status(s3_store).running
+    [running] = read_store_status(s3_store).running
     assert running.recipe == "small"
     pulse.end()
     found, here = collect(s3_store), collect(whole.place)
@@ -310,7 +312,7 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
 def test_a_release_waits_for_a_clearing(history: History) -> None:
     """Fails where an artifact is released that is being taken away."""
     adding = threading.Thread(target=add_release, args=(history.place, release_of_corpus(history)), daemon=True)
-    with clearing(history.place):
+    with hold_cleanup(history.place):
         adding.start()
         adding.join(1.0)
         assert adding.is_alive() and not history.place.list_files("releases")
@@ -320,7 +322,7 @@ def test_a_release_waits_for_a_clearing(history: History) -> None:
 
 def test_days_count_from_when_a_run_was_followed(made: History) -> None:
     """Fails where the age of a run decides, and not since when nobody new has read what it built."""
-    states = run_states(made.place)
+    states = list_runs(made.place)
     day = datetime(2026, 1, 3, tzinfo=UTC)  # a day and some seconds after all of them
     assert len(select_kept_runs(states, Retention(keep=1, days=1.0), day)) == 1
     assert len(select_kept_runs(states, Retention(keep=1, days=3.0), day)) == 3

@@ -10,8 +10,8 @@ from flows.integrity.inventory import find_faults, read_inventory
 from flows.maintenance import run_records as records
 from flows.maintenance.run_records import find_old_runs, keep_newest
 from flows.recipes.lock import Lock
-from flows.run.record.run_record import list_runs, write_run
-from flows.run.record.run_status import run_states
+from flows.run.record.run_record import list_run_ids, write_run
+from flows.run.record.run_status import list_runs
 
 
 def put(place: Place, second: int, state: str = "completed", recipe: str = "small") -> str:
@@ -33,7 +33,7 @@ def test_the_newest_records_of_each_recipe_stay(place: Place) -> None:
     ids = [put(place, second) for second in range(1, 8)]
     other = put(place, 0, recipe="other")
     keep_newest(place, "small", 3, print)
-    assert list_runs(place) == [other, *ids[-3:]]
+    assert list_run_ids(place) == [other, *ids[-3:]]
     assert not any(path.split("/")[1] in ids[:-3] for path in place.list_files("runs"))
     assert find_old_runs(place, 3) == {}
 
@@ -43,7 +43,7 @@ def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> N
     done = [put(place, second) for second in (1, 2, 3)]
     failed = [put(place, second, "failed") for second in range(4, 9)]
     keep_newest(place, "small", 2, print)
-    assert list_runs(place) == [*done[1:], *failed[-2:]]
+    assert list_run_ids(place) == [*done[1:], *failed[-2:]]
 
 
 def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             keep_newest(place, "small", 3, print)
         assert place.find_size(path) is None
-        assert {state.state for state in run_states(place)} == {"completed"}
+        assert {state.state for state in list_runs(place)} == {"completed"}
         assert list(find_faults(read_inventory(place))) == []
     monkeypatch.undo()
     keep_newest(place, "small", 3, print)
