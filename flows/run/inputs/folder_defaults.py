@@ -36,7 +36,7 @@ from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import BadRecord, refusing_damage
 from corpora.sources.bytes.objects import raw_path
 from corpora.sources.bytes.raw_files import AUTO, open_raw
-from corpora.sources.contract import RawFile, Record, Source, escape_surrogates, list_unhashed_files
+from corpora.sources.contract import RawFile, Record, Source, list_unhashed_files, to_printable
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
 from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
 from corpora.text.counts.languages import ENGLISH, SPACELESS, find_terms
@@ -89,10 +89,9 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     overrides: of `--set`, over those that the lock remembers
     """
     where = resolve_source(source)
-    if escape_surrogates(where) != where:
+    if to_printable(where) != where:
         raise InputError(
-            f"--source {escape_surrogates(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename "
-            "it."
+            f"--source {to_printable(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
         )
     path = _recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
