@@ -28,7 +28,7 @@ from flows.run.inputs.raw_files import describe_inputs, labelled_lines, resolve_
 from flows.run.inputs.start_model import begun
 from flows.run.inputs.unread_files import looked_json
 from flows.run.pipeline import run_recipe
-from flows.run.record.counts_text import parent_name
+from flows.run.record.counts_text import counted, parent_name
 from flows.run.record.ledger_balance import warnings_of
 from flows.run.record.run_status import follow_schedule, names_of
 from flows.run.source_stages import readable
@@ -195,7 +195,7 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     if survey.done and not survey.num_reused:
         return f"{reason}; resumes from {len(survey.done)} finished parts"
     if survey.num_reused:
-        return f"{reason}; {survey.num_reused} parts stay as they are"
+        return f"{reason}; {counted(survey.num_reused, 'part is kept', 'parts are kept')}"
     return reason
 
 

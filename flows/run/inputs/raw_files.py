@@ -137,8 +137,11 @@ def describe_inputs(
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
-    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
-    first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
+    first = (
+        f"{counted(total, 'raw file')}; {f'new, as generation {len(generations)}: {new}' if new else 'none is new'}."
+    )
+    if new and len(generations) == 1:
+        first = f"{counted(total, 'raw file')}: {new}."
     looked = looked_lines(resolved.unread, recipe.privacy.samples)
     number = counted(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
     gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone_names else ""

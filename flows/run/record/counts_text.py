@@ -28,7 +28,11 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
-ASIDE = ("surfaces", "frequencies", "judged", "revisions", "templates")  # tables that say more of what the others hold
+# Tables that say more of what the others hold, or nothing that an operator asks for.
+ASIDE = (
+    *("surfaces", "frequencies", "judged", "revisions", "templates"),
+    *("files", "signatures", "verdicts", "measures", "pieces", "splits", "metrics", "scores"),
+)
 
 
 def counted(number: int, one: str, many: str = "") -> str:
