@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, CoercionError, CycloptsError, Parameter, ValidationError
 
 from corpora.errors import InputError
-from corpora.sources.files.endings import KNOWN
+from corpora.sources.files.endings import KNOWN_ENDINGS
 from corpora.store.settings import suggest
 from flows.command import arguments
 from flows.command.arguments import load_recipe
@@ -53,7 +53,7 @@ _home = Path()
 RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
 ]
-Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
+Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN_ENDINGS}.")]
 
 Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
 
