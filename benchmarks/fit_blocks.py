@@ -40,22 +40,22 @@ from rapidfuzz.distance import LCSseq
 from benchmarks.pages import Marked, load_kinds, load_marked, print_extractors, print_row, scores, word_f1
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s
-from corpora.sources.web.facts import metas_of
+from corpora.sources.web.facts import collect_metas
 from corpora.sources.web.main_text.blocks import (
-    FILE,
-    FURTHEST,
-    PAGE_COLUMNS,
-    STEPS,
-    average_rows,
-    choose,
-    page_row,
+    CHOICE_COLUMNS,
+    FORESTS_FILE,
+    MAX_LOG_ODDS,
+    STEPS_PER_UNIT,
+    average_blocks,
+    choose_blocks,
+    describe_choice,
     weigh_articles,
     without_errands,
     without_repeats,
 )
-from corpora.sources.web.main_text.features import FEATURES, describe
-from corpora.sources.web.page import page_title, without_headline
-from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
+from corpora.sources.web.main_text.features import FEATURES, describe_blocks
+from corpora.sources.web.page import choose_title, without_headline
+from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_html
 
 BY_DOMAIN = Path(__file__).with_name("main_text_by_domain.tsv")
 FOLDS = 5
@@ -142,7 +142,7 @@ def fitting_pages(marked: Sequence[Marked]) -> Iterator[FittingPage]:
 
 def tree_of(html: str) -> Tree:
     """The table of a page; that of an empty one where it is refused."""
-    tree = parse_page(html, PageLimits())
+    tree = parse_html(html, PageLimits())
     return Tree() if isinstance(tree, Refused) else tree
 
 
@@ -174,18 +174,18 @@ def main_text_alone(page: FittingPage) -> str:
 
 def fitting_page(page: Marked, number: int, tree: Tree, *, with_address: bool) -> FittingPage:
     """A marked page as numbers, its address among them or not. number: its own."""
-    metas = metas_of(tree)
+    metas = collect_metas(tree)
     domain = domain_of(page.url or metas.get("og:url", "")) or f"unknown {number % 10**6}"
     described = metas if with_address else metas | {"og:url": ""}
     texts = [block.text for block in tree.blocks]
     shares, words = shares_of(page.text or "", texts)
-    rows = describe(tree, page.url if with_address else "", described) if texts else NO_ROWS
+    rows = describe_blocks(tree, page.url if with_address else "", described) if texts else NO_ROWS
     best = "\n".join(text for text, share in zip(texts, shares, strict=True) if share >= LEAST_AGREED)
     return FittingPage(
         marked=page,
         domain=domain,
         fold=int(sha256(domain.encode()).hexdigest(), 16) % FOLDS,
-        title=page_title(tree, metas, page.url),
+        title=choose_title(tree, metas, page.url),
         blocks=tree.blocks,
         rows=rows,
         shares=shares,
@@ -238,7 +238,7 @@ class Forests:
     def grow(cls, pages: Sequence[FittingPage]) -> "Forests":
         """Grow them on pages."""
         pages = [page for page in pages if page.blocks]
-        rows = np.concatenate([average_rows(page.rows) for page in pages])
+        rows = np.concatenate([average_blocks(page.rows) for page in pages])
         wanted = np.array([is_article(page) for page in pages], float)
         weights = np.array([1.0 if page.measured else OTHER_WEIGHT for page in pages])
         return cls(
@@ -259,7 +259,7 @@ class Forests:
 
     def weigh_articles(self, rows: Float32s) -> float:
         """How much the forest of articles and news counts on a page."""
-        return weigh_articles(float(np.asarray(self.kinds.predict(average_rows(rows)))[0]))
+        return weigh_articles(float(np.asarray(self.kinds.predict(average_blocks(rows)))[0]))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What the package reads of them."""
@@ -269,7 +269,7 @@ class Forests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What is read of a page by trees that saw no page of its domain. row: as `page_row` gives it."""
+    """What is read of a page by trees that saw no page of its domain. row: as `describe_choice` gives it."""
 
     page: FittingPage
     text: str
@@ -280,13 +280,13 @@ class Reading:
 def read(page: FittingPage, of_blocks: Float64s) -> Reading:
     """The text of a page by the chances of its blocks."""
     if not page.blocks:
-        row = np.zeros((1, len(PAGE_COLUMNS)), np.float32)
+        row = np.zeros((1, len(CHOICE_COLUMNS)), np.float32)
         return Reading(page=page, text="", f1=word_f1(page.marked.text or "", ""), row=row)
     of_blocks, sizes = without_errands(of_blocks, page.rows), np.array([len(block.text) for block in page.blocks])
-    chosen, expected = choose(of_blocks, sizes)
+    chosen, expected = choose_blocks(of_blocks, sizes)
     blocks = without_headline(without_repeats(page.blocks, chosen), page.title)
     text = "\n\n".join(block.text for block in blocks)
-    row = page_row(of_blocks, sizes, chosen, expected)
+    row = describe_choice(of_blocks, sizes, chosen, expected)
     return Reading(page=page, text=text, f1=word_f1(page.marked.text or "", text), row=row)
 
 
@@ -342,7 +342,7 @@ def arrays_of(name: str, *grown: lightgbm.Booster) -> dict[str, np.ndarray]:
         add(tree["tree_structure"])
         trees.append((len(nodes), len(leaves)))
     columns, bounds, masks = zip(*nodes, strict=True)
-    steps = (np.arange(2 * FURTHEST * STEPS + 1) + 0.5) / STEPS - FURTHEST
+    steps = (np.arange(2 * MAX_LOG_ODDS * STEPS_PER_UNIT + 1) + 0.5) / STEPS_PER_UNIT - MAX_LOG_ODDS
     arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
         "columns": np.array(columns, np.int16), "bounds": np.array(bounds, np.float32),
         "masks": np.array(masks, np.uint32), "trees": np.array(trees, np.int32),
@@ -399,9 +399,9 @@ def main() -> None:
     print_figures(readings)
     if write:
         forests = Forests.grow(pages).arrays() | arrays_of("pages", grow_pages(readings))
-        np.savez_compressed(FILE, allow_pickle=False, **forests)
+        np.savez_compressed(FORESTS_FILE, allow_pickle=False, **forests)
         write_by_domain(readings, BY_DOMAIN)
-        print(f"{FILE.name}: {FILE.stat().st_size} bytes")
+        print(f"{FORESTS_FILE.name}: {FORESTS_FILE.stat().st_size} bytes")
     else:
         print_extractors([reading.page.marked for reading in readings])
 

@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks.fit_blocks import FOLDS, arrays_of, domain_of, read_marked, tree_of
 from benchmarks.pages import Marked, as_told
 from corpora.kernels.arrays import Bools, Float32s
-from corpora.sources.web.facts import metas_of
-from corpora.sources.web.page import FILE, candidates, describe_titles, what_is_given
+from corpora.sources.web.facts import collect_metas
+from corpora.sources.web.page import TITLE_FOREST_FILE, collect_title_sources, describe_titles, list_candidates
 
 TREES = 120
 GROWN = {
@@ -45,9 +45,9 @@ class TitledPage:
 def titled_page(page: Marked) -> TitledPage:
     """The candidates of a page with a title that people noted."""
     tree = tree_of(page.html)
-    metas = metas_of(tree)
-    given = what_is_given(tree, metas, page.url)
-    found = candidates(given)
+    metas = collect_metas(tree)
+    given = collect_title_sources(tree, metas, page.url)
+    found = list_candidates(given)
     domain = domain_of(page.url or metas.get("og:url", "")) or page.html
     return TitledPage(
         group=page.group,
@@ -94,8 +94,8 @@ def main() -> None:
             equal, oracle = np.mean(shown[group], axis=0)
             print(f"{group:15} {len(shown[group]):5} pages  equal {equal:.4f}  a candidate is equal {oracle:.4f}")
     if write:
-        np.savez_compressed(FILE, allow_pickle=False, **arrays_of("titles", grow_titles(every)))
-        print(f"{FILE.name}: {FILE.stat().st_size} bytes")
+        np.savez_compressed(TITLE_FOREST_FILE, allow_pickle=False, **arrays_of("titles", grow_titles(every)))
+        print(f"{TITLE_FOREST_FILE.name}: {TITLE_FOREST_FILE.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

@@ -39,11 +39,11 @@ from typing import Any
 from benchmarks.measuring import figure
 from corpora.errors import InputError
 from corpora.sources.contract import Tally
-from corpora.sources.web.archived_pages import decoded_body, read_response
+from corpora.sources.web.archived_pages import decode_body, read_response
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import WebPage, extract_page
-from corpora.sources.web.tree import PageLimits, Refused, parse_page
-from corpora.sources.web.warc import open_record, parse_head, read_archive
+from corpora.sources.web.tree import PageLimits, Refused, parse_html
+from corpora.sources.web.warc import parse_record, parse_warc_head, read_archive
 
 WORD = re.compile(r"\w+")
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # which lxml does not take
@@ -177,12 +177,12 @@ def _of_kind(html: bytes, gold: dict[str, Any]) -> Marked:
 
 def _responses(path: Path) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     for cut in read_archive(path, 0, path.stat().st_size, MOST_BYTES, Tally()):
-        record = open_record(cut.data)
-        head = parse_head(record.head)
+        record = parse_record(cut.data)
+        head = parse_warc_head(record.head)
         if head.kind == "response":
-            record_id = record.head.first(b"warc-record-id").decode()
+            record_id = record.head.get_first(b"warc-record-id").decode()
             response = read_response(record)
-            html = decode_html(decoded_body(response, MOST_BYTES), response.charset).text
+            html = decode_html(decode_body(response, MOST_BYTES), response.charset).text
             yield (path.name, record_id), (html, head.url)
 
 
@@ -198,7 +198,7 @@ def _marked(row: dict[str, Any], pages: dict[tuple[str, str], tuple[str, str]]) 
 
 def _plain(html: str) -> str:
     """Return all text of a piece of HTML, a block to a line."""
-    tree = parse_page(html, PageLimits())
+    tree = parse_html(html, PageLimits())
     return "" if isinstance(tree, Refused) else "\n".join(block.text for block in tree.blocks)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.pages import Marked
 from corpora.sources.web.main_text import blocks
-from corpora.sources.web.main_text.blocks import Forest, chances, read_forest, sum_odds
+from corpora.sources.web.main_text.blocks import Forest, compute_chances, compute_odds, read_forest
 from corpora.sources.web.main_text.features import FEATURES
 
 
@@ -66,8 +66,8 @@ def test_trees_are_kept_as_they_were_grown(fit_blocks: Any) -> None:
     arrays = fit_blocks.arrays_of("some", trees, other)
     forest = Forest(*(arrays[f"some.{field}"] for field in Forest._fields))
     odds = (trees.predict(rows, raw_score=True) + other.predict(rows, raw_score=True)) / 2
-    assert np.allclose(sum_odds(forest, rows), odds, atol=1e-12)
-    assert np.abs(chances(forest, rows) - 1 / (1 + np.exp(-odds))).max() < 0.01
+    assert np.allclose(compute_odds(forest, rows), odds, atol=1e-12)
+    assert np.abs(compute_chances(forest, rows) - 1 / (1 + np.exp(-odds))).max() < 0.01
 
 
 def thread(number: int) -> Marked:

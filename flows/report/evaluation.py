@@ -20,12 +20,12 @@ def evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> 
     return environment.get_template("evaluation.html").render(
         result=result,
         head=table.HEAD,
-        rows=[table.cells_of(row) for row in result.rows],
-        average=table.average_line(result) if result.average is not None else "",
-        unconvincing=table.unconvincing(result),
-        notes=list(table.notes()),
+        rows=[table.format_cells(row) for row in result.rows],
+        average=table.format_average(result) if result.average is not None else "",
+        unconvincing=table.list_unconvincing(result),
+        notes=list(table.iter_notes()),
         comparison=comparison,
         compared_head=comparing.HEAD,
-        compared_rows=[comparing.compared_cells(each) for each in compared_tasks],
-        verdict=list(comparing.verdict_lines(comparison)) if comparison else [],
+        compared_rows=[comparing.format_cells(each) for each in compared_tasks],
+        verdict=list(comparing.iter_conclusions(comparison)) if comparison else [],
     )

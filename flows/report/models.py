@@ -216,10 +216,10 @@ def task_views(run: RunView) -> list[View]:
                 "name": name or suite.name,
                 "seeds": suite.seeds,
                 "head": table.HEAD,
-                "rows": [table.cells_of(row) for row in result.rows],
-                "average": table.average_line(result) if result.average is not None else "",
-                "summary": [*summaries(result), *([comparing.worth_line(control)] if control is not None else [])],
-                "notes": [*table.notes()],
+                "rows": [table.format_cells(row) for row in result.rows],
+                "average": table.format_average(result) if result.average is not None else "",
+                "summary": [*summaries(result), *([comparing.format_worth(control)] if control is not None else [])],
+                "notes": [*table.iter_notes()],
                 "comparisons": [_comparison_view(each) for each in comparisons if each is not None],
                 "accounts": tasks.ledger.accounts,
             }
@@ -231,6 +231,6 @@ def _comparison_view(comparison: SuiteComparison) -> View:
     return {
         "names": (comparison.first, comparison.second),
         "head": comparing.HEAD,
-        "rows": [comparing.compared_cells(each) for each in comparison.tasks],
-        "verdict": [*comparing.verdict_lines(comparison)],
+        "rows": [comparing.format_cells(each) for each in comparison.tasks],
+        "verdict": [*comparing.iter_conclusions(comparison)],
     }

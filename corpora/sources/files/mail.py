@@ -52,7 +52,7 @@ from corpora.sources.contract import (
 )
 from corpora.sources.files.formats import WholeFile, build_record, format_meta
 from corpora.sources.web.charset import REPLACEMENT, decode_html
-from corpora.sources.web.own_blocks import ShownText, shown_text
+from corpora.sources.web.own_blocks import ShownText, extract_shown_text
 from corpora.sources.web.tree import PageLimits, Refused
 
 FROM_LINE = re.compile(rb"From \S.*\d\d?:\d\d|From \S+\s*$|From [^\s@]+@\S+\s")
@@ -235,7 +235,7 @@ def _read_text(part: "Message[Any, Any]", kind: str) -> ShownText:
 
 def read_html(html: str) -> ShownText:
     """All text of a page, with blank lines between its blocks. Raises BadRecord for one that is too large or deep."""
-    shown = shown_text(html, LIMITS)
+    shown = extract_shown_text(html, LIMITS)
     if isinstance(shown, Refused):
         raise BadRecord(f"its page is refused: {shown.reason} {shown.detail}".strip())
     return shown

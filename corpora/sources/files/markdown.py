@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from corpora.sources.formulas import FORMULA, build_tex_pattern, show_formula
-from corpora.sources.web.own_blocks import ShownText, shown_text
+from corpora.sources.web.own_blocks import ShownText, extract_shown_text
 from corpora.sources.web.tree import PageLimits, Refused
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def read_markdown(text: str) -> ShownText:
     lines = text.replace("\r\n", "\n")
     html = _build_parser().render(SIGNS.sub(_show_match, FRONT.sub("", lines)))
     html = BOXES.sub(lambda match: match[1] or match[2], html)
-    shown = shown_text(html, LIMITS)
+    shown = extract_shown_text(html, LIMITS)
     return ShownText(text) if isinstance(shown, Refused) else shown
 
 

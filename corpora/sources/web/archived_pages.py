@@ -29,26 +29,26 @@ from corpora.sources.bytes.faults import BadRecord, DamagedBytes
 from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Tally, cut_every, slice_whole_file
 from corpora.sources.web.charset import decode_html
-from corpora.sources.web.page import WebPage, extract_page, paragraphs
+from corpora.sources.web.page import WebPage, extract_page, split_paragraphs
 from corpora.sources.web.tree import Refused
 from corpora.sources.web.warc import (
     CutRecord,
-    OpenedRecord,
+    ParsedRecord,
     WarcHead,
-    first_member,
-    media_type,
-    open_record,
-    parse_head,
+    decode_western,
+    inspect_first_member,
+    parse_record,
+    parse_warc_head,
     read_archive,
     read_head,
     read_record,
-    western,
+    to_media_type,
 )
 
 CHUNK = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 STATUS = re.compile(rb"HTTP/[^ ]* \+?([0-9]+)(?: .*)?", re.DOTALL)
-MOST_STATUS = (1 << 16) - 1
-INFLATED_BYTES = 1 << 12  # at a time, for what follows a gzip member is copied
+MAX_STATUS = (1 << 16) - 1
+INFLATE_BYTES = 1 << 12  # at a time, for what follows a gzip member is copied
 CHARSET = re.compile(r"charset\s*+=\s*+[\"']?\s*+([^\s\"';,]+)", re.IGNORECASE)
 GZIP_START = b"\x1f\x8b"
 ZSTD_START = b"\x28\xb5\x2f\xfd"
@@ -72,28 +72,28 @@ class Response:
     body: bytes
 
 
-def read_response(record: OpenedRecord) -> Response:
+def read_response(record: ParsedRecord) -> Response:
     """Take the block of a response record apart. Raises BadRecord for one without a status line."""
     try:
         head = read_head(record.block)
     except BadRecord as error:
         raise BadRecord(f"its HTTP head cannot be read: {error}") from error
     status = STATUS.fullmatch(head.first_line)
-    if status is None or int(status[1]) > MOST_STATUS:
+    if status is None or int(status[1]) > MAX_STATUS:
         raise BadRecord("its block has no HTTP status line")
-    content_type = western(head.first(b"content-type"))
+    content_type = decode_western(head.get_first(b"content-type"))
     charset = CHARSET.search(content_type)
     return Response(
         status=int(status[1]),
-        media_type=media_type(content_type),
+        media_type=to_media_type(content_type),
         charset=charset[1] if charset else "",
-        transfer_encoding=_joined(head.values(b"transfer-encoding")),
-        content_encoding=_joined(head.values(b"content-encoding")),
+        transfer_encoding=_join_values(head.get_values(b"transfer-encoding")),
+        content_encoding=_join_values(head.get_values(b"content-encoding")),
         body=record.block[head.size_bytes :],
     )
 
 
-def decoded_body(response: Response, max_bytes: int) -> bytes:
+def decode_body(response: Response, max_bytes: int) -> bytes:
     """The body without chunks and content codings. Raises TooLarge, and BadRecord for a broken coding.
 
     A coding of an unknown name is passed over, as browsers do.
@@ -114,25 +114,25 @@ def join_chunks(body: bytes) -> bytes:
     >>> join_chunks(b"<html>")
     b'<html>'
     """
-    joined, position = bytearray(), 0
+    data, position = bytearray(), 0
     while match := CHUNK.match(body, position):
         stop = match.end() + int(match[1], 16)
         if stop == match.end():
-            return bytes(joined)
+            return bytes(data)
         if body[stop : stop + 1].strip(b"\r\n"):
-            return body if not joined else bytes(joined)
-        joined += body[match.end() : stop]
+            return body if not data else bytes(data)
+        data += body[match.end() : stop]
         position = stop + (2 if body.startswith(b"\r\n", stop) else 1)
-    return bytes(joined) if joined else body
+    return bytes(data) if data else body
 
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
     """The body without one coding; the body itself where it is markup already, whatever the head says."""
     try:
         if coding in ("gzip", "x-gzip") and body.startswith(GZIP_START):
-            return _inflate(body, 31, max_bytes)
+            return _decompress_zlib(body, 31, max_bytes)
         if coding == "deflate":
-            return _inflate(body, 15 if body.startswith(DEFLATE_STARTS) else -15, max_bytes)
+            return _decompress_zlib(body, 15 if body.startswith(DEFLATE_STARTS) else -15, max_bytes)
         if coding == "br":
             return _read_all(BrotliReader(io.BytesIO(body)), max_bytes)
         if coding == "zstd" and body.startswith(ZSTD_START):
@@ -143,13 +143,13 @@ def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
     return body
 
 
-def _inflate(body: bytes, wbits: int, max_bytes: int) -> bytes:
+def _decompress_zlib(body: bytes, wbits: int, max_bytes: int) -> bytes:
     """A zlib, raw or gzip stream; of gzip all members."""
     unpacked, at = bytearray(), 0
     while True:
         decompressor = zlib.decompressobj(wbits=wbits)
         while at < len(body) and not decompressor.eof:
-            piece = body[at : at + INFLATED_BYTES]
+            piece = body[at : at + INFLATE_BYTES]
             unpacked += decompressor.decompress(piece, max_bytes + 1 - len(unpacked))
             if len(unpacked) > max_bytes:
                 raise TooLarge
@@ -165,8 +165,8 @@ def _read_all(reader: BrotliReader | ZstdReader, max_bytes: int) -> bytes:
     return unpacked
 
 
-def _joined(values: list[bytes]) -> str:
-    return western(b",".join(values)).lower()
+def _join_values(values: list[bytes]) -> str:
+    return decode_western(b",".join(values)).lower()
 
 
 KINDS = ("warcinfo", "request", "response", "resource", "metadata", "revisit", "conversion", "continuation")
@@ -191,12 +191,12 @@ class ArchivedPages:
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""
         try:
-            begins, by_record = first_member(parse_raw_path(file.path))
+            is_warc, is_packed_by_record = inspect_first_member(parse_raw_path(file.path))
         except DamagedBytes as fault:
-            raise _refusal(file, fault) from fault
-        if not begins:
+            raise _to_input_error(file, fault) from fault
+        if not is_warc:
             raise InputError(f"{file.path} is no WARC archive: it does not begin with `WARC/`. Take it out of `path`.")
-        if not (self.split and by_record):
+        if not (self.split and is_packed_by_record):
             return [slice_whole_file(file)]
         return cut_every(file, SLICE_BYTES)
 
@@ -205,9 +205,9 @@ class ArchivedPages:
         path = parse_raw_path(piece.file.path)
         try:
             for cut in read_archive(path, piece.start, piece.stop, self.max_record_bytes, tally):
-                yield self.record(cut, piece.file, tally)
+                yield self.build_record(cut, piece.file, tally)
         except DamagedBytes as fault:
-            raise _refusal(piece.file, fault) from fault
+            raise _to_input_error(piece.file, fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a record, head and block."""
@@ -216,7 +216,7 @@ class ArchivedPages:
         except DamagedBytes as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
 
-    def record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
+    def build_record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
         """Turn a record's bytes into a page's main text, or a drop."""
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
@@ -225,30 +225,30 @@ class ArchivedPages:
         if drop := tally.enter(locator):
             return record._replace(drop=drop)
         try:
-            opened = open_record(cut.data)
-            head = parse_head(opened.head)
-            host = host_of(head.url)
-            drop = not_a_page(head, host)
+            parsed = parse_record(cut.data)
+            head = parse_warc_head(parsed.head)
+            host = find_host(head.url)
+            drop = judge_kind(head, host)
             if drop is None:
                 url = head.url.partition("#")[0]
                 record = record._replace(key=url, revision=head.revision, url=url, date=head.crawl_day, group=host)
-            content = drop or self._unwanted(head, host) or self._content(opened, head, cut.whole)
+            content = drop or self._judge_head(head, host) or self._extract_content(parsed, head, cut.is_whole)
         except BadRecord as error:
             return record._replace(drop=Drop("damaged", str(error), damaged=True))
         if isinstance(content, Drop):
             return record._replace(drop=content)
         day = content.date or head.crawl_day
-        if not self._in_range(day):
+        if not self._is_in_range(day):
             return record._replace(title=content.title, date=day, drop=Drop("date", day))
         return record._replace(
             text=content.text,
             title=content.title,
             date=day,
             license=content.license,
-            meta=_meta(head.truncated, content),
+            meta=_build_meta(head.truncated, content),
         )
 
-    def _unwanted(self, head: WarcHead, host: str) -> Drop | None:
+    def _judge_head(self, head: WarcHead, host: str) -> Drop | None:
         """Return why a page is not wanted, by its head alone."""
         if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
             return Drop("host", host)
@@ -256,25 +256,25 @@ class ArchivedPages:
             return Drop("truncated", head.truncated)
         return None
 
-    def _in_range(self, day: str) -> bool:
+    def _is_in_range(self, day: str) -> bool:
         """Return True if pages of a day are wanted."""
         return (self.first_day or "") <= day <= (self.last_day or "9999")
 
-    def _content(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> WebPage | Drop:
+    def _extract_content(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
         """The prose of a record, or why it has none. whole: the record is not longer than allowed."""
         if head.kind == "conversion":
-            return self._plain_text(opened, head, whole)
-        response = read_response(opened)
+            return self._extract_plain_text(parsed, head, is_whole)
+        response = read_response(parsed)
         if response.status != 200:
             return Drop("http status", str(response.status))
-        if not (response.media_type in PAGE_TYPES or (not response.media_type and looks_like_html(response.body))):
+        if not (response.media_type in PAGE_TYPES or (not response.media_type and is_like_html(response.body))):
             return Drop("content type", response.media_type)
-        if not whole:
-            return self._too_large()
+        if not is_whole:
+            return self._drop_too_large()
         try:
-            body = decoded_body(response, self.max_record_bytes)
+            body = decode_body(response, self.max_record_bytes)
         except TooLarge:
-            return self._too_large()
+            return self._drop_too_large()
         if not body.strip():
             return Drop("empty")
         html = decode_html(body, response.charset)
@@ -285,21 +285,21 @@ class ArchivedPages:
             return Drop("text not whole", f"a chance of {page.whole:.2f}")
         return replace(page, num_replaced=html.num_replaced)
 
-    def _plain_text(self, opened: OpenedRecord, head: WarcHead, whole: bool) -> WebPage | Drop:
+    def _extract_plain_text(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
         """A page that was made plain text for a WET archive, a block of the page to a line."""
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)
-        if not whole:
-            return self._too_large()
-        text, _, num_replaced = decode_html(opened.block, "utf-8")
-        text = paragraphs(text)
+        if not is_whole:
+            return self._drop_too_large()
+        text, _, num_replaced = decode_html(parsed.block, "utf-8")
+        text = split_paragraphs(text)
         return WebPage(text=text, num_replaced=num_replaced) if text else Drop("empty")
 
-    def _too_large(self) -> Drop:
+    def _drop_too_large(self) -> Drop:
         return Drop("too large", f"over {self.max_record_bytes} bytes")
 
 
-def not_a_page(head: WarcHead, host: str) -> Drop | None:
+def judge_kind(head: WarcHead, host: str) -> Drop | None:
     """Return why a record is not a web page, by its head alone."""
     if head.kind not in ("response", "conversion"):
         return Drop(f"not a page: {head.kind if head.kind in KINDS else 'unknown'}")
@@ -308,10 +308,10 @@ def not_a_page(head: WarcHead, host: str) -> Drop | None:
     return None if host else Drop("no address", head.url[:200])
 
 
-def host_of(url: str) -> str:
+def find_host(url: str) -> str:
     """The host of a web address in small letters; "" if there is none. Raises BadRecord.
 
-    >>> host_of("https://News.Example.org:8443/a#b"), host_of("dns:example.org")
+    >>> find_host("https://News.Example.org:8443/a#b"), find_host("dns:example.org")
     ('news.example.org', '')
     """
     try:
@@ -330,12 +330,12 @@ def is_within(host: str, hosts: tuple[str, ...]) -> bool:
     return any(host == name or host.endswith("." + name) for name in hosts)
 
 
-def looks_like_html(body: bytes) -> bool:
+def is_like_html(body: bytes) -> bool:
     """Return True if a body whose type is not given begins like a page."""
     return bool(MARKUP.search(body[:1024]))
 
 
-def _meta(truncated: str, content: WebPage) -> str | None:
+def _build_meta(truncated: str, content: WebPage) -> str | None:
     facts = {"canonical": content.canonical, "lang": content.language, "replaced": content.num_replaced}
     facts["hidden"] = content.hidden
     kept: dict[str, object] = {key: value for key, value in (facts | {"truncated": truncated}).items() if value}
@@ -343,5 +343,5 @@ def _meta(truncated: str, content: WebPage) -> str | None:
     return json.dumps(kept, sort_keys=True) if kept else None
 
 
-def _refusal(file: RawFile, fault: DamagedBytes) -> InputError:
+def _to_input_error(file: RawFile, fault: DamagedBytes) -> InputError:
     return InputError(f"{file.path}: {fault} (seen at byte {fault.position} of {file.size_bytes}). {fault.remedy}")

@@ -30,7 +30,7 @@ BYTE_ORDER_MARKS = (
 )
 REPLACEMENT = "\ufffd"
 
-# Python's codec: the labels that mean it, besides those that `_families` makes.
+# Python's codec: the labels that mean it, besides those that `_build_numbered_labels` makes.
 LABELS = {
     "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",
     "utf-16-le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le",
@@ -63,7 +63,7 @@ LABELS = {
 }
 
 
-class Decoded(NamedTuple):
+class DecodedText(NamedTuple):
     """A page's text, the codec it was read with, and how many characters replace what could not be decoded."""
 
     text: str
@@ -71,7 +71,7 @@ class Decoded(NamedTuple):
     num_replaced: int
 
 
-def decode_html(body: bytes, declared: str = "") -> Decoded:
+def decode_html(body: bytes, http_charset: str = "") -> DecodedText:
     r"""The text of a page: by its byte order mark, the HTTP head, its `<meta>` or `<?xml`, or as it looks.
 
     declared: the charset of the HTTP head; "" if there is none
@@ -81,58 +81,58 @@ def decode_html(body: bytes, declared: str = "") -> Decoded:
     """
     for mark, codec in BYTE_ORDER_MARKS:
         if body.startswith(mark):
-            return _decoded(body[len(mark) :], codec)
-    codec_named = codec_of(declared) or _named_inside(body)
-    if codec_named not in (None, "cp1252"):
-        return _decoded(body, codec_named)
+            return _decode(body[len(mark) :], codec)
+    declared_codec = find_codec(http_charset) or _find_declared_codec(body)
+    if declared_codec not in (None, "cp1252"):
+        return _decode(body, declared_codec)
     try:
-        return Decoded(body.decode("utf-8"), "utf-8", 0)
+        return DecodedText(body.decode("utf-8"), "utf-8", 0)
     except UnicodeDecodeError:
-        return _decoded(body, "cp1252")
+        return _decode(body, "cp1252")
 
 
-def codec_of(label: str) -> str | None:
+def find_codec(label: str) -> str | None:
     """Python's codec for an encoding's label; None for a label that the standard does not know.
 
-    >>> codec_of(" GB2312 "), codec_of("latin1"), codec_of("utf-7")
+    >>> find_codec(" GB2312 "), find_codec("latin1"), find_codec("utf-7")
     ('gb18030', 'cp1252', None)
     """
     return CODECS.get(label.strip(" \t\r\n\f").lower())
 
 
-def _named_inside(body: bytes) -> str | None:
+def _find_declared_codec(body: bytes) -> str | None:
     """Return the encoding that the beginning of a page names; not UTF-16, since it can be read."""
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
-    labels = chain(_meta_labels(head), (declaration[1],) if declaration else ())
-    codecs_named = (codec_of(label.decode("latin-1")) for label in labels)
-    first_named = next((codec for codec in codecs_named if codec), None)
-    return "utf-8" if first_named in ("utf-16-le", "utf-16-be") else first_named
+    labels = chain(_iter_meta_labels(head), (declaration[1],) if declaration else ())
+    found_codecs = (find_codec(label.decode("latin-1")) for label in labels)
+    first_codec = next((codec for codec in found_codecs if codec), None)
+    return "utf-8" if first_codec in ("utf-16-le", "utf-16-be") else first_codec
 
 
-def _meta_labels(head: bytes) -> Iterator[bytes]:
+def _iter_meta_labels(head: bytes) -> Iterator[bytes]:
     """Yield what `<meta>` says at the beginning of a page, comments left out."""
     last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
-    shown, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
-    while tag := META.search(shown, at):
-        match = CHARSET.search(shown, tag.start(), tag.end())
+    visible, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
+    while tag := META.search(visible, at):
+        match = CHARSET.search(visible, tag.start(), tag.end())
         if match:
             yield match[1]
         at = match.end() if match else tag.end()
 
 
-def _decoded(body: bytes, codec: str) -> Decoded:
+def _decode(body: bytes, codec: str) -> DecodedText:
     with suppress(UnicodeDecodeError):
         if codec == "utf-8":  # to count what a whole page replaces costs as much as to decode it
-            return Decoded(body.decode(codec), codec, 0)
+            return DecodedText(body.decode(codec), codec, 0)
     text = body.decode(codec, errors="replace")
     num_replaced = text.count(REPLACEMENT)
     if num_replaced and codec == "utf-8":
         num_replaced -= body.count(REPLACEMENT.encode())  # those the page holds itself
-    return Decoded(text, codec, num_replaced)
+    return DecodedText(text, codec, num_replaced)
 
 
-def _families() -> dict[str, str]:
+def _build_numbered_labels() -> dict[str, str]:
     """The labels that go by number: of ISO 8859 in its five spellings, of the Windows code pages in three."""
     codecs_by_label: dict[str, str] = {}
     for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
@@ -146,4 +146,4 @@ def _families() -> dict[str, str]:
     return codecs_by_label
 
 
-CODECS = _families() | {label: codec for codec, labels in LABELS.items() for label in labels.split()}
+CODECS = _build_numbered_labels() | {label: codec for codec, labels in LABELS.items() for label in labels.split()}

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from corpora.sources.web.tree import ATTRIBUTE, Tree, unescape_html
 
-EARLIEST_YEAR = 1990
+MIN_YEAR = 1990
 PUBLISHED = re.compile(r'"date(?:Published|Created)"\s*:\s*"([^"]{4,40})"')
 # Names of `<meta>` that tell the day, the most trusted first.
 DATE_NAMES = (
@@ -32,25 +32,25 @@ MONTHS = (
     ("mai", 5), ("jun", 6), ("juin", 6), ("jul", 7), ("juil", 7), ("aug", 8), ("ago", 8), ("sep", 9), ("oct", 10),
     ("okt", 10), ("nov", 11), ("dec", 12), ("dez", 12), ("déc", 12), ("dic", 12),
 )  # fmt: skip
-NUMERIC = re.compile(r"(?<!\d)((?:19|20)\d\d)([-/.]?)(0?[1-9]|1[0-2])\2(0?[1-9]|[12]\d|3[01])(?!\d)")
-DAY_FIRST = re.compile(r"(?<!\d)(0?[1-9]|[12]\d|3[01])\.\s?(0?[1-9]|1[0-2])\.\s?((?:19|20)\d\d)(?!\d)")
-IN_WORDS = re.compile(
+NUMERIC_DATE = re.compile(r"(?<!\d)((?:19|20)\d\d)([-/.]?)(0?[1-9]|1[0-2])\2(0?[1-9]|[12]\d|3[01])(?!\d)")
+DAY_FIRST_DATE = re.compile(r"(?<!\d)(0?[1-9]|[12]\d|3[01])\.\s?(0?[1-9]|1[0-2])\.\s?((?:19|20)\d\d)(?!\d)")
+DATE_IN_WORDS = re.compile(
     r"(?:(?<!\d)(\d\d?)(?:st|nd|rd|th|\.)?[ -]+(?:de )?)?([^\W\d_]{3,10})\.?[ -]+(?:(\d\d?)(?:st|nd|rd|th)?,? +|de )?"
     r"((?:19|20)\d\d)(?!\d)"
 )
-IN_ADDRESS = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/_]?(0[1-9]|1[0-2])[-/_]?(0[1-9]|[12]\d|3[01])(?!\d)")
-SLASHED = re.compile(r"/((?:19|20)\d\d)/(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?:/|$)")
+DATE_IN_ADDRESS = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/_]?(0[1-9]|1[0-2])[-/_]?(0[1-9]|[12]\d|3[01])(?!\d)")
+DATE_IN_PATH = re.compile(r"/((?:19|20)\d\d)/(1[0-2]|0?[1-9])/(3[01]|[12]\d|0?[1-9])(?:/|$)")
 LANGUAGE = re.compile(r"\s*([a-z]{2,3})(?![a-z])", re.IGNORECASE)
 
-ANY = re.compile(".*", re.DOTALL)
+ANY_NAME = re.compile(".*", re.DOTALL)
 
 Attributes = dict[str, str]
 
 
-def attributes_of(written: str, wanted: re.Pattern[str] = ANY) -> Attributes:
+def parse_attributes(written: str, wanted: re.Pattern[str] = ANY_NAME) -> Attributes:
     """Attributes by name in small letters, the first of each name. wanted: what their names are, whole
 
-    >>> attributes_of(' Name="a &amp; b" content=c hidden')
+    >>> parse_attributes(' Name="a &amp; b" content=c hidden')
     {'name': 'a & b', 'content': 'c', 'hidden': ''}
     """
     attributes: Attributes = {}
@@ -60,38 +60,40 @@ def attributes_of(written: str, wanted: re.Pattern[str] = ANY) -> Attributes:
     return attributes
 
 
-def metas_of(tree: Tree) -> dict[str, str]:
+def collect_metas(tree: Tree) -> dict[str, str]:
     """Return the values of `<meta>` by `property`, `name`, `itemprop` or `http-equiv`, lower-case, first of each."""
     metas: dict[str, str] = {}
     for written in tree.metas:
-        attributes = attributes_of(written)
+        attributes = parse_attributes(written)
         if content := attributes.get("content"):
             for key in ("property", "name", "itemprop", "http-equiv"):
-                if named := attributes.get(key):
-                    metas.setdefault(named.lower(), content)
+                if name := attributes.get(key):
+                    metas.setdefault(name.lower(), content)
     return metas
 
 
-def published_day(tree: Tree, metas: dict[str, str], url: str, last_day: str) -> str | None:
+def find_published_day(tree: Tree, metas: dict[str, str], url: str, last_day: str) -> str | None:
     """The day of publication, YYYY-MM-DD; None where the page does not say it.
 
     last_day: YYYY-MM-DD; a later day is not the page's
     """
-    return next((day for day in _days(tree, metas, url) if day <= last_day), None)
+    return next((day for day in _iter_days(tree, metas, url) if day <= last_day), None)
 
 
-def _days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
+def _iter_days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
     """Every day that the page may have been published on, the most trusted first."""
     published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
-    named = (metas[name] for name in DATE_NAMES if name in metas)
-    yield from _read_days((*published, *named))
+    metas_with_days = (metas[name] for name in DATE_NAMES if name in metas)
+    yield from _read_days((*published, *metas_with_days))
     parts = split_address(url)
-    for pattern in (SLASHED, IN_ADDRESS):
-        if parts and (match := pattern.search(parts.path)) and (day := _day(*match.groups())):
+    for pattern in (DATE_IN_PATH, DATE_IN_ADDRESS):
+        if parts and (match := pattern.search(parts.path)) and (day := _to_iso_day(*match.groups())):
             yield day
-    times = [attributes_of(written) for written in tree.times]
-    marked = [time for time in times if "pubdate" in time or "publi" in f"{time.get('itemprop')} {time.get('class')}"]
-    yield from _read_days(time["datetime"] for time in (*marked, *times) if "datetime" in time)
+    times = [parse_attributes(written) for written in tree.times]
+    marked_times = [
+        time for time in times if "pubdate" in time or "publi" in f"{time.get('itemprop')} {time.get('class')}"
+    ]
+    yield from _read_days(time["datetime"] for time in (*marked_times, *times) if "datetime" in time)
 
 
 def _read_days(texts: Iterable[str]) -> Iterator[str]:
@@ -107,39 +109,41 @@ def read_day(text: str) -> str | None:
     ('2019-11-20', '2019-11-20', '2019-11-20', '2019-11-20')
     """
     text = text[:100]
-    if match := NUMERIC.search(text):
-        return _day(match[1], match[3], match[4])
-    if match := DAY_FIRST.search(text):
-        return _day(match[3], match[2], match[1])
-    for match in IN_WORDS.finditer(text):
+    if match := NUMERIC_DATE.search(text):
+        return _to_iso_day(match[1], match[3], match[4])
+    if match := DAY_FIRST_DATE.search(text):
+        return _to_iso_day(match[3], match[2], match[1])
+    for match in DATE_IN_WORDS.finditer(text):
         number = match[1] or match[3]
         month = next((month for name, month in reversed(MONTHS) if match[2].lower().startswith(name)), 0)
         if number and month:
-            return _day(match[4], str(month), number)
+            return _to_iso_day(match[4], str(month), number)
     return None
 
 
-def _day(year: str, month: str, day: str) -> str | None:
+def _to_iso_day(year: str, month: str, day: str) -> str | None:
     try:
         parsed = date(int(year), int(month), int(day))
     except ValueError:  # the 30th of February
         return None
-    return parsed.isoformat() if parsed.year >= EARLIEST_YEAR else None
+    return parsed.isoformat() if parsed.year >= MIN_YEAR else None
 
 
-def page_language(tree: Tree, metas: dict[str, str]) -> str | None:
+def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
     """The language that a page says it is in: the primary subtag in small letters ("en" of "en-GB")."""
-    html = attributes_of(tree.html)
+    html = parse_attributes(tree.html)
     tags = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
     matches = (LANGUAGE.match(tag) for tag in tags if tag)
     return next((tag[1].lower() for tag in matches if tag), None)
 
 
-def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
+def find_canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
     """The address that a page calls its own, whole and without fragment; None if it names none on the web."""
-    links = (attributes_of(written) for written in tree.links if "canonical" in written.lower())
-    named = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
-    for address in (*named, metas.get("og:url", "")):
+    links = (parse_attributes(written) for written in tree.links if "canonical" in written.lower())
+    addresses = [
+        link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")
+    ]
+    for address in (*addresses, metas.get("og:url", "")):
         if split_address(address) and (not url or split_address(url)):
             whole = urljoin(url, address).partition("#")[0]
             if (parts := split_address(whole)) and parts.scheme in ("http", "https") and parts.hostname:
@@ -147,9 +151,9 @@ def canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None
     return None
 
 
-def page_license(tree: Tree) -> str | None:
+def find_license_address(tree: Tree) -> str | None:
     """The address of the license that a page links to."""
-    links = (attributes_of(written) for written in tree.links if "license" in written.lower())
+    links = (parse_attributes(written) for written in tree.links if "license" in written.lower())
     return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
 
 

@@ -12,17 +12,17 @@ from urllib.parse import urljoin, urlsplit
 
 import numpy as np
 
-from corpora.sources.web.facts import attributes_of
-from corpora.sources.web.main_text.features import BIT, NOT_SHOWN, marks_of
-from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page
+from corpora.sources.web.facts import parse_attributes
+from corpora.sources.web.main_text.features import BIT, NOT_SHOWN, compute_marks
+from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_html
 
-HIDING = re.compile("hidden|style")
+HIDING_ATTRIBUTES = re.compile("hidden|style")
 UNTIL_FOUND = "until-found"  # shown where it is looked for
-MOST = 0.5  # of the text, which no element hides
-ADDRESS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
+MAX_HIDDEN_SHARE = 0.5  # of the text, which no element hides
+ADDRESS_ATTRIBUTES = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
 WRITTEN_ADDRESS = re.compile(rb"(?:url|href|permalink|canonical|itemid|about|resource)\s*=")
 HEADLINE = re.compile(rb"<h[12]\b[^<>]*>\s*(?:<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+))?", re.IGNORECASE)
-HEAD_BYTES = 2_000  # of an article, in which its headline is
+MAX_HEADLINE_BYTES = 2_000  # of an article, in which its headline is
 HEADLINES = ("h1", "h2")
 
 
@@ -33,32 +33,32 @@ class ShownText(NamedTuple):
     hidden: int = 0
 
 
-def shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
+def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
     """All text of a page, which no script changes: of a mail, of a text in Markdown.
 
-    >>> shown_text("<style>p {}</style><p>Dear <b>Ada</b>,</p><p>the ferry<br>was late.</p>", PageLimits())
+    >>> extract_shown_text("<style>p {}</style><p>Dear <b>Ada</b>,</p><p>the ferry<br>was late.</p>", PageLimits())
     ShownText(text='Dear Ada,\\n\\nthe ferry\\nwas late.', hidden=0)
     """
-    tree = parse_page(html, limits)
+    tree = parse_html(html, limits)
     if isinstance(tree, Refused):
         return tree
     blocks, hidden = split_hidden(tree, tree.blocks, 0)
     return ShownText("\n\n".join(text for block in blocks if (text := block.text.strip())), hidden)
 
 
-def split_hidden(tree: Tree, blocks: list[Block], most: float = MOST) -> tuple[list[Block], int]:
+def split_hidden(tree: Tree, blocks: list[Block], max_share: float = MAX_HIDDEN_SHARE) -> tuple[list[Block], int]:
     """Those of the blocks that are shown, and the number of all blocks and runs of the page that are not.
 
     most: the share of the text from which on it is shown although it says that it is not
     """
-    hidden = _inside(tree, _hidden_elements(tree))
-    shown = _without(tree, blocks, hidden)
-    if sum(len(block.text) for block in shown) < most * sum(len(block.text) for block in blocks):
+    hidden = _find_blocks_inside(tree, _find_hidden_elements(tree))
+    shown = _drop_blocks(tree, blocks, hidden)
+    if sum(len(block.text) for block in shown) < max_share * sum(len(block.text) for block in blocks):
         return blocks, tree.hidden
     return shown, len(hidden) + tree.hidden
 
 
-def _inside(tree: Tree, elements: list[int]) -> list[int]:
+def _find_blocks_inside(tree: Tree, elements: list[int]) -> list[int]:
     """The places of the blocks that are in any of some elements."""
     changes = np.zeros(len(tree.blocks) + 1, np.int64)
     np.add.at(changes, tree.spans[elements, 0], 1)
@@ -66,16 +66,16 @@ def _inside(tree: Tree, elements: list[int]) -> list[int]:
     return np.flatnonzero(np.cumsum(changes)).tolist()
 
 
-def _without(tree: Tree, blocks: list[Block], places: list[int]) -> list[Block]:
+def _drop_blocks(tree: Tree, blocks: list[Block], positions: list[int]) -> list[Block]:
     """Some blocks without those of the elements whose blocks have these places."""
-    nodes = {tree.blocks[place].node for place in places}
+    nodes = {tree.blocks[place].node for place in positions}
     return [block for block in blocks if block.node not in nodes] if nodes else blocks
 
 
-def _hidden_elements(tree: Tree) -> list[int]:
+def _find_hidden_elements(tree: Tree) -> list[int]:
     """The elements that say that they are not shown."""
-    perhaps = np.flatnonzero(marks_of(tree)[0] & BIT["not shown"]).tolist()
-    return [element for element in perhaps if _is_hidden(tree.written.of(element))]
+    candidates = np.flatnonzero(compute_marks(tree)[0] & BIT["not shown"]).tolist()
+    return [element for element in candidates if _is_hidden(tree.written.read(element))]
 
 
 def _is_hidden(written: str) -> bool:
@@ -84,7 +84,7 @@ def _is_hidden(written: str) -> bool:
     >>> _is_hidden(" hidden"), _is_hidden(" style='Display: none'"), _is_hidden(' title="not hidden"')
     (True, True, False)
     """
-    attributes = attributes_of(written, HIDING)
+    attributes = parse_attributes(written, HIDING_ATTRIBUTES)
     if attributes.get("hidden", UNTIL_FOUND).lower() != UNTIL_FOUND:
         return True
     return NOT_SHOWN.search(attributes.get("style", "")) is not None
@@ -97,19 +97,23 @@ def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> li
     """
     if not address or not blocks:
         return blocks
-    headlines = [element for name in HEADLINES for element in tree.named(name)]
-    named = {at: places for at in _around(tree, headlines) if (places := _addresses(tree, at, address))}
-    if not named:
+    headlines = [element for name in HEADLINES for element in tree.find_elements(name)]
+    addresses = {at: found for at in _find_ancestors(tree, headlines) if (found := _find_addresses(tree, at, address))}
+    if not addresses:
         return blocks
-    own, of_text = _plain_address(address, address), _around(tree, [blocks[0].node])
-    others = [element for element, places in named.items() if own not in places]
-    begins_in_one = any(tree.tag(element) == "article" for element in of_text) and of_text.isdisjoint(others)
-    if len(others) == len(named) and not begins_in_one:
+    page_address, text_elements = _normalize_address(address, address), _find_ancestors(tree, [blocks[0].node])
+    others = [element for element, found in addresses.items() if page_address not in found]
+    is_text_in_article = any(
+        tree.get_tag(element) == "article" for element in text_elements
+    ) and text_elements.isdisjoint(others)
+    if len(others) == len(addresses) and not is_text_in_article:
         return blocks
-    return _without(tree, blocks, _inside(tree, [element for element in others if element not in of_text]))
+    return _drop_blocks(
+        tree, blocks, _find_blocks_inside(tree, [element for element in others if element not in text_elements])
+    )
 
 
-def _around(tree: Tree, elements: list[int]) -> set[int]:
+def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
     """Some elements and those around them."""
     found: set[int] = set()
     for element in elements:
@@ -119,19 +123,21 @@ def _around(tree: Tree, elements: list[int]) -> set[int]:
     return found
 
 
-def _addresses(tree: Tree, element: int, address: str) -> set[str]:
+def _find_addresses(tree: Tree, element: int, address: str) -> set[str]:
     """The addresses that an element names as its own; of an article also the one that its headline links to."""
     data, start, stop = tree.written.data, int(tree.written.starts[element]), int(tree.written.stops[element])
-    named: list[str] = []
+    addresses: list[str] = []
     if WRITTEN_ADDRESS.search(data, start, stop):
-        named = [value for value in attributes_of(tree.written.of(element), ADDRESS).values() if "/" in value]
-    if tree.tag(element) == "article" and not named:
-        headline = HEADLINE.search(data, stop, stop + HEAD_BYTES)
-        named = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
-    return {_plain_address(address, value) for value in named}
+        addresses = [
+            value for value in parse_attributes(tree.written.read(element), ADDRESS_ATTRIBUTES).values() if "/" in value
+        ]
+    if tree.get_tag(element) == "article" and not addresses:
+        headline = HEADLINE.search(data, stop, stop + MAX_HEADLINE_BYTES)
+        addresses = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
+    return {_normalize_address(address, value) for value in addresses}
 
 
-def _plain_address(base: str, address: str) -> str:
+def _normalize_address(base: str, address: str) -> str:
     """The host and the path of an address, without what makes no other page of it."""
     try:
         parts = urlsplit(urljoin(base, address.strip()))

@@ -40,31 +40,31 @@ import numpy as np
 from corpora.kernels.arrays import Float32s, Int64s
 from corpora.sources.formulas import show_rendered_tex
 from corpora.sources.web.facts import (
-    canonical_address,
-    metas_of,
-    page_language,
-    page_license,
-    published_day,
+    collect_metas,
+    find_canonical_address,
+    find_language,
+    find_license_address,
+    find_published_day,
     split_address,
 )
-from corpora.sources.web.main_text.blocks import main_text, read_forest, sum_odds
+from corpora.sources.web.main_text.blocks import choose_main_text, compute_odds, read_forest
 from corpora.sources.web.main_text.features import HEADINGS
 from corpora.sources.web.own_blocks import split_hidden, without_appended
-from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_page, unescape_html
+from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_html, unescape_html
 
-FILE = Path(__file__).with_name("titles.npz")
-BETWEEN = re.compile(r"(\s+[|\u2013\u2014\u00bb\u00ab\u00b7•:/\u203a>~-]\s+|\s*\|\s*)")
-SIGNS, OTHER_SIGN = {"|": 1, "-": 2, "\u2013": 3, "\u2014": 3, ":": 4}, 5  # between pieces, as numbers
+TITLE_FOREST_FILE = Path(__file__).with_name("titles.npz")
+SEPARATOR = re.compile(r"(\s+[|\u2013\u2014\u00bb\u00ab\u00b7•:/\u203a>~-]\s+|\s*\|\s*)")
+SEPARATOR_NUMBERS, OTHER_SEPARATOR = {"|": 1, "-": 2, "\u2013": 3, "\u2014": 3, ":": 4}, 5  # between pieces, as numbers
 WORD = re.compile(r"\w+")
 NO_LETTERS = re.compile(r"[\W_]+")
-ANCHORS = "\u00b6# \t"  # signs of links to a heading itself, after it
-NO_NAMES = frozenset("www com org net co uk io blog docs forum shop".split())  # labels of hosts
-MOST_PIECES = 6
-MOST_HEADINGS, MOST_TITLE = 10, 1_000  # headings, and characters of a title, that are looked at
-NAME_WORDS, BAR_WORDS = 6, 4
+ANCHOR_SIGNS = "\u00b6# \t"  # signs of links to a heading itself, after it
+GENERIC_LABELS = frozenset("www com org net co uk io blog docs forum shop".split())  # labels of hosts
+MAX_PIECES = 6
+MAX_HEADINGS, MAX_TITLE_CHARACTERS = 10, 1_000  # headings, and characters of a title, that are looked at
+MAX_NAME_WORDS, MAX_WORDS_AFTER_BAR = 6, 4
 
 
-class Given(NamedTuple):
+class TitleSources(NamedTuple):
     """What a page gives that may name it. names: those of its site, letters alone; address: its path."""
 
     title: str
@@ -74,7 +74,7 @@ class Given(NamedTuple):
     address: str
 
 
-class Cut(NamedTuple):
+class TitleCut(NamedTuple):
     """A run of pieces of a title: the first, their number, that of all, words before and after, and the sign after."""
 
     first: int = -1
@@ -85,87 +85,107 @@ class Cut(NamedTuple):
     sign: int = 0
 
 
-NO_CUT = Cut()
+NO_CUT = TitleCut()
 
 
-def page_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
+def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
     """A page's title; None if it says none."""
-    given = what_is_given(tree, metas, address)
-    if not given.shared and not given.headings:  # nothing says which piece of it is the name
-        return without_site(given.title, given.names, []) or None
-    found = candidates(given)
+    sources = collect_title_sources(tree, metas, address)
+    if not sources.shared and not sources.headings:  # nothing says which piece of it is the name
+        return without_site(sources.title, sources.names, []) or None
+    found = list_candidates(sources)
     if len(found) < 2:
         return next(iter(found), None)
-    odds = sum_odds(read_forest("titles", FILE), describe_titles(given, found))
+    odds = compute_odds(read_forest("titles", TITLE_FOREST_FILE), describe_titles(sources, found))
     return list(found)[int(np.argmax(odds))]
 
 
-def what_is_given(tree: Tree, metas: dict[str, str], address: str) -> Given:
+def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> TitleSources:
     """What a page gives that may name it."""
-    texts = (_text(tree, tree.spans[element]) for element in tree.named("h1"))
+    texts = (_get_text(tree, tree.spans[element]) for element in tree.find_elements("h1"))
     parts = split_address(address or metas.get("og:url", ""))
     host = (parts.hostname or "") if parts else ""
-    named = (metas.get("og:site_name") or metas.get("application-name", ""), _longest_label(host))
-    return Given(
-        title=_spaced(tree.title),
-        shared=_spaced(metas.get("og:title") or metas.get("twitter:title") or ""),
-        headings=list(islice((text for text in texts if 0 < len(text) <= MOST_TITLE), MOST_HEADINGS)),
-        names={name for name in map(_letters, named) if len(name) > 2},
+    site_names = (metas.get("og:site_name") or metas.get("application-name", ""), _find_longest_label(host))
+    return TitleSources(
+        title=_clean_spaces(tree.title),
+        shared=_clean_spaces(metas.get("og:title") or metas.get("twitter:title") or ""),
+        headings=list(islice((text for text in texts if 0 < len(text) <= MAX_TITLE_CHARACTERS), MAX_HEADINGS)),
+        names={name for name in map(_keep_letters, site_names) if len(name) > 2},
         address=parts.path.rstrip("/") if parts else "",
     )
 
 
-def candidates(given: Given) -> dict[str, list[Cut]]:
+def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
     """Every text that may be a page's title, with what it is of the title, of what is shared, and of a heading."""
-    found: dict[str, list[Cut]] = {}
-    for place, titles in enumerate(((given.title,), (given.shared,), given.headings)):
+    found: dict[str, list[TitleCut]] = {}
+    for source, titles in enumerate(((sources.title,), (sources.shared,), sources.headings)):
         for title in filter(None, titles):
-            for text, cut in cuts_of(title):
+            for text, cut in iter_cuts(title):
                 cuts = found.setdefault(text, [NO_CUT] * 3)
-                cuts[place] = cut if cuts[place] is NO_CUT else cuts[place]
+                cuts[source] = cut if cuts[source] is NO_CUT else cuts[source]
     return found
 
 
-def cuts_of(title: str) -> Iterator[tuple[str, Cut]]:
+def iter_cuts(title: str) -> Iterator[tuple[str, TitleCut]]:
     """Every run of a title's pieces that has letters, the whole first.
 
-    >>> [text for text, _ in cuts_of("Rain - Ayr Post")]
+    >>> [text for text, _ in iter_cuts("Rain - Ayr Post")]
     ['Rain - Ayr Post', 'Rain', 'Ayr Post']
     """
-    pieces = BETWEEN.split(title, MOST_PIECES - 1)
-    signs = [*(SIGNS.get(sign.strip(), OTHER_SIGN) for sign in pieces[1::2]), 0]
+    pieces = SEPARATOR.split(title, MAX_PIECES - 1)
+    signs = [*(SEPARATOR_NUMBERS.get(sign.strip(), OTHER_SEPARATOR) for sign in pieces[1::2]), 0]
     words = [0, *accumulate(len(piece.split()) for piece in pieces[::2])]
     count = len(signs)
     for size in range(count, 0, -1):
         for first in range(count - size + 1):
             end = first + size
             text = "".join(pieces[2 * first : 2 * end - 1]).strip()
-            if _letters(text):
-                yield text, Cut(first, size, count, words[first], words[-1] - words[end], signs[end - 1])
+            if _keep_letters(text):
+                yield text, TitleCut(first, size, count, words[first], words[-1] - words[end], signs[end - 1])
 
 
-def describe_titles(given: Given, found: dict[str, list[Cut]]) -> Float32s:
+def describe_titles(sources: TitleSources, found: dict[str, list[TitleCut]]) -> Float32s:
     """A row of numbers for each candidate."""
-    plain = [without_site(title, given.names, given.headings) for title in (given.title, given.shared)]
-    whole = (given.title, given.shared, *plain)
-    sides, headings = [_words(text) for text in whole], list(map(_words, given.headings))
+    bare = [without_site(title, sources.names, sources.headings) for title in (sources.title, sources.shared)]
+    all_titles = (sources.title, sources.shared, *bare)
+    sides, headings = [_split_words(text) for text in all_titles], list(map(_split_words, sources.headings))
     others = [side for side in (*sides[:2], *headings[:3]) if side]
-    slug = _words(given.address.rpartition("/")[2].replace("_", " "))
-    plainest = max((_in_common(words, sides[3] or sides[2]) for words in headings), default=0.0)
-    of_page = (plainest, len(given.headings), given.address.count("/"), len(slug), *map(len, whole))
-    heading_letters = list(map(_letters, given.headings))
+    slug = _split_words(sources.address.rpartition("/")[2].replace("_", " "))
+    best_overlap = max((_compute_overlap(words, sides[3] or sides[2]) for words in headings), default=0.0)
+    page_columns = (best_overlap, len(sources.headings), sources.address.count("/"), len(slug), *map(len, all_titles))
+    heading_letters = list(map(_keep_letters, sources.headings))
     rows = []
     for text, (of_title, of_shared, of_heading) in found.items():
-        words, letters = _words(text), _letters(text)
-        heads: list[float] = [text in given.headings and given.headings.index(text) + 1, letters in heading_letters]
-        heads += [any(letters in other for other in heading_letters)]
-        heads += [max((measure(words, other) for other in headings), default=-1.0) for measure in (_in_common, _held)]
-        agrees = [_in_common(words, other) for other in sides]
-        agrees += [share for other in (*sides[2:], slug) for share in (_held(words, other), _held(other, words))]
-        agrees += [sum(_in_common(words, other) for other in others), text == plain[0], text == plain[1]]
+        words, letters = _split_words(text), _keep_letters(text)
+        heading_columns: list[float] = [
+            text in sources.headings and sources.headings.index(text) + 1,
+            letters in heading_letters,
+        ]
+        heading_columns += [any(letters in other for other in heading_letters)]
+        heading_columns += [
+            max((measure(words, other) for other in headings), default=-1.0)
+            for measure in (_compute_overlap, _compute_share)
+        ]
+        overlaps = [_compute_overlap(words, other) for other in sides]
+        overlaps += [
+            share
+            for other in (*sides[2:], slug)
+            for share in (_compute_share(words, other), _compute_share(other, words))
+        ]
+        overlaps += [sum(_compute_overlap(words, other) for other in others), text == bare[0], text == bare[1]]
         capitals = sum(word[:1].isupper() for word in text.split()) / len(text.split())
         rows.append(
-            (*of_title, *of_shared, *of_heading[:2], *heads, *agrees, len(text), len(words), capitals, *of_page)
+            (
+                *of_title,
+                *of_shared,
+                *of_heading[:2],
+                *heading_columns,
+                *overlaps,
+                len(text),
+                len(words),
+                capitals,
+                *page_columns,
+            )
         )
     return np.array(rows, np.float32)
 
@@ -176,12 +196,12 @@ def without_site(title: str, names: set[str], headings: list[str]) -> str:
     >>> without_site("Rain in Ayr | The Ayr Post", {"theayrpost"}, [])
     'Rain in Ayr'
     """
-    pieces = BETWEEN.split(title)
+    pieces = SEPARATOR.split(title)
     while len(pieces) > 2:
-        before = "".join(pieces[:-2])
-        if _letters(before) and (_is_name(pieces[-1], names) or _is_last(pieces, before, headings)):
+        rest = "".join(pieces[:-2])
+        if _keep_letters(rest) and (_is_name(pieces[-1], names) or _is_site_piece(pieces, rest, headings)):
             pieces = pieces[:-2]
-        elif _letters("".join(pieces[2:])) and _is_name(pieces[0], names):
+        elif _keep_letters("".join(pieces[2:])) and _is_name(pieces[0], names):
             pieces = pieces[2:]
         else:
             break
@@ -190,55 +210,55 @@ def without_site(title: str, names: set[str], headings: list[str]) -> str:
 
 def _is_name(piece: str, names: set[str]) -> bool:
     """Return True if a piece of a title is a name of the site, or holds one or is held by it, and is short."""
-    letters = _letters(piece)
-    if not letters or len(piece.split()) > NAME_WORDS:
+    letters = _keep_letters(piece)
+    if not letters or len(piece.split()) > MAX_NAME_WORDS:
         return False
     if len(letters) <= 3:
         return letters in names
     return any(letters in name or (len(name) > 3 and name in letters) for name in names)
 
 
-def _is_last(pieces: list[str], before: str, headings: list[str]) -> bool:
+def _is_site_piece(pieces: list[str], rest: str, headings: list[str]) -> bool:
     """Return True if a heading is what stands before the last piece, or that piece is short and behind a bar."""
-    if any(_letters(heading) == _letters(before) for heading in headings):
+    if any(_keep_letters(heading) == _keep_letters(rest) for heading in headings):
         return True
-    return "|" in pieces[-2] and len(pieces[-1].split()) <= BAR_WORDS and len(before) >= len(pieces[-1])
+    return "|" in pieces[-2] and len(pieces[-1].split()) <= MAX_WORDS_AFTER_BAR and len(rest) >= len(pieces[-1])
 
 
-def _text(tree: Tree, span: Int64s) -> str:
+def _get_text(tree: Tree, span: Int64s) -> str:
     """The text of an element; "" for one that is much longer than a title, of which a page may have many in another."""
     first, last = span.tolist()
-    texts = [block.text for block in tree.blocks[first : min(last, first + MOST_TITLE)]]
-    if sum(map(len, texts)) > 2 * MOST_TITLE:
+    texts = [block.text for block in tree.blocks[first : min(last, first + MAX_TITLE_CHARACTERS)]]
+    if sum(map(len, texts)) > 2 * MAX_TITLE_CHARACTERS:
         return ""
-    return " ".join(" ".join(texts).split()).rstrip(ANCHORS)
+    return " ".join(" ".join(texts).split()).rstrip(ANCHOR_SIGNS)
 
 
-def _spaced(title: str) -> str:
-    return " ".join(title[:MOST_TITLE].split())
+def _clean_spaces(title: str) -> str:
+    return " ".join(title[:MAX_TITLE_CHARACTERS].split())
 
 
-def _words(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(WORD.findall(text.casefold()))
 
 
-def _in_common(left: frozenset[str], right: frozenset[str]) -> float:
+def _compute_overlap(left: frozenset[str], right: frozenset[str]) -> float:
     """The share of the words of two texts that both have."""
     both = len(left & right)
     return both / max(1, len(left) + len(right) - both)
 
 
-def _held(left: frozenset[str], right: frozenset[str]) -> float:
+def _compute_share(left: frozenset[str], right: frozenset[str]) -> float:
     """The share of the words of a text that another has."""
     return len(left & right) / max(1, len(left))
 
 
-def _letters(text: str) -> str:
+def _keep_letters(text: str) -> str:
     return NO_LETTERS.sub("", text).casefold()
 
 
-def _longest_label(host: str) -> str:
-    return max((label for label in host.split(".") if label not in NO_NAMES), key=len, default="")
+def _find_longest_label(host: str) -> str:
+    return max((label for label in host.split(".") if label not in GENERIC_LABELS), key=len, default="")
 
 
 LIMITS = PageLimits()
@@ -246,9 +266,9 @@ NO_TEXT = "no main text"
 NEEDS_SCRIPTS = "needs scripts"
 ARTICLE_BODY = re.compile(r'"articleBody"\s*:\s*"((?:[^"\\]|\\.)*+)"')
 MARKUP = re.compile(r"<[^<>]*>")
-LEAST_DATA = 200  # characters of an article in JSON-LD
-LEAST_OF_DATA = 0.5  # the share of it below which what was found in the page gives way to it
-SHELL = 300  # characters of text at most in a page that its scripts are to fill
+MIN_DATA_CHARACTERS = 200  # characters of an article in JSON-LD
+MIN_SHARE_OF_DATA = 0.5  # the share of it below which what was found in the page gives way to it
+MAX_SHELL_CHARACTERS = 300  # characters of text at most in a page that its scripts are to fill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,17 +300,17 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
 
     last_day: YYYY-MM-DD, of the crawl; a date after it is not the page's
     """
-    tree = parse_page(html, limits)
+    tree = parse_html(html, limits)
     if isinstance(tree, Refused):
         return tree
-    metas = metas_of(tree)
-    main = main_text(tree, url, metas)
-    title = page_title(tree, metas, url)
-    canonical = canonical_address(tree, metas, url)
+    metas = collect_metas(tree)
+    main = choose_main_text(tree, url, metas)
+    title = choose_title(tree, metas, url)
+    canonical = find_canonical_address(tree, metas, url)
     shown, num_hidden = split_hidden(tree, without_appended(tree, main.blocks, canonical or url))
     blocks = [block for block in map(without_permalink, shown) if block.text]
     text = show_rendered_tex("\n\n".join(block.text for block in without_headline(blocks, title)), html)
-    if len(text) < LEAST_OF_DATA * len(data := data_text(tree.scripts)):
+    if len(text) < MIN_SHARE_OF_DATA * len(data := extract_data_text(tree.scripts)):
         text = data
     if not text:
         return Refused(NEEDS_SCRIPTS if needs_scripts(tree, html) else NO_TEXT)
@@ -298,9 +318,9 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
         text=text,
         whole=round(main.whole, 2),
         title=title,
-        date=published_day(tree, metas, url, last_day),
-        license=page_license(tree),
-        language=page_language(tree, metas),
+        date=find_published_day(tree, metas, url, last_day),
+        license=find_license_address(tree),
+        language=find_language(tree, metas),
         canonical=canonical,
         hidden=num_hidden,
     )
@@ -309,37 +329,39 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
 def without_permalink(block: Block) -> Block:
     """A block without the sign at its end that links to the block itself, as headings of documentation have."""
     sign = block.text[-1:]
-    linked = block.links > 0 if sign in ("¶", "\uf0c1") else sign == "#" and block.links == 1
-    return block._replace(text=block.text[:-1].rstrip()) if linked else block
+    is_permalink = block.links > 0 if sign in ("¶", "\uf0c1") else sign == "#" and block.links == 1
+    return block._replace(text=block.text[:-1].rstrip()) if is_permalink else block
 
 
 def without_headline(blocks: list[Block], title: str | None) -> list[Block]:
     """The blocks without a heading that says the title again, where there are others."""
-    told = " ".join((title or "").split()).casefold()
-    others = [block for block in blocks if block.tag not in HEADINGS or " ".join(block.text.split()).casefold() != told]
+    headline = " ".join((title or "").split()).casefold()
+    others = [
+        block for block in blocks if block.tag not in HEADINGS or " ".join(block.text.split()).casefold() != headline
+    ]
     return others or blocks
 
 
-def data_text(scripts: list[str]) -> str:
+def extract_data_text(scripts: list[str]) -> str:
     """The longest text of an article that a page's JSON-LD holds, line by line; "" if there is none worth it."""
     bodies = (match[1] for script in scripts for match in ARTICLE_BODY.finditer(script))
     longest = max(bodies, key=len, default="")
     try:
-        text = json.loads(f'"{longest}"', strict=False) if len(longest) > LEAST_DATA else ""
+        text = json.loads(f'"{longest}"', strict=False) if len(longest) > MIN_DATA_CHARACTERS else ""
     except ValueError:
         return ""
-    return paragraphs(unescape_html(MARKUP.sub(" ", text)))
+    return split_paragraphs(unescape_html(MARKUP.sub(" ", text)))
 
 
 def needs_scripts(tree: Tree, html: str) -> bool:
     """Return True for a page that has scripts, and hardly a text before they run."""
-    return sum(len(block.text) for block in tree.blocks) <= SHELL and "<script" in html.lower()
+    return sum(len(block.text) for block in tree.blocks) <= MAX_SHELL_CHARACTERS and "<script" in html.lower()
 
 
-def paragraphs(text: str) -> str:
+def split_paragraphs(text: str) -> str:
     r"""Lines, each of them a block of the page, as paragraphs.
 
-    >>> paragraphs("Heading\nFirst line.\n\n - item")
+    >>> split_paragraphs("Heading\nFirst line.\n\n - item")
     'Heading\n\nFirst line.\n\n- item'
     """
     return "\n\n".join(line for line in map(str.strip, text.splitlines()) if line)

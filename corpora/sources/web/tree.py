@@ -1,9 +1,10 @@
 """A page of HTML as a flat table: its elements in document order, and its text cut into blocks.
 
-Promises: the table that `markup.plain.plain_page` makes, made by compiled kernels; without recursion and without a tree
-of objects, so a page costs in proportion to its length however it is nested. What breaks the bounds of `PageLimits` is
-`Refused`, with the bound by name. Tags that authors leave out or set wrongly are fixed as browsers do in the common
-cases: a `<p>` ends where a block begins, an `<li>` where the next begins, an end tag without its start says nothing.
+Promises: the table that `markup.plain.parse_html_plain` makes, made by compiled kernels; without recursion and without
+a tree of objects, so a page costs in proportion to its length however it is nested. What breaks the bounds of
+`PageLimits` is `Refused`, with the bound by name. Tags that authors leave out or set wrongly are fixed as browsers do
+in the common cases: a `<p>` ends where a block begins, an `<li>` where the next begins, an end tag without its start
+says nothing.
 Costs: 1 ms for a page of 240,000 characters, where the plain twin takes 15 ms: an eighth for UTF-8, two
 fifths for the kernels, the rest for Python's blocks. Memory: that of the page twice, and 16 bytes for each tag and
 text.
@@ -23,28 +24,28 @@ from corpora.sources.formulas import show_formulas
 from corpora.sources.hypertext import ATTRIBUTE, unescape_html, without_readings
 from corpora.sources.web.markup import kernels
 from corpora.sources.web.markup.elements import (
-    ENDED,
-    ENDS_P,
-    HIDDEN,
-    INLINE,
-    RAW,
-    REWRITTEN,
-    SCOPES,
+    HIDDEN_ATTRIBUTES,
+    IMPLIED_ENDS,
+    INLINE_TAGS,
+    P_ENDING_TAGS,
+    RAW_TAGS,
+    REWRITTEN_TAGS,
+    SCOPE_TAGS,
     TABLE_TAGS,
-    VOID,
+    VOID_TAGS,
     Block,
     PageLimits,
     Refused,
     Tree,
     WrittenAttributes,
 )
-from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange, cut_tokens
-from corpora.sources.web.markup.plain import BlockText, plain_page
+from corpora.sources.web.markup.kernels import PageTable, ScannedPage, arrange_tokens, cut_tokens
+from corpora.sources.web.markup.plain import BlockText, parse_html_plain
 
-__all__ = ["ATTRIBUTE", "Block", "PageLimits", "Refused", "Tree", "parse_page", "unescape_html"]
+__all__ = ["ATTRIBUTE", "Block", "PageLimits", "Refused", "Tree", "parse_html", "unescape_html"]
 
 # What start tags of some names do, besides.
-DOES = {
+START_ACTIONS = {
     "a": kernels.LINKED,
     "br": kernels.BREAK,
     "hr": kernels.RULE,
@@ -57,90 +58,92 @@ DOES = {
     "svg": kernels.DRAWN,
     "math": kernels.MATH,
 }
-UNENDED = re.compile(rb"<[a-zA-Z/!?]")
-MOST_PLACES = (1 << 31) - 1  # a token has 32 bits for each of its places
+UNFINISHED_TAG = re.compile(rb"<[a-zA-Z/!?]")
+MAX_TOKEN_OFFSET = (1 << 31) - 1  # a token has 32 bits for each of its places
 
 
-def _make_rules() -> tuple[list[str], Int64s]:
+def _build_rules() -> tuple[list[str], Int64s]:
     """(names of elements that mean something to the kernels; what each means, as they have it)."""
-    wholes = (VOID, RAW, INLINE, ENDS_P, SCOPES, TABLE_TAGS, ENDED, ("html",))
-    names = sorted({*chain(*wholes, *(one | other for one, other in ENDED.values()))})
+    name_sets = (VOID_TAGS, RAW_TAGS, INLINE_TAGS, P_ENDING_TAGS, SCOPE_TAGS, TABLE_TAGS, IMPLIED_ENDS, ("html",))
+    names = sorted({*chain(*name_sets, *(one | other for one, other in IMPLIED_ENDS.values()))})
     number = {name: place for place, name in enumerate(names)}
-    does = (
-        dict.fromkeys(VOID, kernels.VOID)
-        | dict.fromkeys(RAW, kernels.RAW)
-        | dict.fromkeys(INLINE, kernels.INLINE)
-        | DOES
+    actions = (
+        dict.fromkeys(VOID_TAGS, kernels.VOID)
+        | dict.fromkeys(RAW_TAGS, kernels.RAW)
+        | dict.fromkeys(INLINE_TAGS, kernels.INLINE)
+        | START_ACTIONS
     )
     ends = {kernels.INLINE: kernels.INLINE_END, kernels.TIME: kernels.INLINE_END, kernels.LINKED: kernels.UNLINKED}
     ends[kernels.BREAK] = kernels.BREAK  # </br> is one, too
     rules = []
     for name in [*names, ""]:
-        ended, walls = (("p",), ()) if name in ENDS_P else ENDED.get(name, ((), ()))
-        start = does.get(name, kernels.OPEN)
+        ended, walls = (("p",), ()) if name in P_ENDING_TAGS else IMPLIED_ENDS.get(name, ((), ()))
+        start = actions.get(name, kernels.OPEN)
         end_wall = number["table"] if name in TABLE_TAGS and name != "table" else -1
-        both = [number[other] for other in sorted(ended)] + [-1, -1]
-        last = [number[other] for other in sorted(walls)] + [kernels.SCOPED if name in ENDS_P else -1] + [-1] * 6
-        end, is_rewritten = ends.get(start, kernels.CLOSE), name in REWRITTEN
-        rules.append((start, end, name in SCOPES, is_rewritten, end_wall, *both[:2], *last[:6]))
+        ended_numbers = [number[other] for other in sorted(ended)] + [-1, -1]
+        wall_numbers = (
+            [number[other] for other in sorted(walls)] + [kernels.SCOPED if name in P_ENDING_TAGS else -1] + [-1] * 6
+        )
+        end, is_rewritten = ends.get(start, kernels.CLOSE), name in REWRITTEN_TAGS
+        rules.append((start, end, name in SCOPE_TAGS, is_rewritten, end_wall, *ended_numbers[:2], *wall_numbers[:6]))
     return names, np.array(rules, np.int64)
 
 
-NAMES, RULES = _make_rules()
-PRE = NAMES.index("pre")
+NAMES, RULES = _build_rules()
+PRE_NUMBER = NAMES.index("pre")
 PREFIXED_MATH = b":math"
-NAMES_BEFORE = "".join(f"{name} " for name in NAMES).encode()
+NAMES_PREFIX = "".join(f"{name} " for name in NAMES).encode()
 
 
-def parse_page(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
+def parse_html(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
     """The table of a page, or why it is not read. is_rewritten: its formulas are text, and it has no readings"""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
-    data = NAMES_BEFORE + html.encode("utf-8", "surrogatepass")
+    data = NAMES_PREFIX + html.encode("utf-8", "surrogatepass")
     if b"\0" in data:
         data = data.replace(b"\0", b"")
-    if len(data) > MOST_PLACES:
-        return plain_page(html, limits, is_rewritten)
-    page, cut = _cut(data, limits)
-    if cut == kernels.DONE and not is_rewritten and _has_rewritten(data, page):
-        return parse_page(without_readings(show_formulas(html.replace("\0", ""))), limits, is_rewritten=True)
-    table, arranged = _arrange(data, page, limits)
-    if kernels.UNSURE in (cut, arranged):
-        return plain_page(html, limits, is_rewritten)
-    if arranged == kernels.TOO_DEEP:
+    if len(data) > MAX_TOKEN_OFFSET:
+        return parse_html_plain(html, limits, is_rewritten)
+    page, cut_status = _cut_page(data, limits)
+    if cut_status == kernels.DONE and not is_rewritten and _needs_rewriting(data, page):
+        return parse_html(without_readings(show_formulas(html.replace("\0", ""))), limits, is_rewritten=True)
+    table, arrange_status = _arrange(data, page, limits)
+    if kernels.UNSURE in (cut_status, arrange_status):
+        return parse_html_plain(html, limits, is_rewritten)
+    if arrange_status == kernels.TOO_DEEP:
         return Refused("nested too deep", f"over {limits.max_depth} elements in one another")
-    if cut == kernels.TOO_MANY:
+    if cut_status == kernels.TOO_MANY:
         return Refused("too many elements", f"over {limits.max_nodes}")
-    return _make_tree(data, page, table)
+    return _build_tree(data, page, table)
 
 
-def _has_rewritten(data: bytes, page: ScannedPage) -> bool:
+def _needs_rewriting(data: bytes, page: ScannedPage) -> bool:
     """Return True for a page that has formulas, readings or deleted text."""
     if page.state[kernels.HAS_REWRITTEN]:
         return True
-    own = page.names[len(NAMES) : page.state[kernels.NUM_NAMES], 1].tolist()
-    return any(data[stop - len(PREFIXED_MATH) : stop].lower() == PREFIXED_MATH for stop in own)
+    names = page.names[len(NAMES) : page.state[kernels.NUM_NAMES], 1].tolist()
+    return any(data[stop - len(PREFIXED_MATH) : stop].lower() == PREFIXED_MATH for stop in names)
 
 
-def _cut(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
+def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
     """(a page's tokens; how cutting it ended)."""
-    begin, most = len(NAMES_BEFORE), len(data) // 2  # "x<b>" is two tokens
-    num_names = len(NAMES) + min(most, limits.max_nodes) + 1
+    start, max_tokens = len(NAMES_PREFIX), len(data) // 2  # "x<b>" is two tokens
+    num_names = len(NAMES) + min(max_tokens, limits.max_nodes) + 1
     page = ScannedPage(
         data=np.frombuffer(data, np.uint8),
         rules=RULES,
         names=np.empty((num_names, 5), np.int64),
-        chains=np.full(1 << min(max((most >> 5).bit_length(), 9), 16), -1, np.int64),
-        tokens=np.empty((most + 2, 4), np.int32),
-        state=np.zeros(kernels.UNENDED + len(NAMES) + 1, np.int64),
+        chains=np.full(1 << min(max((max_tokens >> 5).bit_length(), 9), 16), -1, np.int64),
+        tokens=np.empty((max_tokens + 2, 4), np.int32),
+        state=np.zeros(kernels.FIRST_UNENDED + len(NAMES) + 1, np.int64),
     )
-    last = data.rfind(b">", begin)
-    end = cut_tokens(page, begin, last, limits.max_nodes)
-    after = int(page.state[kernels.AFTER])
-    unended = UNENDED.search(data, max(after, last + 1, begin))
-    stop = unended.start() if unended else len(data)
-    if end == kernels.DONE and after < stop:
-        page.tokens[page.state[kernels.NUM_TOKENS]] = kernels.TEXT, 0, after, stop
+    last = data.rfind(b">", start)
+    end = cut_tokens(page, start, last, limits.max_nodes)
+    next_start = int(page.state[kernels.AFTER])
+    unfinished = UNFINISHED_TAG.search(data, max(next_start, last + 1, start))
+    stop = unfinished.start() if unfinished else len(data)
+    if end == kernels.DONE and next_start < stop:
+        page.tokens[page.state[kernels.NUM_TOKENS]] = kernels.TEXT, 0, next_start, stop
         page.state[kernels.NUM_TOKENS] += 1
     return page, end
 
@@ -148,35 +151,37 @@ def _cut(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
 def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTable, int]:
     """(the table that a page's tokens make; how making it ended)."""
     num_tokens, num_elements = page.state[: kernels.NUM_ELEMENTS + 1].tolist()
-    does = page.tokens[:num_tokens, 0]
-    hiding: dict[bytes, bool] = {}
-    for place in np.flatnonzero(does == kernels.ASKED).tolist():
+    actions = page.tokens[:num_tokens, 0]
+    is_hiding: dict[bytes, bool] = {}
+    for place in np.flatnonzero(actions == kernels.UNDECIDED).tolist():
         attributes = data[page.tokens[place, 2] : page.tokens[place, 3]]
-        if attributes not in hiding:
-            hiding[attributes] = HIDDEN.search(_text(attributes)) is not None
-        does[place] = kernels.HIDING if hiding[attributes] else kernels.INLINE
+        if attributes not in is_hiding:
+            is_hiding[attributes] = HIDDEN_ATTRIBUTES.search(_decode_text(attributes)) is not None
+        actions[place] = kernels.HIDING if is_hiding[attributes] else kernels.INLINE
     table = PageTable(
         nodes=np.zeros((num_elements + 1, 6), np.int64),
         groups=np.empty((num_tokens + 1, 5), np.int64),
         segments=np.empty((num_tokens + 1, 3), np.int32),
         text=np.empty(len(data), np.uint8),
         opened=np.zeros((min(limits.max_depth, num_elements) + 2, 4), np.int64),
-        state=np.zeros(kernels.STATES, np.int64),
+        state=np.zeros(kernels.NUM_STATES, np.int64),
     )
     table.nodes[0, 3] = table.opened[0, 2] = -1
-    return table, arrange(page, table, limits.max_depth, limits.max_text)
+    return table, arrange_tokens(page, table, limits.max_depth, limits.max_text)
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
+def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     """The table as lists of Python."""
-    own = [_text(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()]
+    own_names = [
+        _decode_text(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()
+    ]
     numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(
-        names=[*NAMES, *own, ""],
+        names=[*NAMES, *own_names, ""],
         numbers=numbers,
         written=WrittenAttributes(data, starts, stops),
         parents=parents,
@@ -187,7 +192,7 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     tree.spans = np.stack((before[firsts], before[lasts]), axis=1)
     tokens = page.tokens[: page.state[kernels.NUM_TOKENS]]
     for does, _, start, stop in tokens[tokens[:, 0] >= kernels.META].tolist():
-        written = _text(data[start:stop])
+        written = _decode_text(data[start:stop])
         if does == kernels.PAGE:
             tree.html += written
         elif does == kernels.TITLE:
@@ -200,7 +205,7 @@ def _make_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
 
 def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
     """Add the blocks of a page; returns the number of those before each group, and of all."""
-    text = _text(table.text[: table.state[kernels.SIZE]].tobytes())
+    text = _decode_text(table.text[: table.state[kernels.SIZE]].tobytes())
     segments = table.segments[: table.state[kernels.SEGMENTS]]
     nodes, firsts, links, is_mixed, stops = table.groups[: table.state[kernels.GROUPS]].T
     starts, places, numbers = np.append(0, stops)[:-1], nodes.tolist(), tree.numbers[nodes]
@@ -209,7 +214,7 @@ def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
     columns = zip(places, tags, texts, np.minimum(links, stops - starts).tolist(), strict=True)
     written = list(map(partial(tuple.__new__, Block), columns))
     counts, after = np.ones(len(nodes) + 1, np.int64), 0
-    is_pre = numbers == PRE
+    is_pre = numbers == PRE_NUMBER
     for group in np.flatnonzero((is_mixed > 0) | is_pre | (starts == stops)).tolist():
         tree.blocks += written[after:group]
         before, after = len(tree.blocks), group + 1
@@ -227,7 +232,7 @@ def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: 
     gathered = BlockText()
     for start, stop, in_link in segments:
         if stop:
-            gathered.take(_text(data[start:stop]), bool(in_link), tag == "pre")
-        elif gathered.is_ended():
-            gathered.flush(node, tag, blocks)
-    gathered.flush(node, tag, blocks)
+            gathered.add_text(_decode_text(data[start:stop]), bool(in_link), tag == "pre")
+        elif gathered.end_line():
+            gathered.end_block(node, tag, blocks)
+    gathered.end_block(node, tag, blocks)

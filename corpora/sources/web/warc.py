@@ -38,10 +38,12 @@ from corpora.sources.bytes.warc_members import (
 )
 from corpora.sources.contract import Tally
 
-MOST_HEAD_BYTES = 1 << 15
+MAX_FIELDS_BYTES = 1 << 15
 BLANKS = b" \t\n\x0c\r"
 # What windows-1252, which senders mean by Latin-1, has where that has control characters.
-WINDOWS = {at: bytes((at,)).decode("cp1252") for at in range(0x80, 0xA0) if at not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
+WINDOWS_1252 = {
+    at: bytes((at,)).decode("cp1252") for at in range(0x80, 0xA0) if at not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+}
 
 
 class Head(NamedTuple):
@@ -51,11 +53,11 @@ class Head(NamedTuple):
     fields: list[tuple[bytes, bytes]]
     size_bytes: int
 
-    def values(self, name: bytes) -> list[bytes]:
+    def get_values(self, name: bytes) -> list[bytes]:
         """Every value of a field, in order. name: in small letters."""
         return [value for key, value in self.fields if key.lower() == name]
 
-    def first(self, name: bytes) -> bytes:
+    def get_first(self, name: bytes) -> bytes:
         """The first value of a field; b"" if there is none. name: in small letters."""
         return next((value for key, value in self.fields if key.lower() == name), b"")
 
@@ -66,7 +68,7 @@ def read_head(data: bytes) -> Head:
     >>> read_head(b"HTTP/1.1 200 OK\r\nServer: a\r\n b\r\n\r\n<html>")
     Head(first_line=b'HTTP/1.1 200 OK', fields=[(b'Server', b'a b')], size_bytes=34)
     """
-    lines, size_bytes = _head_lines(data)
+    lines, size_bytes = _split_head(data)
     fields: list[tuple[bytes, bytes]] = []
     for line in lines[1:]:
         if line.startswith((b" ", b"\t")):
@@ -79,18 +81,18 @@ def read_head(data: bytes) -> Head:
     return Head(lines[0].strip(BLANKS) if lines else b"", fields, size_bytes)
 
 
-def western(value: bytes) -> str:
+def decode_western(value: bytes) -> str:
     """A value of an HTTP field, every byte a character of windows-1252."""
-    return value.decode("latin-1").translate(WINDOWS)
+    return value.decode("latin-1").translate(WINDOWS_1252)
 
 
-def _head_lines(data: bytes) -> tuple[list[bytes], int]:
+def _split_head(data: bytes) -> tuple[list[bytes], int]:
     """(the lines before the first blank one, the bytes up to and with that)."""
     lines: list[bytes] = []
     at = 0
     while at < len(data):
-        end = data.find(b"\n", at, MOST_HEAD_BYTES) + 1 or len(data)
-        if end > MOST_HEAD_BYTES:
+        end = data.find(b"\n", at, MAX_FIELDS_BYTES) + 1 or len(data)
+        if end > MAX_FIELDS_BYTES:
             raise BadRecord("Maximum header length exceeded.")
         line, at = data[at:end].removesuffix(b"\n").removesuffix(b"\r"), end
         if not line.strip(BLANKS):
@@ -99,15 +101,15 @@ def _head_lines(data: bytes) -> tuple[list[bytes], int]:
     return lines, at
 
 
-HEAD_BYTES = 1 << 16
+MAX_HEAD_BYTES = 1 << 16
 HEAD_ENDS = (b"\n\r\n", b"\n\n")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*([0-9]{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 VERSION = re.compile(rb"WARC/(?:1\.[01]|0\..{0,2})", re.DOTALL)
-SAID_ONCE = (b"WARC-Type", b"Content-Type", b"Content-Length")
+UNIQUE_FIELDS = (b"WARC-Type", b"Content-Type", b"Content-Length")
 BLOCK_BYTES = re.compile(rb"\+?[0-9]{1,18}")
 DATE = re.compile(r"([12]\d{3})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?)?)?Z?", re.ASCII)
 
-EARLIEST_ZONE = timedelta(hours=14)
+FIRST_ZONE_OFFSET = timedelta(hours=14)
 
 
 class CutRecord(NamedTuple):
@@ -127,7 +129,7 @@ class CutRecord(NamedTuple):
     num_starts: int = 1
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """True if `data` holds all of the record."""
         return len(self.data) == self.length
 
@@ -161,23 +163,23 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
     read whole. The tally counts, in the decompressed bytes, the lines that begin like a record's head, less
     those inside a record; so a record passed over is missed, and one given out twice is found.
     """
-    gzipped = find_packing(path) == "gz"
+    is_gzip = find_packing(path) == "gz"
     end = find_next_member(path, start, stop) if start else 0
     if end is None:
         return
     for member in iter_members(path, end, stop):
-        counted = 0
-        for record in _MemberCutter(member, max_bytes).records():
-            tally.records += member.num_starts - counted - (record.num_starts - 1)
-            counted = member.num_starts
+        num_counted = 0
+        for record in _MemberCutter(member, max_bytes).cut_records():
+            tally.records += member.num_starts - num_counted - (record.num_starts - 1)
+            num_counted = member.num_starts
             yield record
-        tally.records += member.num_starts - counted
+        tally.records += member.num_starts - num_counted
         end = member.end
-    if gzipped and stop < path.stat().st_size:
+    if is_gzip and stop < path.stat().st_size:
         _check_cut(path, end, stop)
 
 
-def first_member(path: Path) -> tuple[bool, bool]:
+def inspect_first_member(path: Path) -> tuple[bool, bool]:
     """(whether an archive begins with a record, whether its first gzip member is one record alone).
 
     Raises DamagedBytes. Reads at most a piece of 256 kB: crawlers begin with a record about themselves.
@@ -185,8 +187,8 @@ def first_member(path: Path) -> tuple[bool, bool]:
     for member in iter_members(path, 0, 1):
         reader = io.BufferedReader(member)
         head = reader.read(PIECE_BYTES)
-        alone = find_packing(path) == "gz" and member.num_starts == 1 and not reader.read(1)
-        return head.startswith(RECORD_START), alone
+        is_alone = find_packing(path) == "gz" and member.num_starts == 1 and not reader.read(1)
+        return head.startswith(RECORD_START), is_alone
     return False, False
 
 
@@ -209,8 +211,8 @@ def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
             file.seek(offset)
             return file.read(length)
         reader = io.BufferedReader(WarcMember(file, stream, find_packing(path)))
-        while offset and (passed := reader.read(min(offset, PIECE_BYTES))):
-            offset -= len(passed)
+        while offset and (skipped := reader.read(min(offset, PIECE_BYTES))):
+            offset -= len(skipped)
         return reader.read(length)
 
 
@@ -219,75 +221,77 @@ class _MemberCutter:
 
     def __init__(self, member: WarcMember, max_bytes: int) -> None:
         self.member, self.max_bytes = member, max_bytes
-        self.reader = io.BufferedReader(member, HEAD_BYTES)
+        self.reader = io.BufferedReader(member, MAX_HEAD_BYTES)
         self.offset = 0  # of the byte that is read next
         self.num_starts = 0  # lines read that begin like a record's head
         self._tail = b"\n"
 
-    def records(self) -> Iterator[CutRecord]:
+    def cut_records(self) -> Iterator[CutRecord]:
         """The records, to the member's end. Raises DamagedBytes."""
         num_records = num_starts = 0
-        while line := self._first_line():
-            record = self._record(line)
+        while line := self._read_first_line():
+            record = self._cut_record(line)
             record = record._replace(num_starts=self.num_starts - num_starts)
             if record.fault and (self.member.stream < 0 or num_records or record.num_starts > 1):
-                raise DamagedBytes(f"the record at byte {record.offset}{self._where()} {record.fault}", record.offset)
+                raise DamagedBytes(
+                    f"the record at byte {record.offset}{self._describe_member()} {record.fault}", record.offset
+                )
             num_records, num_starts = num_records + 1, self.num_starts
             yield record
 
-    def _where(self) -> str:
+    def _describe_member(self) -> str:
         return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
-    def _first_line(self) -> bytes:
+    def _read_first_line(self) -> bytes:
         """The first line of the next record, the blank ones before it passed over; empty at the end."""
-        while (line := self._line()) and not line.strip(b"\r\n"):
+        while (line := self._read_line()) and not line.strip(b"\r\n"):
             pass
         return line
 
-    def _record(self, line: bytes) -> CutRecord:
+    def _cut_record(self, line: bytes) -> CutRecord:
         start = self.offset - len(line)
         if not line.startswith(RECORD_START):
-            return self._faulty(start, line, "does not begin as a record does")
-        head = line + self._rest_of_head()
+            return self._build_faulty_record(start, line, "does not begin as a record does")
+        head = line + self._read_rest_of_head()
         length = LENGTH.search(head)
         if length is None or not head.endswith(HEAD_ENDS):
-            return self._faulty(start, head, "has a head without end or Content-Length")
+            return self._build_faulty_record(start, head, "has a head without end or Content-Length")
         block_bytes = int(length[1])
         stop = self.offset + block_bytes
-        data = head + self._read(block_bytes if block_bytes <= self.max_bytes else min(block_bytes - 1, HEAD_BYTES))
-        self._pass_over(stop)
+        data = head + self._read(block_bytes if block_bytes <= self.max_bytes else min(block_bytes - 1, MAX_HEAD_BYTES))
+        self._skip_to(stop)
         if self.offset < stop:
-            return self._faulty(start, data, "ends before its Content-Length")
+            return self._build_faulty_record(start, data, "ends before its Content-Length")
         if self.reader.peek(1)[:1].strip(b"\r\n"):
-            return self._faulty(start, data, "goes on after its Content-Length")
+            return self._build_faulty_record(start, data, "goes on after its Content-Length")
         return CutRecord(self.member.stream, start, stop - start, data)
 
-    def _rest_of_head(self) -> bytes:
+    def _read_rest_of_head(self) -> bytes:
         """The lines to the first blank one."""
         head = b""
-        while len(head) < HEAD_BYTES and (line := self._line()):
+        while len(head) < MAX_HEAD_BYTES and (line := self._read_line()):
             head += line
             if not line.strip(b"\r\n"):
                 break
         return head
 
-    def _faulty(self, start: int, data: bytes, fault: str) -> CutRecord:
+    def _build_faulty_record(self, start: int, data: bytes, fault: str) -> CutRecord:
         """A record that takes the rest of the member with it: where the next one begins is not known."""
-        self._pass_over(None)
-        return CutRecord(self.member.stream, start, self.offset - start, data[:HEAD_BYTES], fault)
+        self._skip_to(None)
+        return CutRecord(self.member.stream, start, self.offset - start, data[:MAX_HEAD_BYTES], fault)
 
-    def _pass_over(self, stop: int | None) -> None:
+    def _skip_to(self, stop: int | None) -> None:
         """Read on to a byte, or to the member's end, keeping nothing."""
         while self._read(PIECE_BYTES if stop is None else min(PIECE_BYTES, stop - self.offset)):
             pass
 
-    def _line(self) -> bytes:
-        return self._noted(self.reader.readline(HEAD_BYTES))
+    def _read_line(self) -> bytes:
+        return self._count_starts(self.reader.readline(MAX_HEAD_BYTES))
 
     def _read(self, size: int) -> bytes:
-        return self._noted(self.reader.read(size))
+        return self._count_starts(self.reader.read(size))
 
-    def _noted(self, data: bytes) -> bytes:
+    def _count_starts(self, data: bytes) -> bytes:
         seen = self._tail + data
         self.num_starts += seen.count(START_LINE)
         self._tail = seen[-len(RECORD_START) :]
@@ -295,14 +299,14 @@ class _MemberCutter:
         return data
 
 
-class OpenedRecord(NamedTuple):
+class ParsedRecord(NamedTuple):
     """A record taken apart: its head, and the block after it."""
 
     head: Head
     block: bytes
 
 
-def open_record(data: bytes) -> OpenedRecord:
+def parse_record(data: bytes) -> ParsedRecord:
     """Parse a record's bytes. Raises BadRecord for a head that is too long, or of an unknown version."""
     try:
         head = read_head(data)
@@ -310,39 +314,39 @@ def open_record(data: bytes) -> OpenedRecord:
             raise BadRecord("No WARC record found")
     except BadRecord as error:
         raise BadRecord(f"its head cannot be read: {error}") from error
-    return OpenedRecord(head, data[head.size_bytes :][: _block_bytes(head)])
+    return ParsedRecord(head, data[head.size_bytes :][: _find_block_bytes(head)])
 
 
-def _block_bytes(head: Head) -> int:
+def _find_block_bytes(head: Head) -> int:
     """Return the length that a head gives for its block; 0 if it gives none, or repeats the fields that define it."""
-    stated = [(name, value) for name, value in head.fields if name in SAID_ONCE][: len(SAID_ONCE)]
-    length = BLOCK_BYTES.fullmatch(dict(stated).get(b"Content-Length", b""))
+    fields = [(name, value) for name, value in head.fields if name in UNIQUE_FIELDS][: len(UNIQUE_FIELDS)]
+    length = BLOCK_BYTES.fullmatch(dict(fields).get(b"Content-Length", b""))
     return int(length[0]) if length else 0
 
 
-def parse_head(head: Head) -> WarcHead:
+def parse_warc_head(head: Head) -> WarcHead:
     """Parse a record's head. Raises BadRecord for an invalid date.
 
     A date may be less exact than a second (WARC 1.1): it means the first second of its year, month or day.
     """
-    moment = _moment(_text(head, b"warc-date"))
+    moment = _parse_moment(_get_text(head, b"warc-date"))
     return WarcHead(
-        kind=_text(head, b"warc-type").lower(),
-        url=_text(head, b"warc-target-uri").strip("<> \t"),
+        kind=_get_text(head, b"warc-type").lower(),
+        url=_get_text(head, b"warc-target-uri").strip("<> \t"),
         crawl_day=moment.date().isoformat(),
-        last_day=(moment + EARLIEST_ZONE).date().isoformat(),
+        last_day=(moment + FIRST_ZONE_OFFSET).date().isoformat(),
         revision=int(re.sub(r"\D", "", moment.isoformat())),
-        media_type=media_type(_text(head, b"content-type")),
-        truncated=_text(head, b"warc-truncated"),
+        media_type=to_media_type(_get_text(head, b"content-type")),
+        truncated=_get_text(head, b"warc-truncated"),
     )
 
 
-def _text(head: Head, name: bytes) -> str:
+def _get_text(head: Head, name: bytes) -> str:
     """The first value of a field; "" if there is none."""
-    return head.first(name).decode(errors="replace")
+    return head.get_first(name).decode(errors="replace")
 
 
-def _moment(date: str) -> datetime:
+def _parse_moment(date: str) -> datetime:
     match = DATE.fullmatch(date)
     if match is None:
         raise BadRecord(f"its WARC-Date is no date: {date[:40]!r}")
@@ -353,10 +357,10 @@ def _moment(date: str) -> datetime:
         raise BadRecord(f"its WARC-Date is no date: {date[:40]!r}") from error
 
 
-def media_type(content_type: str) -> str:
+def to_media_type(content_type: str) -> str:
     """A media type without its parameters.
 
-    >>> media_type("Text/HTML; charset=utf-8")
+    >>> to_media_type("Text/HTML; charset=utf-8")
     'text/html'
     """
     return content_type.partition(";")[0].strip().lower()

@@ -30,7 +30,7 @@ from trainer.tasks.build import RECORD
 from trainer.tasks.suites import compare as comparing
 from trainer.tasks.suites import table as tables
 from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
-from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, bare, check_judged, read_suite, runs_of
+from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, check_judged, iter_runs, read_suite, to_file_name
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 
@@ -53,18 +53,18 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell, asked.accept)
     judged = found_in(runs)
-    suite = tables.suite_judged(suite, judged)
+    suite = tables.with_judged_metrics(suite, judged)
     comparison = None
     if compare is not None:
         others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
         second = f"{model} from first weights" if asked.control else compare
-        comparison = comparing.compared(suite, (model, second), judged, others, asked.control)
-    result = tables.result_of(suite, model, judged)
+        comparison = comparing.compare_models(suite, (model, second), judged, others, asked.control)
+    result = tables.build_result(suite, model, judged)
     write_table(result, comparison, output)
     for line in all_lines(result, comparison, console.width):
         tell(line)
     if asked.answers is not None:
-        medians = {(task.name, tables.median_run(task, suite.seeds, judged)) for task in suite.tasks}
+        medians = {(task.name, tables.find_median_run(task, suite.seeds, judged)) for task in suite.tasks}
         copy_answers([run for run in runs if (run.task, run.seed) in medians], asked.answers)
         tell(f"Answers of each task's median run: {asked.answers}")
     tell(f"Table: {output / PAGE}")
@@ -113,12 +113,12 @@ def all_lines(
     result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = WIDEST
 ) -> Iterator[str]:
     """Yield the table as text, and the other model's next to it. width: of the terminal"""
-    rows = [tables.HEAD, *map(tables.cells_of, result.rows)]
-    yield from fitted_lines([*tables.table_lines(result)], 2, len(rows) + 2, rows, width)
+    rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
+    yield from fitted_lines([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
     if comparison is not None:
         yield ""
-        pairs = [comparing.HEAD, *map(comparing.compared_cells, comparison.tasks)]
-        yield from fitted_lines([*comparing.comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
+        pairs = [comparing.HEAD, *map(comparing.format_cells, comparison.tasks)]
+        yield from fitted_lines([*comparing.iter_comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
 
 
 def write_table(result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, output: Path) -> None:
@@ -141,8 +141,8 @@ def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
     with refusing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for run in medians:
-            for answers in map(run.answers, run.splits):
-                copyfile(answers, folder / f"{bare(run.task)}-{answers.name}")
+            for answers in map(run.locate_answers, run.splits):
+                copyfile(answers, folder / f"{to_file_name(run.task)}-{answers.name}")
 
 
 # The runs.
@@ -156,8 +156,8 @@ def run_suite(
     control: from first weights
     """
     with model_folder(model) as folder:
-        runs = list(runs_of(suite, folder, output, control))
-        waiting = [run for run in runs if run.waiting]
+        runs = list(iter_runs(suite, folder, output, control))
+        waiting = [run for run in runs if run.unanswered_splits]
         named = f"{model} from first weights" if control else model
         tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
@@ -186,14 +186,16 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
                 listener.hear(event)
 
 
-def found_in(runs: Sequence[SuiteRun]) -> tables.Found:
+def found_in(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
     """Return the results, by task, seed and split. Raises InputError if one lacks its first metric."""
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:
         for split in run.splits:
-            judged = read_judged(run.judged(split))
+            judged = read_judged(run.locate_scores(split))
             if judged is None:
-                raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
+                raise InputError(
+                    f"{run.locate_scores(split)} disappeared while it was waited for: run the command again."
+                )
             check_judged(run, split, judged)
             results[run.task, run.seed, split.name] = judged
     return results

@@ -20,7 +20,7 @@ from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_p
 from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 from trainer.tasks.registry import task_and_settings
 from trainer.tasks.settings import FinetuneJob
-from trainer.tasks.suites.suite import settings_of_set
+from trainer.tasks.suites.suite import derive_settings
 
 AS_PUBLISHED = FileSettings(path="")
 HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named
@@ -95,7 +95,7 @@ def published_task(
             f"and files of your own choice (--train FILE --evaluate FILE), as the guide to fine-tuning says."
         )
     training, evaluation = (replace(of_set.files[split], max_unusable=file.max_unusable) for split in ("train", "dev"))
-    return of_set.published.kind, TaskFiles(training, evaluation), settings_of_set(of_set.published)
+    return of_set.published.kind, TaskFiles(training, evaluation), derive_settings(of_set.published)
 
 
 class FinetuneAsked(NamedTuple):

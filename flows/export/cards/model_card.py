@@ -20,16 +20,16 @@ from flows.export.exported import Exported, Provenance, exported, new_folder
 from flows.run.addresses import Artifact
 from trainer.build import read_events
 from trainer.tasks.formats.published import PUBLISHED
-from trainer.tasks.suites.compare import SuiteComparison, verdict_lines
+from trainer.tasks.suites.compare import SuiteComparison, iter_conclusions
 from trainer.tasks.suites.table import (
     HEAD,
     SuiteResult,
     SuiteRow,
-    average_line,
-    cells_of,
-    hundredfold,
-    notes,
-    unconvincing,
+    format_average,
+    format_cells,
+    format_score,
+    iter_notes,
+    list_unconvincing,
 )
 
 CARD = "README.md"
@@ -128,14 +128,14 @@ def model_card(facts: CardFacts) -> str:
             unknown=UNKNOWN,
             head=HEAD,
             tuned=TUNED,
-            average_line=average_line,
+            format_average=format_average,
             bare=bare,
             benchmarks=benchmarks,
-            cells_of=cells_of,
-            hundredfold=hundredfold,
-            notes=notes,
-            unconvincing=unconvincing,
-            verdict_lines=verdict_lines,
+            format_cells=format_cells,
+            format_score=format_score,
+            iter_notes=iter_notes,
+            list_unconvincing=list_unconvincing,
+            iter_conclusions=iter_conclusions,
         )
     )
 

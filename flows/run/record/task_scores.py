@@ -20,10 +20,17 @@ from flows.run.record.counts_text import counted
 from flows.run.record.ledger_balance import newest_of_each
 from trainer.metrics import Event
 from trainer.tasks.build import BASELINE, CONTROL, found_in, suite_in
-from trainer.tasks.suites.baselines import baseline_lines
-from trainer.tasks.suites.compare import SuiteComparison, compared
+from trainer.tasks.suites.baselines import iter_baseline_lines
+from trainer.tasks.suites.compare import SuiteComparison, compare_models
 from trainer.tasks.suites.suite import Suite
-from trainer.tasks.suites.table import Found, SuiteResult, SuiteRow, hundredfold, result_of, suite_judged
+from trainer.tasks.suites.table import (
+    JudgedSplits,
+    SuiteResult,
+    SuiteRow,
+    build_result,
+    format_score,
+    with_judged_metrics,
+)
 
 SCORE, GAIN = "by the median seed", "over the most frequent class"
 
@@ -42,7 +49,7 @@ def scores_of(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskS
     called: the name of the artifact where there are several. Raises Damaged.
     """
     ours, others = found_in(place, tasks), found_in(place, tasks, BASELINE)
-    suite = suite_judged(suite_in(tasks), ours)
+    suite = with_judged_metrics(suite_in(tasks), ours)
     for task in suite.tasks:
         for split in task.splits:
             of, split_in = f"task {label(suite, called, task.name)}", "" if split.averaged else f" in {split.name}"
@@ -62,8 +69,8 @@ def scores_of(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskS
 def result_in(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of an artifact as the table of a suite. called: the artifact. Raises Damaged."""
     results = found_in(place, tasks)
-    suite = suite_judged(suite_in(tasks), results)
-    return result_of(suite, called or suite.name, results)
+    suite = with_judged_metrics(suite_in(tasks), results)
+    return build_result(suite, called or suite.name, results)
 
 
 def summaries(result: SuiteResult) -> Iterator[str]:
@@ -73,10 +80,10 @@ def summaries(result: SuiteResult) -> Iterator[str]:
         if row.averaged:
             first.setdefault(row.task, row)
     for task, row in first.items():
-        interval = f" ({hundredfold(row.interval[0])} to {hundredfold(row.interval[1])})" if row.interval else ""
-        usual = "" if row.majority is None else f"; the most frequent class has {hundredfold(row.majority)}"
+        interval = f" ({format_score(row.interval[0])} to {format_score(row.interval[1])})" if row.interval else ""
+        usual = "" if row.majority is None else f"; the most frequent class has {format_score(row.majority)}"
         why = f" {row.verdict[0].upper()}{row.verdict[1:]}." if row.verdict else ""
-        yield f"{task}: {row.metric} {hundredfold(row.median)}{interval}{usual}.{why}"
+        yield f"{task}: {row.metric} {format_score(row.median)}{interval}{usual}.{why}"
 
 
 def label(suite: Suite, called: str, task: str) -> str:
@@ -84,7 +91,7 @@ def label(suite: Suite, called: str, task: str) -> str:
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
 
 
-def _median(suite: Suite, results: Found, task: str, split: str, metric: str) -> float:
+def _median(suite: Suite, results: JudgedSplits, task: str, split: str, metric: str) -> float:
     return statistics.median(results[task, seed, split].scores[metric] for seed in suite.seeds)
 
 
@@ -106,7 +113,7 @@ def comparison_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison
 
 
 def _comparison(
-    suite: Suite, ours: Found, theirs: Found, names: tuple[str, str], is_control: bool = False
+    suite: Suite, ours: JudgedSplits, theirs: JudgedSplits, names: tuple[str, str], is_control: bool = False
 ) -> SuiteComparison | None:
     same = {key for key in ours.keys() & theirs.keys() if _answered_alike(ours, theirs, key)}
     tasks = tuple(
@@ -117,10 +124,10 @@ def _comparison(
     if not tasks:
         return None
     asked = Suite(name=suite.name, seeds=suite.seeds, tasks=tasks, average=False)
-    return compared(asked, names, ours, theirs, is_control)
+    return compare_models(asked, names, ours, theirs, is_control)
 
 
-def _answered_alike(ours: Found, theirs: Found, key: tuple[str, int, str]) -> bool:
+def _answered_alike(ours: JudgedSplits, theirs: JudgedSplits, key: tuple[str, int, str]) -> bool:
     one, other = ours[key], theirs[key]
     return (one.sha256, one.examples, len(one.rows)) == (other.sha256, other.examples, len(other.rows))
 
@@ -184,7 +191,7 @@ class Listener:
             self._last = time.monotonic()
             self._tell(progress(event, self._steps))
         if event["event"] == "done" and event["metric"] in event:
-            for line in baseline_lines(event["metric"], event[event["metric"]], event.get("baselines", {})):
+            for line in iter_baseline_lines(event["metric"], event[event["metric"]], event.get("baselines", {})):
                 self._tell(line)
 
 

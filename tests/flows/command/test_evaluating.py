@@ -15,7 +15,7 @@ from flows.command.tasks.options import EvaluationAsked
 from flows.command.terminal.help import JSON_KEYS
 from flows.export.cards.model_card import TUNED
 from trainer.tasks.suites.split_scores import JudgedSplit, write_judged
-from trainer.tasks.suites.suite import SuiteRun, digest_of
+from trainer.tasks.suites.suite import SuiteRun, digest_split
 
 SUITE = """
 name = "small"
@@ -51,8 +51,8 @@ def learn_by_hand(runs: list[SuiteRun], tell: Any) -> None:
         (Path(run.job.output) / "finetune.json").write_text(json.dumps({"settings": settings | {"epochs": 4}}))
         for split in run.splits:
             found = answered(55 if better else 20) if split.labelled else JudgedSplit(sha256="", examples=1)
-            write_judged(run.judged(split), JudgedSplit(**{**fields_of(found), "sha256": digest_of(split)}))
-            run.answers(split).write_text(json.dumps({"id": "7", "label": "entailment"}) + "\n")
+            write_judged(run.locate_scores(split), JudgedSplit(**{**fields_of(found), "sha256": digest_split(split)}))
+            run.locate_answers(split).write_text(json.dumps({"id": "7", "label": "entailment"}) + "\n")
         tell(f"learnt {run.task} {run.seed}")
 
 

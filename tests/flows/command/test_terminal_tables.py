@@ -12,7 +12,7 @@ from flows.run.addresses import short_run_ids
 from flows.run.record.releases import Release
 from flows.run.record.run_record import Cost, StageRecord
 from flows.run.record.run_status import ListedRun
-from trainer.tasks.suites.table import aligned
+from trainer.tasks.suites.table import align_columns
 
 WIDTHS = (60, 80, 100, 175, WIDEST)
 NAMES = ("news", "wikipedia-and-bookcorpus-uncased-2026", "百科事典と新聞記事の語彙")
@@ -82,7 +82,7 @@ def test_a_table_without_room_is_a_block_for_each_row(width: int) -> None:
 def test_a_table_of_lines_is_drawn_again_only_where_it_does_not_fit() -> None:
     """Fails where a table of an evaluation is wider than the terminal, or one that fits is changed."""
     rows = [("task", "score"), ("recognizing-textual-entailment " * 3, "61.2"), ("sst2", "93.4")]
-    lines = ["glue:", "", *aligned(rows), "", "a note"]
+    lines = ["glue:", "", *align_columns(rows), "", "a note"]
     assert fitted_lines(lines, 2, 5, rows, 120) == lines
     fitted = fitted_lines(lines, 2, 5, rows, 40)
     assert max(map(cell_len, fitted)) <= 40 and "61.2" in "".join(fitted)

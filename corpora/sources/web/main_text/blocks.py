@@ -17,8 +17,8 @@ maximizes an expected F1 that of Lewis, SIGIR 1995, and of Lipton, Elkan and Nar
 
 Boosted decision trees: what is learnt from marked pages, kept as arrays in a file beside the code.
 
-Promises: `sum_trees`, a kernel, gives for each row what `sum_plain` gives: the sum, in the order of the trees, of the
-value of the leaf that the row comes to in each. A row goes left where its number is at most the node's bound. Only
+Promises: `sum_trees`, a kernel, gives for each row what `sum_trees_plain` gives: the sum, in the order of the trees, of
+the value of the leaf that the row comes to in each. A row goes left where its number is at most the node's bound. Only
 comparisons and sums are made, so the result is the same on every machine.
 Costs: 0.35 ms for 250 rows and 450 trees of 31 leaves. A forest is read once a process, in 1 ms.
 
@@ -36,14 +36,14 @@ import numpy as np
 from corpora.kernels.arrays import Bools, Float32s, Float64s, Int16s, Int32s, Int64s, UInt32s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import trailing_zeros
-from corpora.sources.web.main_text.features import FEATURES, NUMBER, describe
+from corpora.sources.web.main_text.features import FEATURES, NUMBER, describe_blocks
 from corpora.sources.web.tree import Block, Tree
 
-FILE = Path(__file__).with_name("forests.npz")
-STEPS = 16  # of a logarithm of odds by 1, each with a chance in the table
+FORESTS_FILE = Path(__file__).with_name("forests.npz")
+STEPS_PER_UNIT = 16  # of a logarithm of odds by 1, each with a chance in the table
 _ALL = np.uint32(0xFFFFFFFF)  # leaves of a tree
-_MOST_ASKED, _TOGETHER = 36, 4  # nodes of a tree and room for the last few; those that rows are asked by together
-FURTHEST = 10  # logarithm of odds at either end of the table
+_MAX_NODES, _NODES_AT_ONCE = 36, 4  # nodes of a tree and room for the last few; those that rows are asked by together
+MAX_LOG_ODDS = 10  # logarithm of odds at either end of the table
 
 
 class Forest(NamedTuple):
@@ -67,7 +67,7 @@ class Forest(NamedTuple):
 
 
 @cache
-def read_forest(name: str, file: Path = FILE) -> Forest:
+def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
     """A forest of a file: "blocks", "articles", "kinds" or "pages" of that beside the code."""
     with np.load(file, allow_pickle=False) as arrays:
         forest = Forest(*(arrays[f"{name}.{field}"] for field in Forest._fields))
@@ -76,20 +76,20 @@ def read_forest(name: str, file: Path = FILE) -> Forest:
     return forest
 
 
-def sum_odds(forest: Forest, rows: Float32s) -> Float64s:
+def compute_odds(forest: Forest, rows: Float32s) -> Float64s:
     """The logarithm of the odds of each row that what was learnt is so of it."""
     return sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
 
 
-def as_chances(forest: Forest, odds: Float64s) -> Float64s:
+def to_chances(forest: Forest, odds: Float64s) -> Float64s:
     """What logarithms of odds mean, by the table of a forest."""
-    steps = np.floor((np.clip(odds, -FURTHEST, FURTHEST) + FURTHEST) * STEPS).astype(np.int64)
+    steps = np.floor((np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS) + MAX_LOG_ODDS) * STEPS_PER_UNIT).astype(np.int64)
     return forest.chances[steps]
 
 
-def chances(forest: Forest, rows: Float32s) -> Float64s:
+def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
     """The chance of each row that what was learnt is so of it."""
-    return as_chances(forest, sum_odds(forest, rows))
+    return to_chances(forest, compute_odds(forest, rows))
 
 
 @kernel
@@ -103,38 +103,38 @@ def sum_trees(
     that has one number is asked once, and no node is whose leaves no row can come to.
     """
     sums = np.zeros(values.shape[1], np.float64)
-    may = np.empty(values.shape[1], np.uint32)
-    is_one = _have_one_number(values)
-    asked = np.empty(_MOST_ASKED, np.int64)
+    reachable = np.empty(values.shape[1], np.uint32)
+    is_one = _find_constant_rows(values)
+    nodes = np.empty(_MAX_NODES, np.int64)
     for tree in range(trees.shape[0] - 1):
-        first_leaf, all_may, num_asked = trees[tree, 1], _ALL, 0
+        first_leaf, all_reachable, num_nodes = trees[tree, 1], _ALL, 0
         for node in range(trees[tree, 0], trees[tree + 1, 0]):
-            if all_may & ~masks[node]:
+            if all_reachable & ~masks[node]:
                 if not is_one[columns[node]]:
-                    asked[num_asked] = node
-                    num_asked += 1
-                elif may.size and not values[columns[node], 0] <= bounds[node]:
-                    all_may &= masks[node]
-        may[:] = all_may
-        asked[num_asked : num_asked + _TOGETHER] = asked[0]
-        for at in range(0, num_asked, _TOGETHER):
-            a, b, c, d = asked[at], asked[at + 1], asked[at + 2], asked[at + 3]
+                    nodes[num_nodes] = node
+                    num_nodes += 1
+                elif reachable.size and not values[columns[node], 0] <= bounds[node]:
+                    all_reachable &= masks[node]
+        reachable[:] = all_reachable
+        nodes[num_nodes : num_nodes + _NODES_AT_ONCE] = nodes[0]
+        for at in range(0, num_nodes, _NODES_AT_ONCE):
+            a, b, c, d = nodes[at], nodes[at + 1], nodes[at + 2], nodes[at + 3]
             of_a, of_b, of_c, of_d = values[columns[a]], values[columns[b]], values[columns[c]], values[columns[d]]
             bound_a, bound_b, bound_c, bound_d = bounds[a], bounds[b], bounds[c], bounds[d]
             mask_a, mask_b, mask_c, mask_d = masks[a], masks[b], masks[c], masks[d]
-            for row in range(may.size):
+            for row in range(reachable.size):
                 may_a = _ALL if of_a[row] <= bound_a else mask_a
                 may_b = _ALL if of_b[row] <= bound_b else mask_b
                 may_c = _ALL if of_c[row] <= bound_c else mask_c
                 may_d = _ALL if of_d[row] <= bound_d else mask_d
-                may[row] &= may_a & may_b & (may_c & may_d)
-        for row in range(may.size):
-            sums[row] += leaves[first_leaf + trailing_zeros(np.uint64(may[row]))]
+                reachable[row] &= may_a & may_b & (may_c & may_d)
+        for row in range(reachable.size):
+            sums[row] += leaves[first_leaf + trailing_zeros(np.uint64(reachable[row]))]
     return sums
 
 
 @kernel
-def average(values: Float32s) -> Float32s:
+def average_values(values: Float32s) -> Float32s:
     """The mean of each row of numbers, each of which counts as much as that of the first row at its place."""
     means, weights = np.empty(values.shape[0], np.float32), values[0].astype(np.float64)
     total = np.sum(weights)
@@ -147,7 +147,7 @@ def average(values: Float32s) -> Float32s:
 
 
 @kernel
-def _have_one_number(values: Float32s) -> Bools:
+def _find_constant_rows(values: Float32s) -> Bools:
     """Whether all numbers of each row are one."""
     is_one = np.ones(values.shape[0], np.bool_)
     for row in range(values.shape[0]):
@@ -158,23 +158,23 @@ def _have_one_number(values: Float32s) -> Bools:
     return is_one
 
 
-def sum_plain(row: list[float], forest: Forest) -> float:
+def sum_trees_plain(row: list[float], forest: Forest) -> float:
     """The twin of `sum_trees` for one row."""
     total = 0.0
     for (node, leaf), (end, _) in pairwise(forest.trees.tolist()):
-        may = int(_ALL)
+        reachable = int(_ALL)
         for at in range(node, end):
             if not row[forest.columns[at]] <= forest.bounds[at]:
-                may &= int(forest.masks[at])
-        total += float(forest.leaves[leaf + (may & -may).bit_length() - 1])
+                reachable &= int(forest.masks[at])
+        total += float(forest.leaves[leaf + (reachable & -reachable).bit_length() - 1])
     return total
 
 
-REPEATED = 40  # characters from which on a block that was there before is left out
-ERRAND, ERRAND_COLUMNS = 60, ("characters", "stop", "opening", "element")
-SURER = 4  # power of the chance that a page is an article
-LEAST_WEIGHT = 0.01  # from which on the second forest is asked
-LEAST_CHANCE = 0.1  # of a block that is chosen, however little the page has
+MIN_REPEAT_CHARACTERS = 40  # characters from which on a block that was there before is left out
+MAX_ERRAND_CHARACTERS, ERRAND_COLUMNS = 60, ("characters", "stop", "opening", "element")
+ARTICLE_POWER = 4  # power of the chance that a page is an article
+MIN_WEIGHT = 0.01  # from which on the second forest is asked
+MIN_CHANCE = 0.1  # of a block that is chosen, however little the page has
 
 
 class MainText(NamedTuple):
@@ -184,76 +184,92 @@ class MainText(NamedTuple):
     whole: float
 
 
-def main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainText:
+def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainText:
     """The blocks of a page that are its main text, in their order."""
     if not tree.blocks:
         return MainText([], 0.0)
-    rows = describe(tree, address, metas)
-    of_blocks = without_errands(judge_blocks(rows), rows)
+    rows = describe_blocks(tree, address, metas)
+    chances = without_errands(judge_blocks(rows), rows)
     sizes = np.array([len(block.text) for block in tree.blocks])
-    chosen, expected = choose(of_blocks, sizes)
-    row = page_row(of_blocks, sizes, chosen, expected)
-    return MainText(without_repeats(tree.blocks, chosen), float(chances(read_forest("pages"), row)[0]))
+    chosen, expected = choose_blocks(chances, sizes)
+    row = describe_choice(chances, sizes, chosen, expected)
+    return MainText(without_repeats(tree.blocks, chosen), float(compute_chances(read_forest("pages"), row)[0]))
 
 
 def judge_blocks(rows: Float32s) -> Float64s:
-    """The chance of each block of a page that it is main text. rows: as `describe` gives them"""
+    """The chance of each block of a page that it is main text. rows: as `describe_blocks` gives them"""
     forest = read_forest("blocks")
-    odds = sum_odds(forest, rows)
-    weight = weigh_articles(float(chances(read_forest("kinds"), average_rows(rows))[0]))
+    odds = compute_odds(forest, rows)
+    weight = weigh_articles(float(compute_chances(read_forest("kinds"), average_blocks(rows))[0]))
     if weight > 0:
-        odds = odds + weight * (sum_odds(read_forest("articles"), rows) - odds)
-    return as_chances(forest, odds)
+        odds = odds + weight * (compute_odds(read_forest("articles"), rows) - odds)
+    return to_chances(forest, odds)
 
 
-def average_rows(rows: Float32s) -> Float32s:
+def average_blocks(rows: Float32s) -> Float32s:
     """What the blocks of a page look like as one row: the mean of each column, of every character of text alike."""
-    return average(np.ascontiguousarray(rows.T))[None]
+    return average_values(np.ascontiguousarray(rows.T))[None]
 
 
-def weigh_articles(like_an_article: float) -> float:
+def weigh_articles(chance: float) -> float:
     """How much the forest of articles and news counts, of 1, on a page that is one of these with that chance.
 
     >>> weigh_articles(1.0), weigh_articles(0.5), weigh_articles(0.2)
     (1.0, 0.0625, 0.0)
     """
-    weight = like_an_article**SURER
-    return weight if weight >= LEAST_WEIGHT else 0.0
+    weight = chance**ARTICLE_POWER
+    return weight if weight >= MIN_WEIGHT else 0.0
 
 
-def without_errands(of_blocks: Float64s, rows: Float32s) -> Float64s:
+def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
     """The chances, halved for short lines that open as apparatus does ("Advertisement", "Continue reading below").
 
-    F1 of words does not feel these, so trees grown for it do not leave them out. rows: as `describe` gives them
+    F1 of words does not feel these, so trees grown for it do not leave them out. rows: as `describe_blocks` gives them
     """
     characters, stop, opening, element = (rows[:, FEATURES.index(name)] for name in ERRAND_COLUMNS)
     is_heading = (element >= NUMBER["h1"]) & (element <= NUMBER["h6"])
-    return np.where((opening > 0) & (characters < ERRAND) & (stop == 0) & ~is_heading, of_blocks / 2, of_blocks)
+    return np.where(
+        (opening > 0) & (characters < MAX_ERRAND_CHARACTERS) & (stop == 0) & ~is_heading, chances / 2, chances
+    )
 
 
-def choose(of_blocks: Float64s, sizes: Int64s) -> tuple[Bools, float]:
+def choose_blocks(chances: Float64s, sizes: Int64s) -> tuple[Bools, float]:
     """(which blocks make the expected F1 of a page's characters largest, that F1).
 
-    >>> choose(np.array([0.9, 0.2, 0.8]), np.array([100, 100, 100]))[0].tolist()
+    >>> choose_blocks(np.array([0.9, 0.2, 0.8]), np.array([100, 100, 100]))[0].tolist()
     [True, False, True]
     """
-    order = np.argsort(-of_blocks, kind="stable")
-    gained = np.cumsum(of_blocks[order] * sizes[order])
-    expected = 2 * gained / (np.cumsum(sizes[order]) + gained[-1])
+    order = np.argsort(-chances, kind="stable")
+    expected_hits = np.cumsum(chances[order] * sizes[order])
+    expected = 2 * expected_hits / (np.cumsum(sizes[order]) + expected_hits[-1])
     best = int(np.argmax(expected))
-    return of_blocks >= max(of_blocks[order[best]], LEAST_CHANCE), float(expected[best])
+    return chances >= max(chances[order[best]], MIN_CHANCE), float(expected[best])
 
 
-PAGE_COLUMNS = ("expected", "surely", "chosen share", "chosen", "blocks", "least", "unsure share", "text")
+CHOICE_COLUMNS = ("expected", "surely", "chosen share", "chosen", "blocks", "least", "unsure share", "text")
 
 
-def page_row(of_blocks: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float32s:
-    """What the choice of a page looks like: a row with `PAGE_COLUMNS`."""
-    total, held = int(sizes.sum()), int(sizes[chosen].sum())
-    sure = float((of_blocks * sizes)[chosen].sum()) / max(1, held)
-    unsure = int(sizes[(of_blocks > 0.2) & (of_blocks < 0.8)].sum())
-    least = float(of_blocks[chosen].min()) if held else 0.0
-    return np.array([[expected, sure, held / total, held, len(sizes), least, unsure / max(1, held), total]], np.float32)
+def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float32s:
+    """What the choice of a page looks like: a row with `CHOICE_COLUMNS`."""
+    total, chosen_size = int(sizes.sum()), int(sizes[chosen].sum())
+    mean_chance = float((chances * sizes)[chosen].sum()) / max(1, chosen_size)
+    unsure = int(sizes[(chances > 0.2) & (chances < 0.8)].sum())
+    least = float(chances[chosen].min()) if chosen_size else 0.0
+    return np.array(
+        [
+            [
+                expected,
+                mean_chance,
+                chosen_size / total,
+                chosen_size,
+                len(sizes),
+                least,
+                unsure / max(1, chosen_size),
+                total,
+            ]
+        ],
+        np.float32,
+    )
 
 
 def without_repeats(blocks: list[Block], chosen: Bools) -> list[Block]:
@@ -262,6 +278,6 @@ def without_repeats(blocks: list[Block], chosen: Bools) -> list[Block]:
     for block, is_chosen in zip(blocks, chosen.tolist(), strict=True):
         if is_chosen and block.text not in earlier:
             kept.append(block)
-            if len(block.text) > REPEATED:
+            if len(block.text) > MIN_REPEAT_CHARACTERS:
                 earlier.add(block.text)
     return kept

@@ -35,15 +35,15 @@ from corpora.kernels.arrays import Bools, Float32s, Float64s, Int64s, UInt32s
 from corpora.sources.web.facts import split_address
 from corpora.sources.web.main_text import mark_kernels as kernels
 from corpora.sources.web.main_text.mark_kernels import (
-    HEAD,
+    HEAD_CHARACTERS,
     NUM_COUNTS,
     OPENING,
-    WIDES,
+    WIDE_COUNT,
     carry_down,
-    kinds_of_characters,
-    look_at_texts,
-    may_be_said,
-    openings,
+    classify_characters,
+    count_characters,
+    find_possible_starts,
+    list_openings,
 )
 from corpora.sources.web.tree import ATTRIBUTE, Tree
 
@@ -120,56 +120,61 @@ ATTRIBUTES = frozenset(
     "class id role itemprop style hidden aria-hidden data-testid data-component data-component-name data-type data-qa "
     "data-role data-module data-block".split()
 )
-ELEMENT_KINDS = {
-    "class": kernels.CLASS, "role": kernels.OF_ROLE, "itemprop": kernels.OF_PROPERTY, "style": kernels.STYLE,
-    "hidden": kernels.GIVEN, "aria-hidden": kernels.IF_TRUE,
+VALUE_KINDS = {
+    "class": kernels.CLASS, "role": kernels.ROLE_VALUE, "itemprop": kernels.PROPERTY_VALUE, "style": kernels.STYLE,
+    "hidden": kernels.IS_GIVEN, "aria-hidden": kernels.IS_TRUE,
 }  # fmt: skip
 STYLES = dict.fromkeys(("display", "visibility"), "not shown")  # perhaps
-HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+CAMEL_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-MOST = 0.5  # the share of a page's prose above which an element is not apparatus
+MAX_PROSE_SHARE = 0.5  # the share of a page's prose above which an element is not apparatus
 # A pattern's alternatives, and of one: what must not be beside it, its letters, and what must not follow them.
 ALTERNATIVE = re.compile(r"(?:[^|()]|\([^()]*\))+")
 EDGES = re.compile(r"^(\(\?<!\[a-z\]\)|\\b)?(.*?)(\(\?!\[a-z\]\)|\\b)?(?:\(\?!([a-z|]+)\))?$")
 LETTERS = re.compile(r"\(\?:([a-z|-]+)\)|([a-z_-]\??)")
-NEXT_TO = {"": kernels.ANY, r"(?<![a-z])": kernels.NO_LETTER, r"(?![a-z])": kernels.NO_LETTER, r"\b": kernels.NO_WORD}
+EDGE_KINDS = {
+    "": kernels.ANY,
+    r"(?<![a-z])": kernels.NO_LETTER,
+    r"(?![a-z])": kernels.NO_LETTER,
+    r"\b": kernels.NO_WORD,
+}
 
 
-def marks_of(tree: Tree) -> tuple[Int64s, Int64s]:
+def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
     """(the marks of every element; a number that elements have in common which have one parent, tag and first class)"""
     if tree.marks is not None:
         return tree.marks
     own = np.array([TAG_BITS.get(name, 0) for name in tree.names])[tree.numbers]
     alike, unsure = (tree.parents * kernels.PRIME ^ tree.numbers) * kernels.PRIME, np.zeros(len(own), np.bool_)
     data, starts, stops = tree.written
-    kernels.read_marks(np.frombuffer(data, np.uint8), starts, stops, word_table(), own, alike, unsure)
+    kernels.read_marks(np.frombuffer(data, np.uint8), starts, stops, build_word_table(), own, alike, unsure)
     for element in np.flatnonzero(unsure).tolist():
-        own[element] = own_marks(tree.tag(element), tree.written.of(element))
+        own[element] = compute_own_marks(tree.get_tag(element), tree.written.read(element))
     tree.marks = own, alike
     return tree.marks
 
 
 @lru_cache(maxsize=1 << 12)
-def own_marks(tag: str, attributes: str) -> int:
+def compute_own_marks(tag: str, attributes: str) -> int:
     """The marks that an element's tag and attributes give: the plain twin of `read_marks`.
 
-    >>> own_marks("div", 'class="related-links a"') == BIT["related"]
+    >>> compute_own_marks("div", 'class="related-links a"') == BIT["related"]
     True
     """
     bits = TAG_BITS.get(tag, 0)
     for name, *values in ATTRIBUTE.findall(attributes):
         if (name := name.lower()) in ATTRIBUTES:
-            bits |= _attribute_marks(name, "".join(values))
+            bits |= _find_attribute_marks(name, "".join(values))
     return bits
 
 
-def first_class(attributes: str) -> str:
+def find_first_class(attributes: str) -> str:
     """The first of the classes that attributes give; "" if they give none."""
     values = ("".join(values).split() for name, *values in ATTRIBUTE.findall(attributes) if name.lower() == "class")
     return next((words[0] for words in values if words), "")
 
 
-def _attribute_marks(name: str, value: str) -> int:
+def _find_attribute_marks(name: str, value: str) -> int:
     """The marks that one attribute gives."""
     if name == "role":
         return BIT.get(ROLES.get(value.lower(), ""), 0)
@@ -181,23 +186,23 @@ def _attribute_marks(name: str, value: str) -> int:
         return BIT["not shown"] if name == "hidden" or value == "true" else 0
     bits = 0
     for word in value.split():
-        bits |= word_marks(word)
+        bits |= find_word_marks(word)
     return bits
 
 
 @lru_cache(maxsize=1 << 14)
-def word_marks(word: str) -> int:
+def find_word_marks(word: str) -> int:
     """The marks that a word of a class, an id or a component's name gives."""
-    word = HUMP.sub("-", word).lower()
+    word = CAMEL_HUMP.sub("-", word).lower()
     return sum(bit for bit, pattern in PATTERNS if pattern.search(word))
 
 
 @cache
-def word_table() -> kernels.MarkTable:
+def build_word_table() -> kernels.MarkTable:
     """What `read_marks` looks for."""
-    after, gives, never = ([[0] * width for _ in range(kernels.IN_STYLE + 1)] for width in (kernels.NUM_CODES, 9, 1))
+    after, gives, never = ([[0] * width for _ in range(kernels.STYLE_ROOT + 1)] for width in (kernels.NUM_CODES, 9, 1))
 
-    def node_of(node: int, word: str) -> int:
+    def find_node(node: int, word: str) -> int:
         for code in kernels.CODES[[ord(letter) for letter in word]].tolist():
             if not after[node][code]:
                 after[node][code] = len(after)
@@ -207,41 +212,43 @@ def word_table() -> kernels.MarkTable:
         return node
 
     for mark, pattern in WORDS.items():
-        for word, place, others in _words_of(pattern):
-            gives[node_of(kernels.IN_WORD, word)][place] |= BIT[mark]
+        for word, place, others in _iter_words(pattern):
+            gives[find_node(kernels.WORD_ROOT, word)][place] |= BIT[mark]
             for other in others:
-                never[node_of(kernels.IN_WORD, word + other)][0] |= BIT[mark]
+                never[find_node(kernels.WORD_ROOT, word + other)][0] |= BIT[mark]
     for name in ATTRIBUTES:
-        gives[node_of(kernels.NAME, name)][:2] = ELEMENT_KINDS.get(name, kernels.WORDS), BIT["not shown"]
-    for root, marks in ((kernels.ROLE, ROLES), (kernels.PROPERTY, PROPERTIES), (kernels.IN_STYLE, STYLES)):
+        gives[find_node(kernels.NAME_ROOT, name)][:2] = VALUE_KINDS.get(name, kernels.WORDS), BIT["not shown"]
+    for root, marks in ((kernels.ROLE_ROOT, ROLES), (kernels.PROPERTY_ROOT, PROPERTIES), (kernels.STYLE_ROOT, STYLES)):
         for word, mark in marks.items():
-            gives[node_of(root, word)][0] = BIT[mark]
-    given, not_given = np.array(gives, np.int64), np.array(never, np.int64)[:, 0].copy()
-    return kernels.MarkTable(np.array(after, np.int16), given.any(1) | (not_given != 0), given, not_given)
+            gives[find_node(root, word)][0] = BIT[mark]
+    marks_array, excluded_array = np.array(gives, np.int64), np.array(never, np.int64)[:, 0].copy()
+    return kernels.MarkTable(
+        np.array(after, np.int16), marks_array.any(1) | (excluded_array != 0), marks_array, excluded_array
+    )
 
 
-def _words_of(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
+def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
     """Every word that a pattern of `WORDS` finds: (the word, the column of `gives`, what must not follow it)."""
     for alternative in ALTERNATIVE.findall(pattern):
         match = EDGES.match(alternative)
         assert match is not None, alternative
         before, letters, behind, others = match.groups(default="")
-        place = 3 * NEXT_TO[before] + NEXT_TO[behind]
+        place = 3 * EDGE_KINDS[before] + EDGE_KINDS[behind]
         pieces = [one.split("|") if one else [letter[0], letter[1:] and ""][: len(letter)]
                   for one, letter in LETTERS.findall(letters)]  # fmt: skip
         for word in product(*pieces):
             yield "".join(word), place, others.split("|") if others else []
 
 
-def carried_plain(
-    parents: list[int], held: list[int], own: list[int], repeats: list[bool], most: float, neutral: int
+def carry_down_plain(
+    parents: list[int], prose_sizes: list[int], own: list[int], repeats: list[bool], max_size: float, neutral: int
 ) -> list[list[int]]:
     """The twin of `carry_down`: of each element what that has in its rows."""
     rows = [[0, 0, -1, -1, -1]]
     for at, parent in enumerate(parents[1:], 1):
         depth, around, *nearest = rows[parent]
         has = (own[at] & ~neutral, own[at] & neutral, repeats[at])
-        around |= own[at] & neutral if held[at] > most else own[at]
+        around |= own[at] & neutral if prose_sizes[at] > max_size else own[at]
         rows.append([depth + 1, around, *(at if one else other for one, other in zip(has, nearest, strict=True))])
     return rows
 
@@ -261,46 +268,52 @@ NAMES = (
 NUMBER = {name: number for number, name in enumerate(NAMES)}
 HEADINGS = NAMES[1:7]
 LAST_HEADING = NUMBER["h6"]
-COUNTED = ("article", "main", "form", "figure", "table", "section", "noscript")
-TYPES = ("Product", "Article", "Person", "Service", "Organization", "BreadcrumbList", "Question", "Offer")
-TYPE = re.compile(r'"@type"\s*+:\s*+\[?+\s*+"(?:https?://schema\.org/)?(\w+)')
-ESCAPE = re.compile(r"\\\\[nrt]|<[^<>]{1,200}>|\\\\")
-BEGINNING, LEAST_GIVEN = 60, 16  # characters of a text that are looked for in what the page gives, and at least
-WIDE_WORD = 2  # characters of that width to a word
-MOST_SEARCHED = 1 << 25  # characters for all blocks together: of what huge pages give, the beginning
-PROSE = 80  # a block that is longer and mostly not links counts as prose
-LINKED = 0.4  # the share of links from which on it does not
+COUNTED_NAMES = ("article", "main", "form", "figure", "table", "section", "noscript")
+SCHEMA_TYPES = ("Product", "Article", "Person", "Service", "Organization", "BreadcrumbList", "Question", "Offer")
+SCHEMA_TYPE = re.compile(r'"@type"\s*+:\s*+\[?+\s*+"(?:https?://schema\.org/)?(\w+)')
+JSON_ESCAPE = re.compile(r"\\\\[nrt]|<[^<>]{1,200}>|\\\\")
+START_CHARACTERS, MIN_START_CHARACTERS = (
+    60,
+    16,
+)  # characters of a text that are looked for in what the page gives, and at least
+WIDE_WORD_CHARACTERS = 2  # characters of that width to a word
+MAX_SEARCHED = 1 << 25  # characters for all blocks together: of what huge pages give, the beginning
+MIN_PROSE_CHARACTERS = 80  # a block that is longer and mostly not links counts as prose
+MAX_LINK_SHARE = 0.4  # the share of links from which on it does not
 LEVELS = 5  # elements around a block that are measured
-HOLDS = (0.35, 0.6, 0.85)  # shares of a page's prose whose smallest elements are looked for
+HOLDER_SHARES = (0.35, 0.6, 0.85)  # shares of a page's prose whose smallest elements are looked for
 WINDOWS = (5, 15, 40)  # blocks
-FAR = 99
+NO_ELEMENT_DISTANCE = 99
 
-TEXT = "characters words linked terminal stop upper digit opening small lines commas periods word_length".split()
-PLACE = "element own around depth place text_before prose_before blocks_before blocks_after".split()
-MARKED = [f"{name}{kind}" for kind in ("", " carried") for name in MARKS]
-NEAR = "against against_share for copies copy_length copy_linked copy_share copy_blocks same".split()
-ELEMENTS = [f"{kind} {level}" for level in range(LEVELS) for kind in ("text", "prose", "links", "blocks")]
-HOLDERS = [f"{kind} {share}" for share in HOLDS for kind in ("inside", "apart", "held", "below")]
-HEADED = "since_heading heading_opening heading_level since_h1 said earlier".split()
-GIVEN = "in_data in_description in_title".split()
-NEIGHBORS = [f"{kind} {step:+}" for step in (-2, -1, 1, 2) for kind in ("length", "links", "element")]
-WITHIN = [f"{kind} within {size}" for size in WINDOWS for kind in ("prose", "links", "text")]
-PAGE = (
+TEXT_COLUMNS = (
+    "characters words linked terminal stop upper digit opening small lines commas periods word_length".split()
+)
+PLACE_COLUMNS = "element own around depth place text_before prose_before blocks_before blocks_after".split()
+MARK_COLUMNS = [f"{name}{kind}" for kind in ("", " carried") for name in MARKS]
+NEAR_COLUMNS = "against against_share for copies copy_length copy_linked copy_share copy_blocks same".split()
+ELEMENT_COLUMNS = [f"{kind} {level}" for level in range(LEVELS) for kind in ("text", "prose", "links", "blocks")]
+HOLDER_COLUMNS = [f"{kind} {share}" for share in HOLDER_SHARES for kind in ("inside", "apart", "held", "below")]
+HEADING_COLUMNS = "since_heading heading_opening heading_level since_h1 said earlier".split()
+GIVEN_COLUMNS = "in_data in_description in_title".split()
+NEIGHBOR_COLUMNS = [f"{kind} {step:+}" for step in (-2, -1, 1, 2) for kind in ("length", "links", "element")]
+WINDOW_COLUMNS = [f"{kind} within {size}" for size in WINDOWS for kind in ("prose", "links", "text")]
+PAGE_COLUMNS = (
     *"blocks elements text prose prose_share link_share prose_blocks short headings h1 h2 h3 items cells p pre".split(),
     *"stops digits description scripts kind".split(),
-    *(f"has {name}" for name in COUNTED),
-    *(f"is {name}" for name in TYPES),
+    *(f"has {name}" for name in COUNTED_NAMES),
+    *(f"is {name}" for name in SCHEMA_TYPES),
     *"path_length path_digits path_dashes path_slashes".split(),
 )
 FEATURES = (
-    *TEXT, *PLACE, *MARKED, *NEAR, *ELEMENTS, *HOLDERS, *HEADED, *GIVEN, *NEIGHBORS, *WITHIN,
-    *(f"page {name}" for name in PAGE),
+    *TEXT_COLUMNS, *PLACE_COLUMNS, *MARK_COLUMNS, *NEAR_COLUMNS, *ELEMENT_COLUMNS, *HOLDER_COLUMNS, *HEADING_COLUMNS,
+    *GIVEN_COLUMNS, *NEIGHBOR_COLUMNS, *WINDOW_COLUMNS,
+    *(f"page {name}" for name in PAGE_COLUMNS),
 )  # fmt: skip
 PAGE_KINDS = {"": 0, "article": 1, "website": 2, "product": 3}
 SHIFTS = np.arange(len(MARKS))[:, None]
 
 
-class Sizes(NamedTuple):
+class BlockSizes(NamedTuple):
     """A page's blocks and elements as arrays. The sums have an entry more than there are blocks, and begin with 0.
 
     nodes:                    the element of each block
@@ -320,70 +333,70 @@ class Sizes(NamedTuple):
     link_sum: Int64s
     prose_sum: Int64s
 
-    def held(self, part: Int64s) -> Int64s:
+    def sum_inside(self, part: Int64s) -> Int64s:
         """What a sum is over the blocks of each element."""
         return part[self.last] - part[self.first]
 
 
-def describe(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
-    """A row for each block of a page, with a column for each of `FEATURES`. metas: as `metas_of` gives them."""
+def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
+    """A row for each block of a page, with a column for each of `FEATURES`. metas: as `collect_metas` gives them."""
     of_blocks, _, texts, links = zip(*tree.blocks, strict=True)
     elements, nodes = np.array([NUMBER.get(name, len(NAMES)) for name in tree.names])[tree.numbers], np.array(of_blocks)
     own = np.where(nodes > 0, elements[nodes], NUMBER["body"])
-    codes, characters, counts = look_at(texts)
-    lengths = characters + counts[WIDES]  # a character as wide as two says as much as two
-    sums = _sums(lengths, np.array(links) * lengths // characters)
+    codes, characters, counts = count_texts(texts)
+    lengths = characters + counts[WIDE_COUNT]  # a character as wide as two says as much as two
+    sums = _iter_sums(lengths, np.array(links) * lengths // characters)
     parents, (first, last) = np.maximum(tree.parents, 0), tree.spans.T
-    sizes = Sizes(nodes, parents, first, np.maximum(first, last), elements, own, lengths, *sums)
-    text = _text_columns(texts, sizes, codes, characters, counts)
-    depths, around, near = _near(sizes, *marks_of(tree))
+    sizes = BlockSizes(nodes, parents, first, np.maximum(first, last), elements, own, lengths, *sums)
+    text = _build_text_columns(texts, sizes, codes, characters, counts)
+    depths, around, near = _build_near_columns(sizes, *compute_marks(tree))
     levels = np.where(own <= LAST_HEADING, own, 0)
     groups: list[list[Float64s] | Float64s | Bools] = [
         text,
-        _places(sizes, depths),
-        _marked(sizes, around),
+        _build_place_columns(sizes, depths),
+        _build_mark_columns(sizes, around),
         near,
-        _elements(sizes),
-        _holders(sizes, depths),
-        _headed(texts, levels, text[TEXT.index("opening")]),
-        _given(tree, texts, metas, codes, characters),
-        _neighbors(sizes),
-        _within(sizes),
+        _build_element_columns(sizes),
+        _build_holder_columns(sizes, depths),
+        _build_heading_columns(texts, levels, text[TEXT_COLUMNS.index("opening")]),
+        _build_given_columns(tree, texts, metas, codes, characters),
+        _build_neighbor_columns(sizes),
+        _build_window_columns(sizes),
     ]
     columns = np.empty((len(FEATURES), len(texts)), np.float32)
     at = 0
     for group in groups:
         columns[at : at + len(group)] = np.asarray(group)
         at += len(group)
-    columns[at:] = np.array(_page(tree, address, metas, sizes, levels, text), np.float32)[:, None]
+    columns[at:] = np.array(_build_page_columns(tree, address, metas, sizes, levels, text), np.float32)[:, None]
     return columns.T
 
 
-def look_at(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
-    """(the characters of all texts, the number of those of each, what `look_at_texts` counts of it)."""
+def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
+    """(the characters of all texts, the number of those of each, what `count_characters` counts of it)."""
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
-    codes = _codes_of("".join(texts))
-    look_at_texts(codes, characters, kinds_of_characters(), openings(), counts)
+    codes = _to_codes("".join(texts))
+    count_characters(codes, characters, classify_characters(), list_openings(), counts)
     return codes, characters, counts
 
 
-def _codes_of(text: str) -> UInt32s:
+def _to_codes(text: str) -> UInt32s:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def _sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
+def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
     """The characters, those in links and those of prose before each block and at the end of all."""
-    prose = np.where((lengths > PROSE) & (links < LINKED * lengths), lengths, 0)
+    prose = np.where((lengths > MIN_PROSE_CHARACTERS) & (links < MAX_LINK_SHARE * lengths), lengths, 0)
     return (np.concatenate(([0], np.cumsum(column))) for column in (lengths, links, prose))
 
 
-def _text_columns(
-    texts: tuple[str, ...], sizes: Sizes, codes: UInt32s, characters: Int64s, counts: Int64s
+def _build_text_columns(
+    texts: tuple[str, ...], sizes: BlockSizes, codes: UInt32s, characters: Int64s, counts: Int64s
 ) -> list[Float64s]:
     """What the text of each block looks like."""
     capitals, digits, commas, ends, spaces, lines, wide, may_open = counts
-    words, heads = spaces + 1 + wide // WIDE_WORD, np.minimum(characters, HEAD)
+    words, heads = spaces + 1 + wide // WIDE_WORD_CHARACTERS, np.minimum(characters, HEAD_CHARACTERS)
     opening = np.zeros(len(texts))
     for at in np.flatnonzero(may_open).tolist():
         opening[at] = OPENING.match(texts[at]) is not None
@@ -405,7 +418,7 @@ def _text_columns(
     ]
 
 
-def _places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
+def _build_place_columns(sizes: BlockSizes, depths: Int64s) -> list[Float64s]:
     count = len(sizes.nodes)
     number = np.arange(count)
     return [
@@ -421,31 +434,33 @@ def _places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     ]
 
 
-def _marked(sizes: Sizes, around: Int64s) -> Float64s:
+def _build_mark_columns(sizes: BlockSizes, around: Int64s) -> Float64s:
     """Of each mark whether the block has it; then the share of the page's text with it, or -1 if not."""
-    has = around[sizes.nodes] >> SHIFTS & 1
-    carried = (has @ sizes.lengths) / sizes.text_sum[-1]
-    return np.concatenate((has, np.where(has > 0, carried[:, None], -1.0)))
+    has_mark = around[sizes.nodes] >> SHIFTS & 1
+    carried_share = (has_mark @ sizes.lengths) / sizes.text_sum[-1]
+    return np.concatenate((has_mark, np.where(has_mark > 0, carried_share[:, None], -1.0)))
 
 
-def _near(sizes: Sizes, marks: Int64s, alike: Int64s) -> tuple[Int64s, Int64s, list[Float64s]]:
+def _build_near_columns(
+    sizes: BlockSizes, marks: Int64s, keys_of_alike: Int64s
+) -> tuple[Int64s, Int64s, list[Float64s]]:
     """(the depth of every element, the marks of those around it, columns): of each block how far the nearest element is
     whose own marks speak against text and what it holds, and how far the nearest for it; of the nearest element with
     two equal ones beside it their number, text, links and blocks; how many are equal to the block's own element."""
-    held, linked, blocks = sizes.held(sizes.text_sum), sizes.held(sizes.link_sum), sizes.last - sizes.first
-    keys = np.unique(alike, return_inverse=True)[1]
+    held, linked, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.link_sum), sizes.last - sizes.first
+    keys = np.unique(keys_of_alike, return_inverse=True)[1]
     equal, text, links, inside = (np.bincount(keys, part)[keys] for part in (blocks > 0, held, linked, blocks))
     repeats = (equal >= 3) & (blocks > 0)
     repeats[0] = False
     carried = np.empty((5, len(marks)), np.int64)
-    most = MOST * sizes.prose_sum[-1]
-    carry_down(sizes.parents, sizes.held(sizes.prose_sum), marks, repeats, most, NEUTRAL, carried)
+    most = MAX_PROSE_SHARE * sizes.prose_sum[-1]
+    carry_down(sizes.parents, sizes.sum_inside(sizes.prose_sum), marks, repeats, most, NEUTRAL, carried)
     depths, around, (at_against, at_for, at_repeated) = carried[0], carried[1], carried[2:, sizes.nodes]
     own_depths, total, copied = depths[sizes.nodes], sizes.text_sum[-1], at_repeated >= 0
     columns = [
-        np.where(at_against >= 0, own_depths - depths[at_against], FAR + 1 + own_depths),
+        np.where(at_against >= 0, own_depths - depths[at_against], NO_ELEMENT_DISTANCE + 1 + own_depths),
         np.where(at_against >= 0, held[at_against] / total, 1.0),
-        np.where(at_for >= 0, own_depths - depths[at_for], FAR + 1 + own_depths),
+        np.where(at_for >= 0, own_depths - depths[at_for], NO_ELEMENT_DISTANCE + 1 + own_depths),
     ]
     of_copies = (
         equal,
@@ -458,10 +473,10 @@ def _near(sizes: Sizes, marks: Int64s, alike: Int64s) -> tuple[Int64s, Int64s, l
     return depths, around, [*columns, equal[sizes.nodes]]
 
 
-def _elements(sizes: Sizes) -> list[Float64s]:
+def _build_element_columns(sizes: BlockSizes) -> list[Float64s]:
     """What the elements around a block hold: shares of the page's text and prose, their links, their blocks."""
-    held, prose, blocks = sizes.held(sizes.text_sum), sizes.held(sizes.prose_sum), sizes.last - sizes.first
-    links = sizes.held(sizes.link_sum) / np.maximum(held, 1)
+    held, prose, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
+    links = sizes.sum_inside(sizes.link_sum) / np.maximum(held, 1)
     text, prose = held / sizes.text_sum[-1], prose / max(1, sizes.prose_sum[-1])
     columns, at = [], sizes.nodes
     for _ in range(LEVELS):
@@ -470,12 +485,12 @@ def _elements(sizes: Sizes) -> list[Float64s]:
     return columns
 
 
-def _holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
+def _build_holder_columns(sizes: BlockSizes, depths: Int64s) -> list[Float64s]:
     """Whether a block is in the smallest element that holds a share of the page's prose, and how far from it."""
-    prose, blocks = sizes.held(sizes.prose_sum), sizes.last - sizes.first
+    prose, blocks = sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     number = np.arange(len(sizes.nodes))
     columns = []
-    for share in HOLDS:
+    for share in HOLDER_SHARES:
         holding = np.flatnonzero(prose >= share * sizes.prose_sum[-1])
         fewest = blocks[holding]
         at = int(holding[len(holding) - 1 - np.argmin(fewest[::-1])])  # of those with as few, the innermost
@@ -486,7 +501,7 @@ def _holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     return columns
 
 
-def _headed(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
+def _build_heading_columns(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
     """How far the heading before a block is and what it is; how often the block's text stands in the page."""
     number = np.arange(len(texts))
     at = np.maximum.accumulate(np.where(levels > 0, number, -1))
@@ -504,31 +519,35 @@ def _headed(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[
     ]
 
 
-def _given(tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s) -> Bools:
+def _build_given_columns(
+    tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
+) -> Bools:
     """Whether a block's text begins as something that the page's data, its description or its title says."""
-    data = " ".join(_plain(script) for script in tree.scripts)
+    data = " ".join(_strip_escapes(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
-    given = (data, description, tree.title)
-    may = np.flatnonzero(may_be_said(codes, characters, LEAST_GIVEN, _codes_of("\n".join(given)))).tolist()
-    is_said, most = np.zeros((len(given), len(texts)), np.bool_), MOST_SEARCHED // max(1, len(may))
-    for row, text in enumerate(text[:most] for text in given):
-        is_said[row, may] = [texts[at][:BEGINNING] in text for at in may]
-    return is_said
+    sources = (data, description, tree.title)
+    candidates = np.flatnonzero(
+        find_possible_starts(codes, characters, MIN_START_CHARACTERS, _to_codes("\n".join(sources)))
+    ).tolist()
+    is_found, max_characters = np.zeros((len(sources), len(texts)), np.bool_), MAX_SEARCHED // max(1, len(candidates))
+    for row, text in enumerate(text[:max_characters] for text in sources):
+        is_found[row, candidates] = [texts[at][:START_CHARACTERS] in text for at in candidates]
+    return is_found
 
 
-def _plain(script: str) -> str:
+def _strip_escapes(script: str) -> str:
     """What a script of JSON-LD says, near enough: without escapes and on one line."""
-    return " ".join(ESCAPE.sub(" ", script).split()) if "\\" in script else script
+    return " ".join(JSON_ESCAPE.sub(" ", script).split()) if "\\" in script else script
 
 
-def _neighbors(sizes: Sizes) -> Float64s:
+def _build_neighbor_columns(sizes: BlockSizes) -> Float64s:
     """Length, links and element of the blocks beside; -1 if there is none."""
-    beside = np.full((3, len(sizes.own) + 4), -1.0)
-    beside[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
-    return np.concatenate([beside[:, start : start + len(sizes.own)] for start in (0, 1, 3, 4)])
+    values = np.full((3, len(sizes.own) + 4), -1.0)
+    values[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
+    return np.concatenate([values[:, start : start + len(sizes.own)] for start in (0, 1, 3, 4)])
 
 
-def _within(sizes: Sizes) -> list[Float64s]:
+def _build_window_columns(sizes: BlockSizes) -> list[Float64s]:
     """Prose, links and text of the blocks around: shares of the page's prose, of the text there, of the page's text."""
     number = np.arange(len(sizes.nodes))
     columns = []
@@ -543,19 +562,19 @@ def _within(sizes: Sizes) -> list[Float64s]:
     return columns
 
 
-def _page(
-    tree: Tree, address: str, metas: dict[str, str], sizes: Sizes, levels: Int64s, text: list[Float64s]
+def _build_page_columns(
+    tree: Tree, address: str, metas: dict[str, str], sizes: BlockSizes, levels: Int64s, text: list[Float64s]
 ) -> list[float]:
-    """The columns of `PAGE`."""
+    """The columns of `PAGE_COLUMNS`."""
     count, total, prose = len(levels), int(sizes.text_sum[-1]), int(sizes.prose_sum[-1])
     blocks, elements = (
         dict(zip(NAMES, np.bincount(numbers, minlength=len(NAMES)).tolist(), strict=False))
         for numbers in (sizes.own, sizes.elements)
     )
-    types = {name for script in tree.scripts for name in TYPE.findall(script)}
+    types = {name for script in tree.scripts for name in SCHEMA_TYPE.findall(script)}
     parts = split_address(address or metas.get("og:url", ""))
     path = parts.path if parts else ""
-    stop, digit = (float(text[TEXT.index(name)].mean()) for name in ("stop", "digit"))
+    stop, digit = (float(text[TEXT_COLUMNS.index(name)].mean()) for name in ("stop", "digit"))
     return [
         count, len(tree.numbers), total, prose, prose / total, int(sizes.link_sum[-1]) / total,
         int(np.count_nonzero(np.diff(sizes.prose_sum))), int(np.count_nonzero(sizes.lengths < 30)) / count,
@@ -563,8 +582,8 @@ def _page(
         blocks["li"] / count, blocks["td"] / count, blocks["p"] / count, blocks["pre"],
         stop, digit, len(metas.get("og:description", metas.get("description", ""))), len(tree.scripts),
         PAGE_KINDS.get(metas.get("og:type", "").lower(), len(PAGE_KINDS)),
-        *(elements[name] for name in COUNTED),
-        *(any(kind.endswith(name) for kind in types) for name in TYPES),
+        *(elements[name] for name in COUNTED_NAMES),
+        *(any(kind.endswith(name) for kind in types) for name in SCHEMA_TYPES),
         *((-1, -1, -1, -1) if parts is None else
           (len(path), sum(map(str.isdigit, path)), path.count("-"), path.count("/"))),
     ]  # fmt: skip

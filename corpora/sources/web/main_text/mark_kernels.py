@@ -1,14 +1,14 @@
 """Kernels of marks: what attributes say, and what comes down from the elements around.
 
-Promises: `read_marks` gives of every element what `marks.own_marks` gives, or says that it is not sure: of words and
-names that are not ASCII, and of styles that may hide. `carry_down` gives what `marks.carried_plain` gives. Time grows
-with the characters of attributes and with elements.
+Promises: `read_marks` gives of every element what `features.compute_own_marks` gives, or says that it is not sure: of
+words and names that are not ASCII, and of styles that may hide. `carry_down` gives what `features.carry_down_plain`
+gives. Time grows with the characters of attributes and with elements.
 Costs: 0.6 to 1 ms for 42,000 characters of attributes.
 
 A kernel that looks at the texts of blocks, and the kinds of characters that it counts.
 
-Promises: `look_at_texts` counts what `look_plain` counts, and says of no text that it cannot open as apparatus where
-`OPENING` matches it. Costs: 0.05 ms for 16,000 characters in 300 blocks.
+Promises: `count_characters` counts what `count_characters_plain` counts, and says of no text that it cannot open as
+apparatus where `OPENING` matches it. Costs: 0.05 ms for 16,000 characters in 300 blocks.
 """
 
 import re
@@ -20,7 +20,7 @@ import numpy as np
 
 from corpora.kernels.arrays import Bools, Bytes, Int16s, Int64s, UInt32s
 from corpora.kernels.compiling import kernel
-from corpora.sources.web.markup.elements import pass_spaces, space_width
+from corpora.sources.web.markup.elements import measure_space, skip_spaces
 
 # Codes of characters: a small letter and its capital have one; then "-", "_", digits, and all others.
 _DASH, _LINE, _DIGIT, _OTHER = 26, 27, 28, 29
@@ -31,10 +31,10 @@ CODES[ord("0") : ord("9") + 1] = _DIGIT
 for _first in "aA":
     CODES[ord(_first) : ord(_first) + 26] = range(26)
 # Where the words of each use begin in a table; nothing follows 0.
-IN_WORD, NAME, ROLE, PROPERTY, IN_STYLE = range(1, 6)
+WORD_ROOT, NAME_ROOT, ROLE_ROOT, PROPERTY_ROOT, STYLE_ROOT = range(1, 6)
 # What the value of an attribute is: words, of which the first of a class is kept; a word; a style; itself a mark, or
 # where it is "true".
-WORDS, CLASS, OF_ROLE, OF_PROPERTY, STYLE, GIVEN, IF_TRUE = range(1, 8)
+WORDS, CLASS, ROLE_VALUE, PROPERTY_VALUE, STYLE, IS_GIVEN, IS_TRUE = range(1, 8)
 ANY, NO_LETTER, NO_WORD = range(3)  # what stands before what is looked for, and what after it
 _LESS, _EQUALS, _GREATER, _SLASH, _QUOTE, _APOSTROPHE = (ord(each) for each in "<=>/\"'")
 PRIME = 0x100000001B3
@@ -44,16 +44,16 @@ class MarkTable(NamedTuple):
     """Words to look for, letter by letter: a node for each of their beginnings.
 
     after: of each node, the one that follows it by the code of the next letter; 0 if none does
-    ends:  of each node, whether `gives` or `never` have something
+    ends:  of each node, whether `marks` or `excluded` have something
     gives: of each node, the marks of the words that end there, by what must stand before (times 3) and after; of the
            name of an attribute, what its value is and, at 1, the mark that it gives itself
     never: marks that a word which comes so far does not have from where it began
     """
 
-    after: Int16s
-    ends: Bools
-    gives: Int64s
-    never: Int64s
+    children: Int16s
+    has_marks: Bools
+    marks: Int64s
+    excluded: Int64s
 
 
 @kernel
@@ -61,75 +61,75 @@ def read_marks(
     data: Bytes, starts: Int64s, stops: Int64s, table: MarkTable, marks: Int64s, keys: Int64s, unsure: Bools
 ) -> None:
     """Add to `marks` those that attributes give, and make the digest of the first class a part of `keys`."""
-    gives, codes = table.gives, np.empty(2 * np.max(stops - starts) + 2, np.uint8)
+    gives, codes = table.marks, np.empty(2 * np.max(stops - starts) + 2, np.uint8)
     for element in range(starts.size):
         at, stop, has_class = starts[element], stops[element], False
         while at < stop:
-            name = at = _pass(data, at, stop, False)
-            at = _pass(data, at, stop, True)
+            name = at = _skip_name(data, at, stop, False)
+            at = _skip_name(data, at, stop, True)
             if name == at:
                 break
-            kind = _exact(data, name, at, table, NAME)
-            value, end, at = _value(data, at, stop)
+            kind = _find_node(data, name, at, table, NAME_ROOT)
+            value, end, at = _find_value(data, at, stop)
             if kind < 0:
                 unsure[element] = True
             elif gives[kind, 0] == CLASS or gives[kind, 0] == WORDS:
                 is_first = gives[kind, 0] == CLASS and not has_class
                 while value < end:
-                    word = value = pass_spaces(data, value, end)
-                    while value < end and not space_width(data, value):
+                    word = value = skip_spaces(data, value, end)
+                    while value < end and not measure_space(data, value):
                         value += 1
                     if is_first and word < value:
                         keys[element], has_class, is_first = _digest(data, word, value, keys[element]), True, False
-                    unsure[element] |= _add_marks(data, word, value, codes, table, IN_WORD, marks, element)
+                    unsure[element] |= _add_marks(data, word, value, codes, table, WORD_ROOT, marks, element)
             elif gives[kind, 0] == STYLE:
-                unsure[element] |= _add_marks(data, value, end, codes, table, IN_STYLE, marks, element)
-            elif gives[kind, 0] == OF_ROLE or gives[kind, 0] == OF_PROPERTY:
-                root = ROLE if gives[kind, 0] == OF_ROLE else PROPERTY
-                marks[element] |= gives[max(0, _exact(data, value, end, table, root)), 0]
-            elif gives[kind, 0] == GIVEN or (gives[kind, 0] == IF_TRUE and _is_true(data, value, end)):
+                unsure[element] |= _add_marks(data, value, end, codes, table, STYLE_ROOT, marks, element)
+            elif gives[kind, 0] == ROLE_VALUE or gives[kind, 0] == PROPERTY_VALUE:
+                root = ROLE_ROOT if gives[kind, 0] == ROLE_VALUE else PROPERTY_ROOT
+                marks[element] |= gives[max(0, _find_node(data, value, end, table, root)), 0]
+            elif gives[kind, 0] == IS_GIVEN or (gives[kind, 0] == IS_TRUE and _is_true(data, value, end)):
                 marks[element] |= gives[kind, 1]
 
 
 @kernel
-def _pass(data: Bytes, at: int, stop: int, name: bool) -> int:
+def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
     """The end of the characters of a name, or of those that are none."""
     while at < stop:
         byte = data[at]
         is_name = not (byte == _LESS or byte == _EQUALS or byte == _GREATER or byte == _SLASH)
-        width = 0 if not is_name else space_width(data, at)
+        width = 0 if not is_name else measure_space(data, at)
         is_name = is_name and width == 0 and byte != _QUOTE and byte != _APOSTROPHE
-        if is_name != name:
+        if is_name != is_name_wanted:
             break
         at += max(1, width)
     return at
 
 
 @kernel
-def _value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
+def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """(the first and last place of the value of a name that ends at `at`, the place after it)."""
-    equals = pass_spaces(data, at, stop)
+    equals = skip_spaces(data, at, stop)
     if equals >= stop or data[equals] != _EQUALS:
         return at, at, at
-    first = end = pass_spaces(data, equals + 1, stop)
+    first = end = skip_spaces(data, equals + 1, stop)
     if first < stop and (data[first] == _QUOTE or data[first] == _APOSTROPHE):
         last = first + 1
         while last < stop and data[last] != data[first]:
             last += 1
         if last < stop:
             return first + 1, last, last + 1
-    while end < stop and data[end] != _GREATER and not space_width(data, end):
+    while end < stop and data[end] != _GREATER and not measure_space(data, end):
         end += 1
     return first, end, end if end > first else at
 
 
 @kernel
-def _exact(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
+def _find_node(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
     """The node that a whole word comes to, 0 for one that is not in the table; -1 if it is not ASCII."""
     for at in range(start, stop):
         if data[at] >= 0x80:
             return -1
-        node = table.after[node, CODES[data[at]]]
+        node = table.children[node, CODES[data[at]]]
     return node
 
 
@@ -151,66 +151,67 @@ def _add_marks(
     data: Bytes, start: int, stop: int, codes: Bytes, table: MarkTable, root: int, marks: Int64s, element: int
 ) -> bool:
     """Add the marks that are in a word; returns whether it is not sure of them: of any in a style."""
-    size, was_small, result = 0, False, 0
+    size, was_lower, result = 0, False, 0
     for at in range(start, stop):
         byte = data[at]
         if byte >= 0x80:
             return True
-        if was_small and 65 <= byte <= 90:  # a hump
+        if was_lower and 65 <= byte <= 90:  # a hump
             codes[size] = _DASH
             size += 1
         codes[size] = CODES[byte]
-        size, was_small = size + 1, root == IN_WORD and 97 <= byte <= 122
+        size, was_lower = size + 1, root == WORD_ROOT and 97 <= byte <= 122
     for first in range(size - 1):
-        node = table.after[table.after[root, codes[first]], codes[first + 1]]
+        node = table.children[table.children[root, codes[first]], codes[first + 1]]
         if node == 0:
             continue
         before, at, found = codes[first - 1] if first else _OTHER, first + 2, 0
         while node > 0:
             after = codes[at] if at < size else _OTHER
-            if table.ends[node]:
-                found &= ~table.never[node]
+            if table.has_marks[node]:
+                found &= ~table.excluded[node]
                 for place in range(9):
-                    if _fits(before, place // 3) and _fits(after, place % 3):
-                        found |= table.gives[node, place]
-            node = table.after[node, after] if at < size else 0
+                    if _is_edge(before, place // 3) and _is_edge(after, place % 3):
+                        found |= table.marks[node, place]
+            node = table.children[node, after] if at < size else 0
             at += 1
         result |= found
-    if root == IN_STYLE:
+    if root == STYLE_ROOT:
         return result != 0
     marks[element] |= result
     return False
 
 
 @kernel
-def _fits(code: int, wanted: int) -> bool:
+def _is_edge(code: int, edge: int) -> bool:
     """Whether what stands beside a word lets it be one."""
-    if wanted == ANY:
+    if edge == ANY:
         return True
-    return code >= _DASH if wanted == NO_LETTER else code == _DASH or code == _OTHER
+    return code >= _DASH if edge == NO_LETTER else code == _DASH or code == _OTHER
 
 
 @kernel
 def carry_down(
-    parents: Int64s, held: Int64s, own: Int64s, repeats: Bools, most: float, neutral: int, carried: Int64s
+    parents: Int64s, prose_sizes: Int64s, own: Int64s, repeats: Bools, max_size: float, neutral: int, carried: Int64s
 ) -> None:
     """Fill rows of `carried`, of each element: its depth; the marks of it and of what is around it; the nearest element
     from it on outwards that has marks against text, one for it, and one that repeats; -1 if there is none.
 
-    held: characters of prose in each element; most: of one that marks other than `neutral` do not come down from
+    prose_sizes: characters of prose in each element; max_size: of one that marks other than `neutral` do not come down
+    from
     """
     carried[:2, 0], carried[2:, 0] = 0, -1
     for element in range(1, parents.size):
         parent, marks = parents[element], own[element]
-        speaks = marks & neutral if held[element] > most else marks
+        passed_on = marks & neutral if prose_sizes[element] > max_size else marks
         carried[0, element] = carried[0, parent] + 1
-        carried[1, element] = carried[1, parent] | speaks
+        carried[1, element] = carried[1, parent] | passed_on
         carried[2, element] = element if marks & ~neutral else carried[2, parent]
         carried[3, element] = element if marks & neutral else carried[3, parent]
         carried[4, element] = element if repeats[element] else carried[4, parent]
 
 
-OPENINGS = (
+OPENING_PATTERNS = (
     r"read (?:more|also|next|the full)|see also|also read|related|more (?:from|on|stories|:)|recommended|share|"
     r"follow|subscribe|sign up|click here|advertis\w*|photo|image|getty|file photo|video|watch|listen|comments?|"
     r"leave a|copyright|all rights|©|posted|published|updated|last (?:updated|modified)|by\b|from\b|tags?\b|topics?|"
@@ -221,16 +222,19 @@ OPENINGS = (
     r"register|sponsored|don't miss|trending|popular|top stories|next|previous|this (?:article|story|content)|we use|"
     r"cookie|support|donate|story continues|skip|back to|follow us|read:|more:"
 )
-OPENING = re.compile(rf"\W*(?:{OPENINGS})\b", re.IGNORECASE)
+OPENING = re.compile(rf"\W*(?:{OPENING_PATTERNS})\b", re.IGNORECASE)
 ALTERNATIVE = re.compile(r"(?:[^|()]|\([^()]*\))+")  # of a pattern whose groups hold no others
-WIDE, NOT_WIDE = 0x2E80, 0xFE30  # code points from which on and before which a character is as wide as two, mostly
-HEAD = 100  # characters of a text whose capitals and digits are counted
+FIRST_WIDE, FIRST_NOT_WIDE = (
+    0x2E80,
+    0xFE30,
+)  # code points from which on and before which a character is as wide as two, mostly
+HEAD_CHARACTERS = 100  # characters of a text whose capitals and digits are counted
 # Kinds of characters by their bits, in the order in which they are counted.
 CAPITAL, DIGIT, COMMA, END, SPACE, LINE, IS_WIDE = (1 << place for place in range(7))
-WIDES, MAY_OPEN, NUM_COUNTS = 6, 7, 8
+WIDE_COUNT, CAN_OPEN, NUM_COUNTS = 6, 7, 8
 CATEGORIES = {"Lu": CAPITAL, "Lt": CAPITAL, "Nd": DIGIT, "Nl": DIGIT}
 SIGNS = ((COMMA, ",;\u3001\uff0c\uff1b"), (END, ".!?\u2026\u203d\u3002\uff01\uff1f\uff61"), (SPACE, " "), (LINE, "\n"))
-_ALIKE, _DIGESTS = 8, 1 << 14  # characters in a row that are asked for together; numbers of such rows
+_HASHED_CHARACTERS, _HASH_SLOTS = 8, 1 << 14  # characters in a row that are asked for together; numbers of such rows
 _NO_LETTER = 26
 _LETTERS = np.full(128, _NO_LETTER, np.int64)
 for _letter in "Aa":
@@ -238,63 +242,65 @@ for _letter in "Aa":
 
 
 @cache
-def kinds_of_characters() -> Bytes:
+def classify_characters() -> Bytes:
     """The kinds of every code point below 0x10000, as bits."""
     kinds = np.array([CATEGORIES.get(category(chr(code)), 0) for code in range(0x10000)], np.uint8)
     for kind, characters in SIGNS:
         kinds[[ord(character) for character in characters]] = kind
-    kinds[WIDE:NOT_WIDE] |= IS_WIDE
+    kinds[FIRST_WIDE:FIRST_NOT_WIDE] |= IS_WIDE
     return kinds
 
 
 @cache
-def openings() -> Bools:
+def list_openings() -> Bools:
     """Whether `OPENING` may match what begins with three letters, each by its number of 27."""
     table = np.zeros((_NO_LETTER + 1,) * 3, np.bool_)
-    for alternative in ALTERNATIVE.findall(OPENINGS):
+    for alternative in ALTERNATIVE.findall(OPENING_PATTERNS):
         first, second, third = (_LETTERS[min(ord(letter), 127)] for letter in alternative.ljust(3)[:3])
         table[first, second, third] = True
     return table.ravel()
 
 
 @kernel
-def look_at_texts(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bools, counts: Int64s) -> None:
+def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bools, counts: Int64s) -> None:
     """Fill `counts`: of each text the characters of each kind, capitals and digits in its head alone; and at last
     whether `OPENING` may match it. codes: the characters of all texts; lengths: of each."""
     last, start = len(kinds) - 1, 0
     for text in range(lengths.size):
-        stop, head = start + lengths[text], start + min(HEAD, lengths[text])
+        stop, head = start + lengths[text], start + min(HEAD_CHARACTERS, lengths[text])
         for at in range(start, stop):
             kind = kinds[min(codes[at], last)]
-            for place in range(0 if at < head else 2, MAY_OPEN):
+            for place in range(0 if at < head else 2, CAN_OPEN):
                 counts[place, text] += kind >> place & 1
-        counts[MAY_OPEN, text] = _may_open(codes, start, stop, openings)
+        counts[CAN_OPEN, text] = _can_open(codes, start, stop, openings)
         start = stop
 
 
 @kernel
-def may_be_said(codes: UInt32s, lengths: Int64s, least: int, said: UInt32s) -> Bools:
+def find_possible_starts(codes: UInt32s, lengths: Int64s, min_characters: int, haystack: UInt32s) -> Bools:
     """Which of the texts that are not shorter than the least may begin as some part of what is said."""
-    is_there, may, start = np.zeros(_DIGESTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
-    for at in range(said.size - _ALIKE + 1):
-        is_there[_hash_text(said, at)] = True
+    is_present, is_possible, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
+    for at in range(haystack.size - _HASHED_CHARACTERS + 1):
+        is_present[_hash_text(haystack, at)] = True
     for text in range(lengths.size):
-        may[text] = lengths[text] >= max(least, _ALIKE) and is_there[_hash_text(codes, start)]
+        is_possible[text] = (
+            lengths[text] >= max(min_characters, _HASHED_CHARACTERS) and is_present[_hash_text(codes, start)]
+        )
         start += lengths[text]
-    return may
+    return is_possible
 
 
 @kernel
 def _hash_text(codes: UInt32s, start: int) -> int:
     """A number of some characters in a row."""
     digest = 0
-    for at in range(start, start + _ALIKE):
+    for at in range(start, start + _HASHED_CHARACTERS):
         digest = digest * 0x9E3779B1 + codes[at]
-    return (digest ^ digest >> 17) & (_DIGESTS - 1)
+    return (digest ^ digest >> 17) & (_HASH_SLOTS - 1)
 
 
 @kernel
-def _may_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
+def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
     """Return False where `OPENING` does not match: what is not ASCII may be anything to it."""
     while at < stop and codes[at] < 128 and _LETTERS[codes[at]] == _NO_LETTER:
         if 48 <= codes[at] <= 57 or codes[at] == 95:  # a digit, "_"
@@ -308,10 +314,10 @@ def _may_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
     return bool(openings[place])
 
 
-def look_plain(text: str) -> list[int]:
-    """The twin of `look_at_texts` for one text, and whether `OPENING` does match it."""
-    head = [category(character) for character in text[:HEAD]]
+def count_characters_plain(text: str) -> list[int]:
+    """The twin of `count_characters` for one text, and whether `OPENING` does match it."""
+    head = [category(character) for character in text[:HEAD_CHARACTERS]]
     counts = [sum(CATEGORIES.get(each) == kind for each in head) for kind in (CAPITAL, DIGIT)]
     counts += [sum(map(text.count, signs)) for _, signs in SIGNS]
-    wide = sum(WIDE <= ord(character) < NOT_WIDE for character in text)
+    wide = sum(FIRST_WIDE <= ord(character) < FIRST_NOT_WIDE for character in text)
     return [*counts, wide, OPENING.match(text) is not None]

@@ -22,22 +22,22 @@ from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.store.settings import check_range
 
-VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
-RAW = (
+VOID_TAGS = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+RAW_TAGS = (
     *("script", "style", "textarea", "title", "iframe", "template", "svg", "math", "select"),
     *("canvas", "audio", "xmp", "noembed", "noframes"),
 )
-INLINE = frozenset(
+INLINE_TAGS = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb rp rt ruby s samp "
     "small span strike strong sub sup time tt u var wbr o:p".split()
 )
-REWRITTEN = ("rt", "rp", "del")  # which `hypertext.without_readings` leaves out
-ENDS_P = frozenset(
+REWRITTEN_TAGS = ("rt", "rp", "del")  # which `hypertext.without_readings` leaves out
+P_ENDING_TAGS = frozenset(
     "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3 "
     "h4 h5 h6 header hgroup hr main menu nav ol p pre section table ul".split()
 )
 # A start tag: (the open elements that it ends, those after which it does not look).
-ENDED: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+IMPLIED_ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "li": (frozenset(("li",)), frozenset(("ul", "ol", "menu", "dir", "table", "body"))),
     "dt": (frozenset(("dt", "dd")), frozenset(("dl", "table", "body"))),
     "dd": (frozenset(("dt", "dd")), frozenset(("dl", "table", "body"))),
@@ -47,9 +47,9 @@ ENDED: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "option": (frozenset(("option",)), frozenset(("select", "body"))),
 }
 # Elements out of which the end tag of another kind does not reach.
-SCOPES = frozenset(("table", "td", "th", "caption", "object", "marquee"))
+SCOPE_TAGS = frozenset(("table", "td", "th", "caption", "object", "marquee"))
 TABLE_TAGS = frozenset(("table", "tbody", "thead", "tfoot", "tr", "td", "th", "caption"))
-HIDDEN = re.compile(
+HIDDEN_ATTRIBUTES = re.compile(
     r"(?:^|\s)hidden(?:\s|=|$)(?!=[\"']?until)|aria-hidden\s*=\s*[\"']?true|display\s*:\s*none|visibility\s*:\s*hidden|"
     r"(?:class|id)\s*=\s*[\"'][^\"']*(?<![\w-])(?:sr-only|visually-?hidden|screen-?reader(?:-text)?|hidden|hide)(?![\w-])",
     re.IGNORECASE,
@@ -106,12 +106,12 @@ class WrittenAttributes(NamedTuple):
     starts: Int64s
     stops: Int64s
 
-    def of(self, element: int) -> str:
+    def read(self, element: int) -> str:
         """The attributes of an element."""
         return self.data[self.starts[element] : self.stops[element]].decode("utf-8", "surrogatepass")
 
 
-def _zeros(*shape: int) -> Callable[[], Int64s]:
+def _make_zeros(*shape: int) -> Callable[[], Int64s]:
     return lambda: np.zeros(shape, np.int64)
 
 
@@ -129,14 +129,16 @@ class Tree:
     scripts:                contents of the scripts of JSON-LD
     html:                   attributes of `<html>`
     hidden:                 how many runs of text are in formatting elements that are not shown
-    marks:                  what `marks_of` has found, which is asked for twice
+    marks:                  what `compute_marks` has found, which is asked for twice
     """
 
     names: list[str] = field(default_factory=lambda: [""])
     numbers: Int64s = field(default_factory=lambda: np.full(1, -1))
-    written: WrittenAttributes = field(default_factory=lambda: WrittenAttributes(b"", _zeros(1)(), _zeros(1)()))
+    written: WrittenAttributes = field(
+        default_factory=lambda: WrittenAttributes(b"", _make_zeros(1)(), _make_zeros(1)())
+    )
     parents: Int64s = field(default_factory=lambda: np.full(1, -1))
-    spans: Int64s = field(default_factory=_zeros(1, 2))
+    spans: Int64s = field(default_factory=_make_zeros(1, 2))
     blocks: list[Block] = field(default_factory=list)
     metas: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
@@ -147,27 +149,29 @@ class Tree:
     hidden: int = 0
     marks: tuple[Int64s, Int64s] | None = None
 
-    def tag(self, element: int) -> str:
+    def get_tag(self, element: int) -> str:
         """The name of an element."""
         return self.names[int(self.numbers[element])]
 
-    def named(self, name: str) -> list[int]:
+    def find_elements(self, name: str) -> list[int]:
         """The elements of a name."""
         return np.flatnonzero(self.numbers == self.names.index(name)).tolist() if name in self.names else []
 
 
-LONGEST = 8  # bytes of a name that is looked up as one number
+MAX_NAME_BYTES = 8  # bytes of a name that is looked up as one number
 _NAMED = sorted(
-    (int.from_bytes(name.encode(), "little"), ord(html5[f"{name};"])) for name in name2codepoint if len(name) <= LONGEST
+    (int.from_bytes(name.encode(), "little"), ord(html5[f"{name};"]))
+    for name in name2codepoint
+    if len(name) <= MAX_NAME_BYTES
 )
 _NAMES, _CODES = np.array([name for name, _ in _NAMED], np.uint64), np.array([code for _, code in _NAMED], np.int64)
 _AMPERSAND, _NUMBER, _SEMICOLON, _LESS, _X, _A = (ord(each) for each in "&#;<xa")
 _ENDS = np.array([chr(each) in "\t\n\f <&" for each in range(256)])  # after a "&" that is itself
-MOST_DIGITS = 7
+MAX_DIGITS = 7
 
 
 @kernel
-def space_width(data: Bytes, at: int) -> int:
+def measure_space(data: Bytes, at: int) -> int:
     """The bytes of the character at `at` if `str.isspace` holds for it, else 0."""
     byte = data[at]
     if byte < 0x80:
@@ -183,11 +187,11 @@ def space_width(data: Bytes, at: int) -> int:
 
 
 @kernel
-def pass_spaces(data: Bytes, at: int, stop: int) -> int:
+def skip_spaces(data: Bytes, at: int, stop: int) -> int:
     """The end of white space."""
     width = 1
     while at < stop and width > 0:
-        width = space_width(data, at)
+        width = measure_space(data, at)
         at += width
     return at
 
@@ -200,7 +204,7 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     if data[at + 1] == _NUMBER:
         return _read_number(data, at, stop)
     name, end = np.uint64(0), at + 1
-    while end < min(stop, at + 1 + LONGEST) and data[end] != _SEMICOLON:
+    while end < min(stop, at + 1 + MAX_NAME_BYTES) and data[end] != _SEMICOLON:
         name |= np.uint64(data[end]) << np.uint64(8 * (end - at - 1))
         end += 1
     if end == stop or data[end] != _SEMICOLON:
@@ -222,14 +226,14 @@ def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     if end < stop and data[end] | 32 == _X:
         end, base = end + 1, 16
     first = end
-    while end < min(stop, first + MOST_DIGITS + 1):
+    while end < min(stop, first + MAX_DIGITS + 1):
         byte = data[end]
         digit = byte - 48 if byte < 58 else (byte | 32) - _A + 10 if byte >= 65 else 16
         if digit < 0 or digit >= base:
             break
         end, code = end + 1, code * base + digit
     is_sure = 0x20 <= code < 0x7F or 0xA0 <= code < 0xD800 or 0xE000 <= code < 0xFDD0
-    if not is_sure or end == first or end > first + MOST_DIGITS:
+    if not is_sure or end == first or end > first + MAX_DIGITS:
         return -1, 1
     return code, end - at + int(end < stop and data[end] == _SEMICOLON)
 

@@ -1,11 +1,11 @@
 """Kernels of a page: its bytes cut into tokens, and tokens arranged in a table.
 
-Promises: what `plain.plain_page` says of elements and of the text between them, in two passes: `cut_tokens` looks at
-UTF-8, `arrange` at tokens. Between them Python says which formatting elements are not shown, and afterwards it makes
-the text of blocks with references to characters, line breaks or lines of their own. What a name of an element means is
-in a table, `rules`; its names stand before the page, so that they are numbered first. Where only the plain twin knows
-the answer, both give `UNSURE`: a name of an element that is not ASCII, more names with one digest than chance gives, a
-block whose characters may be too many.
+Promises: what `plain.parse_html_plain` says of elements and of the text between them, in two passes: `cut_tokens` looks
+at UTF-8, `arrange_tokens` at tokens. Between them Python says which formatting elements are not shown, and afterwards
+it makes the text of blocks with references to characters, line breaks or lines of their own. What a name of an element
+means is in a table, `rules`; its names stand before the page, so that they are numbered first. Where only the plain
+twin knows the answer, both give `UNSURE`: a name of an element that is not ASCII, more names with one digest than
+chance gives, a block whose characters may be too many.
 Costs: 0.3 ms for a page of 270 kB and 2,300 tags; memory of 16 bytes for each tag or stretch of text, and the page's.
 """
 
@@ -16,43 +16,45 @@ import numpy as np
 from corpora.kernels.arrays import Bytes, Int32s, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import ONES, TOP_BITS, load8, trailing_zeros
-from corpora.sources.web.markup.elements import pass_spaces, read_reference, space_width, write_character
+from corpora.sources.web.markup.elements import measure_space, read_reference, skip_spaces, write_character
 
 # What a token does to the table: of a start tag, what the first column of `rules` has for its name.
-TEXT, OPEN, CLOSE, INLINE, ASKED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
+TEXT, OPEN, CLOSE, INLINE, UNDECIDED, HIDING, INLINE_END, LINKED, UNLINKED, BREAK, RULE, VOID = range(12)
 META, LINK, TIME, PAGE, RAW, DRAWN, MATH, TITLE, SCRIPT = range(12, 21)  # Python reads those that are tokens of these
 # Columns of `rules`: what its start tag does, and its end tag; whether end tags of others stop at it; whether it is one
-# of REWRITTEN; the element at which its end tag stops; two that it ends; those beyond which it does not look, the
+# of REWRITTEN_TAGS; the element at which its end tag stops; two that it ends; those beyond which it does not look, the
 # innermost of which counts.
-DOES, END_DOES, IS_SCOPE, IS_REWRITTEN, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 5, 7
+START_DOES, END_DOES, IS_SCOPE, IS_REWRITTEN, END_WALL, ENDS, WALLS = 0, 1, 2, 3, 4, 5, 7
 SCOPED = -2  # among the last: it does not look beyond the innermost scope
 DONE, UNSURE, TOO_MANY, TOO_DEEP = range(4)
-MOST_FAULTS = 16  # tags whose quotes do not end, after which quotes are not looked at: keeps the pass linear
-MOST_ALIKE = 64  # names in one place of the table of names
+MAX_FAULTS = 16  # tags whose quotes do not end, after which quotes are not looked at: keeps the pass linear
+MAX_ALIKE = 64  # names in one place of the table of names
 
 # Columns of `names`, and what the state of the first pass has before the raw elements whose end is missing.
 START, STOP, NEXT, DIGEST, LEVEL = range(5)
-NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, HAS_REWRITTEN, UNENDED = range(7)
+NUM_TOKENS, NUM_ELEMENTS, NUM_NAMES, FAULTS, AFTER, HAS_REWRITTEN, FIRST_UNENDED = range(7)
 # What the state of the second pass has.
 NODES, GROUPS, SEGMENTS, SIZE, CHARACTERS = range(5)
-_DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _TIMES, _LEVEL, _ADDED = range(5, 16)
-NUM_HIDDEN, STATES = 16, 17
+_DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _NUM_HIDING, _LEVEL, _NUM_ADDED = range(5, 16)
+NUM_HIDDEN, NUM_STATES = 16, 17
 
 
-def _typed(number: int) -> int:
+def _to_int64(number: int) -> int:
     """A number of 64 bits, not a literal: kernels are compiled anew for each literal."""
     return np.int64(number)  # type: ignore[return-value]
 
 
-_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (_typed(ord(each)) for each in "<>/=-\"'&")
+_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (
+    _to_int64(ord(each)) for each in "<>/=-\"'&"
+)
 _LETTER, _OTHER = 1, 2  # what a "<" before it begins: a tag; a comment, a doctype, an instruction
 _BEGINS = np.array([_LETTER * chr(i).isalpha() + _OTHER * (chr(i) in "!?/") for i in range(128)] + [0] * 128, np.uint8)
-_LOWERED = np.array([ord(chr(i).lower()) for i in range(128)] + list(range(128, 256)), np.uint8)
+_LOWER_CASE = np.array([ord(chr(i).lower()) for i in range(128)] + list(range(128, 256)), np.uint8)
 _HREF, _LICENSE, _JSON, _TEX = (
     np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json", "math/tex")
 )
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
-_0, _TEXT, _LINK, _SMALL = (_typed(each) for each in (0, TEXT, LINK, 32))
+_0, _TEXT, _LINK, _SMALL = (_to_int64(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 
 
@@ -95,17 +97,17 @@ class PageTable(NamedTuple):
 
 
 @kernel
-def _find(data: Bytes, wanted: int, at: int, stop: int) -> int:
+def _find_byte(data: Bytes, byte: int, at: int, stop: int) -> int:
     """The next place of a byte; -1 if there is none."""
-    eight = ONES * np.uint64(wanted)
+    pattern = ONES * np.uint64(byte)
     while at + 8 <= stop:
-        word = load8(data, at) ^ eight
+        word = load8(data, at) ^ pattern
         flags = (word - ONES) & ~word & TOP_BITS
         if flags:
             return at + (trailing_zeros(flags) >> 3)
         at += 8
     while at < stop:
-        if data[at] == wanted:
+        if data[at] == byte:
             return at
         at += 1
     return -1
@@ -124,33 +126,33 @@ def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> boo
 
 
 @kernel
-def _matches(data: Bytes, at: int, name: int, size: int) -> bool:
+def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
     """Whether two stretches are the same but for the case of ASCII letters."""
     for i in range(size):
-        if _LOWERED[data[at + i]] != _LOWERED[data[name + i]]:
+        if _LOWER_CASE[data[at + i]] != _LOWER_CASE[data[name + i]]:
             return False
     return True
 
 
 @kernel
-def _number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: int, stop: int, new: bool) -> int:
-    """The number of a name, -1 for one that no start tag had where it is not `new`; -2 where it is not sure."""
+def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: int, stop: int, is_new: bool) -> int:
+    """The number of a name, -1 for one that no start tag had unless it `is_new`; -2 where it is not sure."""
     digest = stop - start
     for at in range(start, stop):
         if data[at] >= 0x80:
             return -2
-        digest = (digest ^ int(_LOWERED[data[at]])) * 0x100000001B3
+        digest = (digest ^ int(_LOWER_CASE[data[at]])) * 0x100000001B3
     place = (digest ^ digest >> 29) & (chains.size - 1)
     number, alike = chains[place], 0
     while number >= 0:
         first, size = names[number, START], stop - start
         if names[number, DIGEST] == digest and names[number, STOP] - first == size:
-            if _matches(data, start, first, size):
+            if _is_same_name(data, start, first, size):
                 return int(number)
         number, alike = names[number, NEXT], alike + 1
-    if alike > MOST_ALIKE:
+    if alike > MAX_ALIKE:
         return -2
-    if not new:
+    if not is_new:
         return -1
     number = state[NUM_NAMES]
     names[number, START], names[number, STOP], names[number, NEXT] = start, stop, chains[place]
@@ -168,7 +170,7 @@ def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop:
 
 
 @kernel
-def cut_tokens(page: ScannedPage, begin: int, last: int, most_elements: int) -> int:
+def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: int) -> int:
     """Cut a page into tags and the text between them; returns DONE, UNSURE or TOO_MANY.
 
     begin: where the page begins
@@ -176,67 +178,67 @@ def cut_tokens(page: ScannedPage, begin: int, last: int, most_elements: int) -> 
     """
     data, rules, names, chains, tokens, state = page
     at, unknown = _0, len(rules) - 1
-    while at < begin:
-        stop = _find(data, _SMALL, at, begin)
-        _number(data, names, chains, state, at, stop, at < begin)
+    while at < start_of_page:
+        stop = _find_byte(data, _SMALL, at, start_of_page)
+        _find_number(data, names, chains, state, at, stop, at < start_of_page)
         at = stop + 1
-    position = after = begin
+    position = after = start_of_page
     while True:
-        at = _find(data, _LESS, position, last)
+        at = _find_byte(data, _LESS, position, last)
         if at < 0:
             break
-        closing = data[at + 1] == _SLASH
-        name = at + 2 if closing else at + 1
+        is_end_tag = data[at + 1] == _SLASH
+        name = at + 2 if is_end_tag else at + 1
         end = stop = -1
         if _BEGINS[data[name]] == _LETTER:
             stop = name + 1
-            while not (space_width(data, stop) or data[stop] == _SLASH or data[stop] == _GREATER):
+            while not (measure_space(data, stop) or data[stop] == _SLASH or data[stop] == _GREATER):
                 stop += 1
-            end = _tag_end(data, state, stop, closing)
+            end = _find_tag_end(data, state, stop, is_end_tag)
         elif _BEGINS[data[at + 1]] != _OTHER:  # a mere "<"
             position = at + 1
             continue
         if at > after:
             _emit(tokens, state, _TEXT, _0, after, at)
         if end < 0:
-            position = _behind_comment(data, state, at)
+            position = _skip_comment(data, state, at)
         else:
-            number = _number(data, names, chains, state, name, stop, not closing)
+            number = _find_number(data, names, chains, state, name, stop, not is_end_tag)
             if number < -1:
                 return UNSURE
-            if closing:
+            if is_end_tag:
                 position = end + 1
                 _emit(tokens, state, rules[min(number, unknown), END_DOES], number, _0, _0)
             else:
                 state[NUM_ELEMENTS] += 1
-                if state[NUM_ELEMENTS] > most_elements:
+                if state[NUM_ELEMENTS] > max_elements:
                     return TOO_MANY
-                position, does = end + 1, rules[min(number, unknown), DOES]
+                position, does = end + 1, rules[min(number, unknown), START_DOES]
                 state[HAS_REWRITTEN] |= rules[min(number, unknown), IS_REWRITTEN]
                 if does == MATH or (does == SCRIPT and _contains(data, stop, end, _TEX, _0)):
                     state[HAS_REWRITTEN] = 1
                 if does < RAW:
-                    _start_tag(data, tokens, state, number, does, stop, end)
-                elif not state[UNENDED + number] and not (
+                    _emit_start_tag(data, tokens, state, number, does, stop, end)
+                elif not state[FIRST_UNENDED + number] and not (
                     DRAWN <= does <= MATH and end > stop and data[end - 1] == _SLASH
                 ):
-                    inside = _raw_end(data, names[number, START], names[number, STOP], position, last)
+                    inside = _find_raw_end(data, names[number, START], names[number, STOP], position, last)
                     if inside < 0:
-                        state[UNENDED + number] = 1
+                        state[FIRST_UNENDED + number] = 1
                     else:
                         if does == TITLE or (does == SCRIPT and _contains(data, stop, end, _JSON, _0)):
                             _emit(tokens, state, does, number, position, inside)
-                        position = _find(data, _GREATER, inside, data.size) + 1
+                        position = _find_byte(data, _GREATER, inside, data.size) + 1
         after = position
     state[AFTER] = after
     return DONE
 
 
 @kernel
-def _tag_end(data: Bytes, state: Int64s, at: int, closing: bool) -> int:
+def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
     """The ">" of a tag whose attributes begin at `at`; of an end tag whose quotes do not end -1."""
     start, size = at, data.size
-    if state[FAULTS] < MOST_FAULTS:
+    if state[FAULTS] < MAX_FAULTS:
         while at < size:
             while at + 8 <= size:
                 word = load8(data, at)
@@ -250,40 +252,40 @@ def _tag_end(data: Bytes, state: Int64s, at: int, closing: bool) -> int:
                 break
             at += 1
             if data[at - 1] == _EQUALS:
-                at = _behind_value(data, at)
+                at = _skip_value(data, at)
         if at < size:
             return at
         state[FAULTS] += 1
-        if closing:
+        if is_end_tag:
             return -1
-    return _find(data, _GREATER, start, size)
+    return _find_byte(data, _GREATER, start, size)
 
 
 @kernel
-def _behind_value(data: Bytes, at: int) -> int:
+def _skip_value(data: Bytes, at: int) -> int:
     """The place behind white space and a value in quotes that end."""
-    at = pass_spaces(data, at, data.size)
+    at = skip_spaces(data, at, data.size)
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
-        return max(at, _find(data, _0 + data[at], at + 1, data.size) + 1)
+        return max(at, _find_byte(data, _0 + data[at], at + 1, data.size) + 1)
     return at
 
 
 @kernel
-def _behind_comment(data: Bytes, state: Int64s, at: int) -> int:
+def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
     """The end of a comment, a doctype or an instruction; of a comment that does not end, the end of its tag."""
     size = data.size
     if data[at + 1] == 33 and at + 3 < size and data[at + 2] == data[at + 3] == _DASH and state[-1] == 0:
-        end = _find(data, _GREATER, at + 4, size)
+        end = _find_byte(data, _GREATER, at + 4, size)
         while end >= 0 and not (data[end - 1] == _DASH and data[end - 2] == _DASH):
-            end = _find(data, _GREATER, end + 1, size)
+            end = _find_byte(data, _GREATER, end + 1, size)
         if end >= 0:
             return end + 1
         state[-1] = 1
-    return _find(data, _GREATER, at, size) + 1
+    return _find_byte(data, _GREATER, at, size) + 1
 
 
 @kernel
-def _start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
+def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
     """Write a start tag's token. start, end: of its attributes."""
     if does == LINKED:
         if _contains(data, start, end, _LICENSE, _0):
@@ -291,7 +293,7 @@ def _start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: in
         if not _contains(data, start, end, _HREF, _SMALL):
             does = UNLINKED
     elif does == INLINE and _may_hide(data, start, end):
-        does = ASKED
+        does = UNDECIDED
     if does != VOID:
         _emit(tokens, state, does, number, start, end)
 
@@ -310,22 +312,22 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
 
 
 @kernel
-def _raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
+def _find_raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
     """The end tag of an element whose content is not text of the page; -1 if there is none."""
     size = name_stop - name
     while True:
-        at = _find(data, _LESS, at, last)
+        at = _find_byte(data, _LESS, at, last)
         if at < 0:
             return -1
         after = at + 2 + size
-        if data[at + 1] == _SLASH and after <= last and _matches(data, at + 2, name, size):
-            if data[after] == _SLASH or data[after] == _GREATER or space_width(data, after) > 0:
+        if data[at + 1] == _SLASH and after <= last and _is_same_name(data, at + 2, name, size):
+            if data[after] == _SLASH or data[after] == _GREATER or measure_space(data, after) > 0:
                 return at
         at += 1
 
 
 @kernel
-def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int) -> int:
+def arrange_tokens(page: ScannedPage, table: PageTable, max_depth: int, max_text: int) -> int:
     """Make the table of a page from its tokens; returns DONE, UNSURE or TOO_DEEP."""
     data, rules, names, _, tokens, _ = page
     nodes, groups, segments, text, opened, state = table
@@ -339,16 +341,16 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
         )
         if what == TEXT:
             if state[_HIDDEN] < 0:
-                _take(data, text, segments, state, start, stop)
+                _add_run(data, text, segments, state, start, stop)
             else:
-                state[NUM_HIDDEN] += int(pass_spaces(data, start, stop) < stop)
-            if state[_RAW_SIZE] > most_text:
+                state[NUM_HIDDEN] += int(skip_spaces(data, start, stop) < stop)
+            if state[_RAW_SIZE] > max_text:
                 return UNSURE
         elif what == OPEN or what == CLOSE or what == RULE or what == PAGE:
-            _flush(groups, opened, state)
+            _close_group(groups, opened, state)
             if what == OPEN:
                 _close_before(rules, names, nodes, opened, state, name)
-                if state[_DEPTH] >= most_depth:
+                if state[_DEPTH] >= max_depth:
                     return TOO_DEEP
                 is_scope = rules[min(name, len(rules) - 1), IS_SCOPE] > 0
                 _open(names, nodes, opened, state, name, start, stop, is_scope)
@@ -356,31 +358,31 @@ def arrange(page: ScannedPage, table: PageTable, most_depth: int, most_text: int
                 _close(rules, names, nodes, opened, state, name)
         elif what == BREAK:
             if state[SEGMENTS] > state[_FIRST]:
-                _add(segments, state, _0, _0)
+                _add_segment(segments, state, _0, _0)
                 state[_MIXED] = 1
         elif what == LINKED or what == UNLINKED:
             state[_IN_LINK] = what == LINKED
         elif INLINE <= what <= INLINE_END:
-            _pass_inline(state, what, name)
-    _flush(groups, opened, state)
+            _note_hiding(state, what, name)
+    _close_group(groups, opened, state)
     _pop_to(names, nodes, opened, state, _0)
     nodes[0, 5] = state[GROUPS]
     return DONE
 
 
 @kernel
-def _pass_inline(state: Int64s, what: int, name: int) -> None:
+def _note_hiding(state: Int64s, what: int, name: int) -> None:
     """Note whether what follows is shown."""
     if name == state[_HIDDEN]:
-        state[_TIMES] += -1 if what == INLINE_END else 1
-        if state[_TIMES] == 0:
+        state[_NUM_HIDING] += -1 if what == INLINE_END else 1
+        if state[_NUM_HIDING] == 0:
             state[_HIDDEN] = -1
     elif what == HIDING and state[_HIDDEN] < 0:
-        state[_HIDDEN], state[_TIMES], state[_LEVEL] = name, 1, state[_DEPTH]
+        state[_HIDDEN], state[_NUM_HIDING], state[_LEVEL] = name, 1, state[_DEPTH]
 
 
 @kernel
-def _add(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
+def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
     """Write a segment, unless it is not shown."""
     if state[_HIDDEN] < 0:
         place = state[SEGMENTS]
@@ -389,14 +391,14 @@ def _add(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
 
 
 @kernel
-def _take(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
+def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
     """Take a run of characters."""
     at, size, gap, added = start, state[SIZE], state[_GAP], 0
-    is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_ADDED] > 0, False
+    is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_NUM_ADDED] > 0, False
     num_characters = first = last = 0  # of the run; those before what is not white space, and up to its end
     is_blank = True  # as it is written
     while at < stop:
-        byte, width, written = int(data[at]), space_width(data, at), 1
+        byte, width, written = int(data[at]), measure_space(data, at), 1
         is_space = width > 0
         is_blank &= is_space
         if byte == _AMPERSAND:
@@ -404,7 +406,7 @@ def _take(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int,
             mixed |= code < 0
             if code >= 0x80:
                 written = write_character(text, size + gap, code)
-                is_space = space_width(text, size + gap) > 0
+                is_space = measure_space(text, size + gap) > 0
             elif code >= 0:
                 byte, is_space = code, code == 32
         at += max(1, width)
@@ -425,16 +427,16 @@ def _take(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int,
         return
     state[_GAP], state[SIZE] = gap, size
     state[_MIXED] |= mixed
-    state[_ADDED] += added
+    state[_NUM_ADDED] += added
     state[CHARACTERS] += added
     state[_RAW_SIZE] += num_characters
     if state[_IN_LINK]:
         state[_LINKS] += last - first
-    _add(segments, state, start, stop)
+    _add_segment(segments, state, start, stop)
 
 
 @kernel
-def _flush(groups: Int64s, opened: Int64s, state: Int64s) -> None:
+def _close_group(groups: Int64s, opened: Int64s, state: Int64s) -> None:
     """Close the group that is being gathered."""
     if state[SEGMENTS] > state[_FIRST]:
         place = state[GROUPS]
@@ -442,7 +444,7 @@ def _flush(groups: Int64s, opened: Int64s, state: Int64s) -> None:
         groups[place, 2], groups[place, 3], groups[place, 4] = state[_LINKS], state[_MIXED], state[CHARACTERS]
         state[GROUPS] = place + 1
         state[_FIRST] = state[SEGMENTS]
-        state[_RAW_SIZE] = state[_LINKS] = state[_MIXED] = state[_GAP] = state[_ADDED] = 0
+        state[_RAW_SIZE] = state[_LINKS] = state[_MIXED] = state[_GAP] = state[_NUM_ADDED] = 0
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""A page's table in plain Python: the definition of `tree.parse_page`, and its answer where kernels are not sure.
+"""A page's table in plain Python: the definition of `tree.parse_html`, and its answer where kernels are not sure.
 
 Promises: one pass over the characters, without recursion and without a tree of objects. Costs: 15 ms for a page of
 270,000 characters.
@@ -12,90 +12,90 @@ import numpy as np
 from corpora.sources.formulas import show_formulas
 from corpora.sources.hypertext import unescape_html, without_readings
 from corpora.sources.web.markup.elements import (
-    ENDED,
-    ENDS_P,
-    HIDDEN,
-    INLINE,
-    RAW,
-    REWRITTEN,
-    SCOPES,
+    HIDDEN_ATTRIBUTES,
+    IMPLIED_ENDS,
+    INLINE_TAGS,
+    P_ENDING_TAGS,
+    RAW_TAGS,
+    REWRITTEN_TAGS,
+    SCOPE_TAGS,
     TABLE_TAGS,
-    VOID,
+    VOID_TAGS,
     Block,
     PageLimits,
     Refused,
     Tree,
     WrittenAttributes,
 )
-from corpora.sources.web.markup.kernels import MOST_FAULTS
+from corpora.sources.web.markup.kernels import MAX_FAULTS
 
 TOKEN = re.compile(r"<(?:(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+)*+)>|(!--|[!?/]))")
-LOOSE = re.compile(r"<(?:(/?)([a-zA-Z][^\s/>]*+)([^>]*+)>|(!--|[!?/]))")
-UNENDED = re.compile(r"<[a-zA-Z/!?]")
-NAMED = re.compile(r"</?[a-zA-Z]")
+LOOSE_TOKEN = re.compile(r"<(?:(/?)([a-zA-Z][^\s/>]*+)([^>]*+)>|(!--|[!?/]))")
+UNFINISHED_TAG = re.compile(r"<[a-zA-Z/!?]")
+NAMED_TAG = re.compile(r"</?[a-zA-Z]")
 RAW_ENDS = {
     name: re.compile("</" + "".join(f"[{letter}{letter.upper()}]" for letter in name) + r"(?=[\s/>])[^>]*>")
-    for name in RAW
+    for name in RAW_TAGS
 }
 
 
-class _TooLarge(Exception):
+class _LimitExceeded(Exception):
     """A bound is broken; carries what is said of it."""
 
 
-def plain_page(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """`parse_page` in plain Python, which defines what it is."""
+def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
+    """`parse_html` in plain Python, which defines what it is."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
-    if not is_rewritten and _has_rewritten(html, limits):
-        return plain_page(without_readings(show_formulas(html.replace("\0", ""))), limits, is_rewritten=True)
+    if not is_rewritten and _needs_rewriting(html, limits):
+        return parse_html_plain(without_readings(show_formulas(html.replace("\0", ""))), limits, is_rewritten=True)
     builder = _Builder(limits)
     try:
-        _feed(builder, html.replace("\0", "") if "\0" in html else html)
-    except _TooLarge as error:
+        _feed_builder(builder, html.replace("\0", "") if "\0" in html else html)
+    except _LimitExceeded as error:
         return Refused(*error.args)
     return builder.finish()
 
 
-def _has_rewritten(html: str, limits: PageLimits) -> bool:
+def _needs_rewriting(html: str, limits: PageLimits) -> bool:
     """Return True for a page that has formulas, readings or deleted text, and not too many elements."""
     builder = _Builder(replace(limits, max_depth=len(html) + 1, max_text=len(html) + 1))
     try:
-        _feed(builder, html.replace("\0", "") if "\0" in html else html)
-    except _TooLarge:
+        _feed_builder(builder, html.replace("\0", "") if "\0" in html else html)
+    except _LimitExceeded:
         return False
-    return builder.has_rewritten
+    return builder.needs_rewriting
 
 
-def _feed(builder: "_Builder", html: str) -> None:
+def _feed_builder(builder: "_Builder", html: str) -> None:
     """Cut a page into tags and the text between them."""
-    position = after = faults = 0
+    position = after = num_faults = 0
     last = html.rfind(">")  # after it no tag ends
-    find, match, take, start, end = html.find, TOKEN.match, builder.text, builder.start, builder.end
+    find, match, take, start, end = html.find, TOKEN.match, builder.add_text, builder.start_element, builder.end_element
     while 0 <= (at := find("<", position)) < last:
         tag = match(html, at)
-        if (tag is None or tag[4] == "/") and NAMED.match(html, at):  # quotes that do not end
-            tag, faults = tag or LOOSE.match(html, at), faults + 1
-            match = LOOSE.match if faults >= MOST_FAULTS else TOKEN.match
+        if (tag is None or tag[4] == "/") and NAMED_TAG.match(html, at):  # quotes that do not end
+            tag, num_faults = tag or LOOSE_TOKEN.match(html, at), num_faults + 1
+            match = LOOSE_TOKEN.match if num_faults >= MAX_FAULTS else TOKEN.match
         if tag is None:  # a mere "<"
             position = at + 1
             continue
         if at > after:
             take(html[after:at])
-        closing, name, attributes, other = tag.groups()
+        is_end_tag, name, attributes, other = tag.groups()
         if other:
-            position = builder.behind_comment(html, at, other)
-        elif closing:
+            position = builder.skip_comment(html, at, other)
+        elif is_end_tag:
             end(name.lower())
             position = tag.end()
         elif (name := name.lower()) in RAW_ENDS:
-            position = builder.behind_raw(html, name, attributes, tag.end(), last + 1)
+            position = builder.skip_raw(html, name, attributes, tag.end(), last + 1)
         else:
             start(name, attributes)
             position = tag.end()
         after = position
-    cut = UNENDED.search(html, max(after, last + 1))
-    builder.text(html[after : cut.start() if cut else None])
+    cut = UNFINISHED_TAG.search(html, max(after, last + 1))
+    builder.add_text(html[after : cut.start() if cut else None])
 
 
 class BlockText:
@@ -105,7 +105,7 @@ class BlockText:
         self.parts: list[str] = []
         self.size = self.links = 0
 
-    def take(self, text: str, in_link: bool, keeps_lines: bool) -> None:
+    def add_text(self, text: str, in_link: bool, keeps_lines: bool) -> None:
         """Take a run of characters."""
         if not self.parts and text.isspace():
             return
@@ -118,7 +118,7 @@ class BlockText:
         if in_link:
             self.links += len(text.strip())
 
-    def is_ended(self) -> bool:
+    def end_line(self) -> bool:
         """End a line; returns True where the line before it is empty, so that the paragraph ends as well."""
         for part in reversed(self.parts):
             if part == "\n":
@@ -128,7 +128,7 @@ class BlockText:
                 return False
         return False
 
-    def flush(self, node: int, tag: str, blocks: list[Block]) -> None:
+    def end_block(self, node: int, tag: str, blocks: list[Block]) -> None:
         """Close the block, and begin the next."""
         text = "".join(self.parts)
         if tag == "pre":
@@ -160,51 +160,51 @@ class _Builder:
         self.hidden = ""  # the formatting element that is not shown; with how many of its name are open in it
         self.hidden_count = self.hidden_level = 0
         self.in_link = False
-        self.gathered = BlockText()
-        self.has_rewritten = False  # formulas, readings, deleted text
+        self.block_text = BlockText()
+        self.needs_rewriting = False  # formulas, readings, deleted text
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
-    def text(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Take a run of characters."""
         if self.hidden:
             self.tree.hidden += bool(text) and not text.isspace()
             return
-        self.gathered.take(text, self.in_link, self.tags[self.nodes[-1]] == "pre")
-        if self.gathered.size > self.limits.max_text:
-            raise _TooLarge("too long a text", f"over {self.limits.max_text} characters in a block")
+        self.block_text.add_text(text, self.in_link, self.tags[self.nodes[-1]] == "pre")
+        if self.block_text.size > self.limits.max_text:
+            raise _LimitExceeded("too long a text", f"over {self.limits.max_text} characters in a block")
 
-    def flush(self) -> None:
+    def end_block(self) -> None:
         """Close the block that is being gathered."""
-        if self.gathered.parts:
+        if self.block_text.parts:
             node = self.nodes[-1]
-            self.gathered.flush(node, self.tags[node] or "body", self.tree.blocks)
+            self.block_text.end_block(node, self.tags[node] or "body", self.tree.blocks)
 
-    def start(self, name: str, attributes: str) -> None:
+    def start_element(self, name: str, attributes: str) -> None:
         """Open an element."""
-        self._count()
-        self.has_rewritten |= name in REWRITTEN or name.endswith(":math")
-        if name in INLINE:
+        self._count_element()
+        self.needs_rewriting |= name in REWRITTEN_TAGS or name.endswith(":math")
+        if name in INLINE_TAGS:
             self._start_inline(name, attributes)
             return
-        if name in VOID:
-            self._void(name, attributes)
+        if name in VOID_TAGS:
+            self._add_void(name, attributes)
             return
-        self.flush()
-        if name in ENDS_P:
-            self._close_open("p", self.scopes[-1])
-        elif name in ENDED:
-            ended, barriers = ENDED[name]
+        self.end_block()
+        if name in P_ENDING_TAGS:
+            self._close_named("p", self.scopes[-1])
+        elif name in IMPLIED_ENDS:
+            ended, barriers = IMPLIED_ENDS[name]
             wall = max((self.levels[other][-1] for other in barriers if self.levels.get(other)), default=-1)
             for other in ended:
-                self._close_open(other, wall)
+                self._close_named(other, wall)
         elif name == "html":
             self.tree.html += attributes
             return
         self._open(name, attributes)
 
-    def end(self, name: str) -> None:
+    def end_element(self, name: str) -> None:
         """Close an element, and those that are still open in it."""
-        if name in INLINE:
+        if name in INLINE_TAGS:
             if name == "a":
                 self.in_link = False
             if name == self.hidden:
@@ -212,19 +212,19 @@ class _Builder:
                 self.hidden = name if self.hidden_count else ""
             return
         if name == "br":
-            self._void(name, "")
+            self._add_void(name, "")
             return
-        self.flush()
+        self.end_block()
         levels = self.levels.get(name)
         if not levels:
             return
-        wall = self.scopes[-1] if name not in SCOPES else -1
+        wall = self.scopes[-1] if name not in SCOPE_TAGS else -1
         if name in TABLE_TAGS and name != "table":
             wall = (self.levels.get("table") or (-1,))[-1]
         if levels[-1] > wall:
             self._pop_to(levels[-1])
 
-    def behind_comment(self, html: str, at: int, opening: str) -> int:
+    def skip_comment(self, html: str, at: int, opening: str) -> int:
         """The end of a comment, a doctype or an instruction; of a comment that does not end, the end of its tag."""
         if opening == "!--" and "!--" not in self.unended:
             if end := html.find("-->", at + 2) + 1:
@@ -232,10 +232,10 @@ class _Builder:
             self.unended.add("!--")
         return (html.find(">", at) + 1) or len(html)
 
-    def behind_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
+    def skip_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
         """Pass over an element whose content is not text of the page; the position after it. stop: of the last tag."""
-        self._count()
-        self.has_rewritten |= name == "math" or (name == "script" and "math/tex" in attributes)
+        self._count_element()
+        self.needs_rewriting |= name == "math" or (name == "script" and "math/tex" in attributes)
         if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
             return start
         end = RAW_ENDS[name].search(html, start, stop)
@@ -250,7 +250,7 @@ class _Builder:
 
     def finish(self) -> Tree:
         """Close what is open."""
-        self.flush()
+        self.end_block()
         self._pop_to(0)
         self.spans[0] = (0, len(self.tree.blocks))
         self.tree.names = [*dict.fromkeys(self.tags[1:]), ""]
@@ -261,18 +261,18 @@ class _Builder:
         self.tree.parents, self.tree.spans = np.array(self.parents), np.array(self.spans)
         return self.tree
 
-    def _void(self, name: str, attributes: str) -> None:
-        if name == "hr" or (name == "br" and not self.hidden and self.gathered.is_ended()):
-            self.flush()
+    def _add_void(self, name: str, attributes: str) -> None:
+        if name == "hr" or (name == "br" and not self.hidden and self.block_text.end_line()):
+            self.end_block()
         elif name == "meta":
             self.tree.metas.append(attributes)
         elif name == "link":
             self.tree.links.append(attributes)
 
-    def _count(self) -> None:
+    def _count_element(self) -> None:
         self.node_count += 1
         if self.node_count > self.limits.max_nodes:
-            raise _TooLarge("too many elements", f"over {self.limits.max_nodes}")
+            raise _LimitExceeded("too many elements", f"over {self.limits.max_nodes}")
 
     def _start_inline(self, name: str, attributes: str) -> None:
         """Begin a formatting element, which is not in the table: only links, and what is not shown, are noted."""
@@ -284,27 +284,27 @@ class _Builder:
             self.tree.times.append(attributes)
         elif name == self.hidden:
             self.hidden_count += 1
-        elif attributes and not self.hidden and HIDDEN.search(attributes):
+        elif attributes and not self.hidden and HIDDEN_ATTRIBUTES.search(attributes):
             self.hidden, self.hidden_count, self.hidden_level = name, 1, len(self.names)
 
     def _open(self, name: str, attributes: str) -> None:
         level = len(self.names)
         if level >= self.limits.max_depth:
-            raise _TooLarge("nested too deep", f"over {self.limits.max_depth} elements in one another")
+            raise _LimitExceeded("nested too deep", f"over {self.limits.max_depth} elements in one another")
         self.names.append(name)
         levels = self.levels.get(name)
         if levels is None:
             self.levels[name] = [level]
         else:
             levels.append(level)
-        self.scopes.append(level if name in SCOPES else self.scopes[-1])
+        self.scopes.append(level if name in SCOPE_TAGS else self.scopes[-1])
         self.parents.append(self.nodes[-1])
         self.nodes.append(len(self.tags))
         self.tags.append(name)
         self.attributes.append(attributes.encode("utf-8", "surrogatepass"))
         self.spans.append((len(self.tree.blocks), 0))
 
-    def _close_open(self, name: str, wall: int) -> None:
+    def _close_named(self, name: str, wall: int) -> None:
         levels = self.levels.get(name)
         if levels and levels[-1] > wall:
             self._pop_to(levels[-1])

@@ -8,7 +8,7 @@ from fastwarc.warc import WarcRecord
 
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.web.archived_pages import read_response
-from corpora.sources.web.warc import MOST_HEAD_BYTES, open_record, read_head, western
+from corpora.sources.web.warc import MAX_FIELDS_BYTES, decode_western, parse_record, read_head
 
 BREAKS = [b"\r\n"] * 5 + [b"\n"] * 3 + [b"\r\r\n", b" \r\n"]
 NAMES = b"Content-Type|content-type|X|| Y|Content-Encoding|A\xff|\x0bZ|\x0cContent-Type\t".split(b"|")
@@ -41,15 +41,15 @@ def test_what_lines_mean(lines: bytes, fields: list[tuple[bytes, bytes]]) -> Non
 
 def test_a_field_is_found_in_any_case_and_its_first_value_is_taken() -> None:
     head = read_head(b"WARC/1.0\r\nX: one\r\nx: two\r\n\r\n")
-    assert (head.first(b"x"), head.values(b"x"), head.first(b"y")) == (b"one", [b"one", b"two"], b"")
-    assert western(b"\x81\x93\xe9") == "\x81\u201c\xe9"
+    assert (head.get_first(b"x"), head.get_values(b"x"), head.get_first(b"y")) == (b"one", [b"one", b"two"], b"")
+    assert decode_western(b"\x81\x93\xe9") == "\x81\u201c\xe9"
 
 
-@pytest.mark.parametrize("size", [MOST_HEAD_BYTES, MOST_HEAD_BYTES + 1])
+@pytest.mark.parametrize("size", [MAX_FIELDS_BYTES, MAX_FIELDS_BYTES + 1])
 def test_a_head_may_be_so_long(size: int) -> None:
     start, end = b"WARC/1.0\r\nA: ", b"\r\nB: c\r\n\r\n"
     data = start + b"x" * (size - len(start) - len(end)) + end
-    if size > MOST_HEAD_BYTES:
+    if size > MAX_FIELDS_BYTES:
         with pytest.raises(BadRecord, match="length exceeded"):
             read_head(data + b"block")
     else:
@@ -90,10 +90,10 @@ def said_by_fastwarc(data: bytes) -> list[object]:
 
 def said_by_us(data: bytes) -> list[object]:
     try:
-        record = open_record(data)
+        record = parse_record(data)
     except BadRecord:
         return []
-    said = [record.head.first(name).decode(errors="replace") for name in (b"warc-date", b"content-type")]
+    said = [record.head.get_first(name).decode(errors="replace") for name in (b"warc-date", b"content-type")]
     try:
         response = read_response(record)
     except BadRecord:

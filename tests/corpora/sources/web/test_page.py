@@ -7,8 +7,8 @@ import pytest
 from labelled_cases import cases_of
 
 from corpora.errors import InputError
-from corpora.sources.web.charset import CODECS, PRESCAN_BYTES, codec_of, decode_html
-from corpora.sources.web.page import WebPage, extract_page, paragraphs
+from corpora.sources.web.charset import CODECS, PRESCAN_BYTES, decode_html, find_codec
+from corpora.sources.web.page import WebPage, extract_page, split_paragraphs
 from corpora.sources.web.tree import PageLimits, Refused
 
 CASES = cases_of(__file__, "pages")
@@ -61,7 +61,7 @@ def test_japanese_encodings_by_meta(codec: str, label: str) -> None:
 def test_a_label_means_the_larger_set(codec: str, label: str) -> None:
     text = "\u4e2d\u6587"
     assert decode_html(text.encode(codec), label).text == text
-    rare = {"gb2312": "\u9555", "big5": "\u7ca7", "ks_c_5601-1987": "\ubdc1"}[label].encode(codec_of(label) or "")
+    rare = {"gb2312": "\u9555", "big5": "\u7ca7", "ks_c_5601-1987": "\ubdc1"}[label].encode(find_codec(label) or "")
     with pytest.raises(UnicodeDecodeError):
         rare.decode(codec)  # it is not in the set of that name
     assert decode_html(rare, label).num_replaced == 0
@@ -95,8 +95,8 @@ def test_every_label_has_a_decoder() -> None:
     assert len(CODECS) > 210
     for label, codec in CODECS.items():
         assert label == label.lower() and codecs.lookup(codec)
-        assert codec_of(f" {label.upper()}\n") == codec
-    assert {codec_of(label) for label in ("utf-7", "hz-gb-2312", "iso-2022-kr", "")} == {None}
+        assert find_codec(f" {label.upper()}\n") == codec
+    assert {find_codec(label) for label in ("utf-7", "hz-gb-2312", "iso-2022-kr", "")} == {None}
 
 
 ARTICLE = (
@@ -277,5 +277,5 @@ def test_a_page_without_text_says_whether_scripts_would_give_it(html: str, reaso
 
 
 def test_paragraphs_are_lines_with_something_in_them() -> None:
-    assert paragraphs("\n a \n\n\nb\r\nc\u2028d ") == "a\n\nb\n\nc\n\nd"
-    assert paragraphs(" \n\t\n") == ""
+    assert split_paragraphs("\n a \n\n\nb\r\nc\u2028d ") == "a\n\nb\n\nc\n\nd"
+    assert split_paragraphs(" \n\t\n") == ""

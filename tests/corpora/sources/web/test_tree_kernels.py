@@ -14,12 +14,12 @@ from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
 from corpora.sources.contract import Tally
 from corpora.sources.web import tree
-from corpora.sources.web.archived_pages import TooLarge, decoded_body, read_response
+from corpora.sources.web.archived_pages import TooLarge, decode_body, read_response
 from corpora.sources.web.charset import decode_html
-from corpora.sources.web.markup.elements import space_width
-from corpora.sources.web.markup.plain import plain_page
-from corpora.sources.web.tree import PageLimits, Refused, Tree, parse_page
-from corpora.sources.web.warc import open_record, read_archive
+from corpora.sources.web.markup.elements import measure_space
+from corpora.sources.web.markup.plain import parse_html_plain
+from corpora.sources.web.tree import PageLimits, Refused, Tree, parse_html
+from corpora.sources.web.warc import parse_record, read_archive
 
 SHARED = Path(__file__).resolve().parents[5] / "shared" / "data"
 LIMITS = PageLimits()
@@ -79,7 +79,7 @@ HOSTILE = {
 
 def differs(html: str, limits: PageLimits = LIMITS) -> str:
     """What the kernels give another value for; "" where nothing."""
-    fast, plain = parse_page(html, limits), plain_page(html, limits)
+    fast, plain = parse_html(html, limits), parse_html_plain(html, limits)
     if isinstance(fast, Refused) or isinstance(plain, Refused):
         return "" if fast == plain else f"{fast} {plain}"
     return " ".join(name for name in Tree.__slots__ if _as_lists(fast, name) != _as_lists(plain, name))
@@ -88,9 +88,9 @@ def differs(html: str, limits: PageLimits = LIMITS) -> str:
 def _as_lists(page: Tree, name: str) -> object:
     value = getattr(page, name)
     if name == "written":
-        return [page.written.of(element) for element in range(len(page.numbers))]
+        return [page.written.read(element) for element in range(len(page.numbers))]
     if name in ("names", "numbers"):  # each parser has its own numbers
-        return [page.tag(element) for element in range(len(page.numbers))]
+        return [page.get_tag(element) for element in range(len(page.numbers))]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -116,7 +116,7 @@ def test_white_space_is_pythons() -> None:
     tried |= {*characters[:0x100], *characters[0xE0F0:0xE110], *characters[0xD7FF:0xD820], characters[-1]}
     assert spaces < tried
     assert {
-        each for each in tried if space_width(np.frombuffer(each.encode("utf-8", "surrogatepass"), np.uint8), 0)
+        each for each in tried if measure_space(np.frombuffer(each.encode("utf-8", "surrogatepass"), np.uint8), 0)
     } == spaces
 
 
@@ -139,8 +139,8 @@ def pages_of(path: Path) -> Iterator[str]:
     try:
         for cut in read_archive(path, 0, path.stat().st_size, 1 << 26, Tally()):
             try:
-                response = read_response(open_record(cut.data))
-                yield decode_html(decoded_body(response, 1 << 26), response.charset).text
+                response = read_response(parse_record(cut.data))
+                yield decode_html(decode_body(response, 1 << 26), response.charset).text
             except (BadRecord, TooLarge):
                 continue
     except (DamagedBytes, InputError):
@@ -149,11 +149,11 @@ def pages_of(path: Path) -> Iterator[str]:
 
 def test_the_plain_twin_is_asked_only_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where common pages go the slow way."""
-    monkeypatch.setattr(tree, "plain_page", lambda *_: pytest.fail("asked"))
-    assert isinstance(parse_page("<my-own>a &amp; b<br><br>c<p hidden>\u4e2d<\u4e2d></my-own><pre>\tx", LIMITS), Tree)
+    monkeypatch.setattr(tree, "parse_html_plain", lambda *_: pytest.fail("asked"))
+    assert isinstance(parse_html("<my-own>a &amp; b<br><br>c<p hidden>\u4e2d<\u4e2d></my-own><pre>\tx", LIMITS), Tree)
 
 
 def test_what_noscript_holds_is_read() -> None:
-    page = parse_page("<head><noscript><img src=x></noscript></head><noscript><p>a</p>b</noscript>c", LIMITS)
+    page = parse_html("<head><noscript><img src=x></noscript></head><noscript><p>a</p>b</noscript>c", LIMITS)
     assert isinstance(page, Tree)
     assert [(block.tag, block.text) for block in page.blocks] == [("p", "a"), ("noscript", "b"), ("body", "c")]

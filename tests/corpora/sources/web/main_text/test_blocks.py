@@ -5,35 +5,35 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corpora.sources.web.facts import metas_of
-from corpora.sources.web.main_text.blocks import main_text
+from corpora.sources.web.facts import collect_metas
+from corpora.sources.web.main_text.blocks import choose_main_text
 from corpora.sources.web.main_text.features import (
     BIT,
     FEATURES,
     MARKS,
-    carried_plain,
-    describe,
-    first_class,
-    look_at,
-    marks_of,
-    own_marks,
+    carry_down_plain,
+    compute_marks,
+    compute_own_marks,
+    count_texts,
+    describe_blocks,
+    find_first_class,
 )
-from corpora.sources.web.main_text.mark_kernels import carry_down, look_plain, may_be_said
+from corpora.sources.web.main_text.mark_kernels import carry_down, count_characters_plain, find_possible_starts
 from corpora.sources.web.markup.elements import WrittenAttributes
-from corpora.sources.web.tree import Block, PageLimits, Tree, parse_page
+from corpora.sources.web.tree import Block, PageLimits, Tree, parse_html
 
 NAMES = ("Ayr", "Troon", "Girvan", "Oban", "Wick", "Mallaig", "Stornoway")
 LONG = "The harbour was quiet on the morning after the storm, and the boats lay where the tide had left them, she said."
 
 
 def tree_of(html: str) -> Tree:
-    tree = parse_page(html, PageLimits())
+    tree = parse_html(html, PageLimits())
     assert isinstance(tree, Tree)
     return tree
 
 
 def main_blocks(tree: Tree) -> list[Block]:
-    return main_text(tree, "", metas_of(tree)).blocks
+    return choose_main_text(tree, "", collect_metas(tree)).blocks
 
 
 def blocks_of(html: str) -> list[tuple[str, str]]:
@@ -71,21 +71,21 @@ def test_links_are_counted_in_whatever_letters() -> None:
 
 def test_elements_hold_spans_of_blocks() -> None:
     tree = tree_of("<div>a<section><p>b</p><p>c</p></section>d</div><p>e")
-    spans = {tag: span for at, span in enumerate(tree.spans.tolist()) if (tag := tree.tag(at)) != "p"}
+    spans = {tag: span for at, span in enumerate(tree.spans.tolist()) if (tag := tree.get_tag(at)) != "p"}
     assert spans == {"": [0, 5], "div": [0, 4], "section": [1, 3]}
 
 
 def marks_at(html: str) -> list[int]:
     """The marks that each block's element has by itself or from those around it, as columns have them."""
     tree = tree_of(html)
-    rows = describe(tree, "", {})
+    rows = describe_blocks(tree, "", {})
     first = FEATURES.index(MARKS[0])
     return [sum(BIT[mark] for mark, has in zip(MARKS, row[first:], strict=False) if has) for row in rows]
 
 
 def test_marks_come_down_from_all_around_but_not_from_the_whole_page() -> None:
     html = f"<body class=sidebar><div class='relatedLinks'><p>x</p></div><p>{LONG}</p></body>"
-    assert marks_at(html) == [BIT["related"], 0] and own_marks("body", "class=sidebar") == BIT["side"]
+    assert marks_at(html) == [BIT["related"], 0] and compute_own_marks("body", "class=sidebar") == BIT["side"]
 
 
 PIECES = st.sampled_from(
@@ -115,11 +115,11 @@ def test_kernels_read_marks_as_their_twins(elements: list[tuple[str, str]]) -> N
     pieces = [written.encode() for _, written in elements]
     stops = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
     written = WrittenAttributes(b"".join(pieces), stops - [len(piece) for piece in pieces], stops)
-    marks, alike = marks_of(
+    marks, alike = compute_marks(
         Tree(names=names, numbers=numbers, written=written, parents=np.zeros(len(elements), np.int64))
     )
-    assert marks.tolist() == [own_marks(*element) for element in elements]
-    classes = [(tag, first_class(written)) for tag, written in elements]
+    assert marks.tolist() == [compute_own_marks(*element) for element in elements]
+    classes = [(tag, find_first_class(written)) for tag, written in elements]
     assert [first == second for first in alike for second in alike] == [a == b for a in classes for b in classes]
 
 
@@ -131,7 +131,7 @@ def test_marks_are_carried_down_as_by_the_twin(rows: list[tuple[int, int, bool, 
     carried = np.empty((5, len(elements)), np.int64)
     arrays = (np.array(column, np.int64) for column in (parents, held, marks))
     carry_down(*arrays, np.array(repeats), 1.0, 5, carried)
-    assert carried.T.tolist() == carried_plain(parents, held, marks, repeats, 1.0, 5)
+    assert carried.T.tolist() == carry_down_plain(parents, held, marks, repeats, 1.0, 5)
 
 
 @given(
@@ -142,18 +142,18 @@ def test_marks_are_carried_down_as_by_the_twin(rows: list[tuple[int, int, bool, 
 )
 @example(["Read more", "\u00a9 x", "\u00a9x", "by", "Byline", "\u201cWatch", "\u212aontakt", "1 tag", "_tag", "- tags"])
 def test_texts_are_looked_at_as_by_the_twin(texts: list[str]) -> None:
-    counts = look_at(tuple(texts))[2].T.tolist()
-    assert [row[:-1] for row in counts] == [look_plain(text)[:-1] for text in texts]
+    counts = count_texts(tuple(texts))[2].T.tolist()
+    assert [row[:-1] for row in counts] == [count_characters_plain(text)[:-1] for text in texts]
     assert all(may_open for *_, may_open, text in ((*row, text) for row, text in zip(counts, texts, strict=True))
-               if look_plain(text)[-1])  # fmt: skip
+               if count_characters_plain(text)[-1])  # fmt: skip
 
 
 @given(st.lists(st.text("abc\u00e9\U0001f600", min_size=1, max_size=20), min_size=1), st.text("abc\u00e9", max_size=9))
 def test_no_text_that_begins_as_something_said_is_passed_over(texts: list[str], said: str) -> None:
     """Fails if a digest is of other characters on one side, or one that would go beyond what is said is asked for."""
     said = texts[-1] + said
-    codes, characters, _ = look_at(tuple(texts))
-    may = may_be_said(codes, characters, 4, np.frombuffer(said.encode("utf-32-le"), np.uint32)).tolist()
+    codes, characters, _ = count_texts(tuple(texts))
+    may = find_possible_starts(codes, characters, 4, np.frombuffer(said.encode("utf-32-le"), np.uint32)).tolist()
     assert all(has or text[:10] not in said or len(text) < 8 for has, text in zip(may, texts, strict=True))
     assert not any(has for has, text in zip(may, texts, strict=True) if len(text) < 8)
 
@@ -206,14 +206,14 @@ def test_posts_in_noscript_are_text() -> None:
 def test_a_plain_page_is_kept_whole(row: str) -> None:
     texts = [LONG.replace("harbour", f"harbour of {name}") for name in NAMES]
     html = f"<html><body>{''.join(row.format(text) for text in texts)}</body></html>"
-    text = main_text(tree_of(html), "", {})
+    text = choose_main_text(tree_of(html), "", {})
     assert [block.text for block in text.blocks] == texts and 0 <= text.whole <= 1
 
 
 def test_pages_of_prose_are_surer_than_lists_of_links() -> None:
     prose = "".join(f"<p>{LONG.replace('harbour', f'harbour of {name}')}</p>" for name in NAMES)
     links = "".join(f"<li><a href=/{name}>Boats of {name}</a></li>" for name in NAMES)
-    sure, unsure = (main_text(tree_of(f"<body>{html}</body>"), "", {}).whole for html in (prose, links))
+    sure, unsure = (choose_main_text(tree_of(f"<body>{html}</body>"), "", {}).whole for html in (prose, links))
     assert sure > unsure
 
 

@@ -5,21 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.sources.web.facts import metas_of
+from corpora.sources.web.facts import collect_metas
 from corpora.sources.web.main_text.blocks import (
-    FURTHEST,
-    PAGE_COLUMNS,
-    STEPS,
+    CHOICE_COLUMNS,
+    MAX_LOG_ODDS,
+    STEPS_PER_UNIT,
     Forest,
-    average_rows,
-    chances,
-    choose,
+    average_blocks,
+    choose_blocks,
+    compute_chances,
+    compute_odds,
     read_forest,
-    sum_odds,
-    sum_plain,
+    sum_trees_plain,
 )
-from corpora.sources.web.main_text.features import FEATURES, describe
-from corpora.sources.web.tree import PageLimits, Tree, parse_page
+from corpora.sources.web.main_text.features import FEATURES, describe_blocks
+from corpora.sources.web.tree import PageLimits, Tree, parse_html
 
 COLUMNS = 5
 
@@ -28,7 +28,7 @@ def forest_of(nodes: list[tuple[int, float, int]], trees: list[tuple[int, int]],
     columns, bounds, masks = zip(*(nodes or [(0, 0.0, 0)]), strict=True)
     return Forest(
         np.array(columns, np.int16), np.array(bounds, np.float32), np.array(masks, np.uint32),
-        np.array(trees, np.int32), np.array(leaves), np.linspace(0, 1, 2 * FURTHEST * STEPS + 1),
+        np.array(trees, np.int32), np.array(leaves), np.linspace(0, 1, 2 * MAX_LOG_ODDS * STEPS_PER_UNIT + 1),
     )  # fmt: skip
 
 
@@ -61,17 +61,17 @@ def grown(seed: int, num_trees: int) -> Forest:
 def test_the_kernel_sums_as_its_twin(seed: int, trees: int, rows: list[list[int]]) -> None:
     forest = grown(seed, trees)
     values = np.array(rows, np.float32).reshape(len(rows), COLUMNS)
-    assert sum_odds(forest, values).tolist() == [sum_plain(row, forest) for row in values.tolist()]
+    assert compute_odds(forest, values).tolist() == [sum_trees_plain(row, forest) for row in values.tolist()]
 
 
 def test_a_sum_becomes_a_chance() -> None:
     one = forest_of([(0, 0.0, 0b10)], [(0, 0), (1, 2)], [-50.0, 50.0])
-    assert chances(one, np.array([[0.0], [1.0]], np.float32)).tolist() == [0.0, 1.0]
+    assert compute_chances(one, np.array([[0.0], [1.0]], np.float32)).tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [("pages", len(PAGE_COLUMNS)), *((name, len(FEATURES)) for name in ("blocks", "articles", "kinds"))],
+    [("pages", len(CHOICE_COLUMNS)), *((name, len(FEATURES)) for name in ("blocks", "articles", "kinds"))],
 )
 def test_the_shipped_forests_are_trees_of_the_columns_there_are(name: str, columns: int) -> None:
     forest = read_forest(name)
@@ -88,7 +88,7 @@ def test_the_choice_has_the_best_expected_f1() -> None:
     source = np.random.default_rng(7)
     for _ in range(50):
         given_chances, sizes = source.random(9).round(2), source.integers(1, 400, 9)
-        chosen, expected = choose(given_chances, sizes)
+        chosen, expected = choose_blocks(given_chances, sizes)
         order = np.argsort(-given_chances, kind="stable")
         wanted = (given_chances * sizes).sum()
         scores = [
@@ -102,11 +102,11 @@ def test_the_choice_has_the_best_expected_f1() -> None:
 def test_a_mean_row_is_of_all_characters_alike() -> None:
     """Fails if a block of few characters counts as much as a long one, or a sum loses its small parts."""
     rows = np.array([[1, 7.0, 0.1], [3, -1.0, 0.1], [96, 0.0, 0.1]], np.float32)
-    assert average_rows(rows).tolist() == [[np.float32((1 + 9 + 96**2) / 100), np.float32(0.04), np.float32(0.1)]]
+    assert average_blocks(rows).tolist() == [[np.float32((1 + 9 + 96**2) / 100), np.float32(0.04), np.float32(0.1)]]
     many = np.asfortranarray(np.tile(rows, (100_000, 1)))
     assert (
-        np.allclose(average_rows(many), average_rows(rows), rtol=1e-7)
-        and average_rows(rows[:1]).tolist() == rows[:1].tolist()
+        np.allclose(average_blocks(many), average_blocks(rows), rtol=1e-7)
+        and average_blocks(rows[:1]).tolist() == rows[:1].tolist()
     )
 
 
@@ -120,8 +120,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("html", HOSTILE.values(), ids=HOSTILE)
 def test_rows_are_numbers_whatever_the_page(html: str) -> None:
-    tree = parse_page(html, PageLimits())
+    tree = parse_html(html, PageLimits())
     assert isinstance(tree, Tree)
     if tree.blocks:
-        rows = describe(tree, "", metas_of(tree))
+        rows = describe_blocks(tree, "", collect_metas(tree))
         assert rows.shape == (len(tree.blocks), len(FEATURES)) and np.isfinite(rows).all()
