@@ -53,7 +53,7 @@ class Patience:
     def compute_wait(self, failures: int) -> float:
         """Seconds to wait after so many failures in a row.
 
-        >>> [Patience().step(failures) for failures in (1, 2, 3, 99)]
+        >>> [Patience().compute_wait(failures) for failures in (1, 2, 3, 99)]
         [1.0, 2.0, 4.0, 300.0]
         """
         return min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
