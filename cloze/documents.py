@@ -38,7 +38,7 @@ from corpora.store.places.files import replace_file
 from corpora.store.settings import check_keys, parse_toml
 from corpora.store.tables import read_table
 from corpora.views import CORPUS
-from flows.command.dedup_display import similar_facts
+from flows.command.dedup import similar_facts
 from flows.dedup.similar import find_similar
 from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock, read_lock

@@ -29,8 +29,8 @@ from cloze.workspace import Workspace, listed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind_settings
-from flows.command.tasks.check import check_data
-from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_events
+from flows.command.check import check_data
+from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.trainer_process import model_folder
 from flows.export.exported import new_folder
 from flows.run.record.ledger_balance import nothing_said
@@ -366,8 +366,11 @@ def evaluate(
 
     Raises InputError, or TrainingFailed.
     """
-    from flows.command.tasks.evaluate import JSON, evaluate_model  # it knows reports, exports and the command line
-    from flows.command.tasks.options import EvaluationAsked
+    from flows.command.evaluate import (  # it knows reports, exports and the command line
+        JSON,
+        EvaluationAsked,
+        evaluate_model,
+    )
 
     workspace = Workspace(progress=progress)
     with in_python(workspace.folder):

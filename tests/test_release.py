@@ -88,8 +88,8 @@ def test_the_workflow_runs_what_is_there() -> None:
     needed = [job["needs"] for job in jobs.values() if "needs" in job]
     assert {name for each in needed for name in ([each] if isinstance(each, str) else each)} <= {*jobs}
     commands = "\n".join(step["run"] for job in jobs.values() for step in job["steps"] if "run" in step)
-    assert {"build", "flows.command.ship_kernels"} == set(re.findall(r"python -m ([\w.]+)", commands))
-    assert (ROOT / "flows" / "command" / "ship_kernels.py").is_file()
+    assert {"build", "flows.command.compile_kernels"} == set(re.findall(r"python -m ([\w.]+)", commands))
+    assert (ROOT / "flows" / "command" / "compile_kernels.py").is_file()
     assert commands.index("docs/join_changes.py --check") < commands.index("python -m build")
     assert "podman build" in commands and CONTAINERFILE.is_file()
     assert "constraints.txt" in commands

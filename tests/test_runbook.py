@@ -16,7 +16,7 @@ from parsed_sources import nodes_of, sources
 
 from flows.command import reference
 from flows.command.cli import app
-from flows.command.terminal.help import command_names
+from flows.command.help import command_names
 from flows.run.record.run_status import ENDED
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")

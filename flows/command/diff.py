@@ -6,23 +6,23 @@ newest completed run. So two runs may be from two stores.
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
 
 from corpora.errors import InputError
+from corpora.store.places.place import Place
 from flows.command.arguments import AsJson
-from flows.command.terminal.output import console, print_json, say
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from corpora.store.places.place import Place
-    from flows.report.compared import Compared
-    from flows.run.record.figures import Figures
-    from flows.run.record.run_record import RunRecord
-
-differing_app = App(name="differing")
+from flows.command.runs import when
+from flows.command.terminal import console, plain_table, print_json, say
+from flows.recipes.privacy import to_printable
+from flows.report.compared import Compared, change_text, figure_text
+from flows.run.addresses import find_run, short_run_ids
+from flows.run.record.counts_text import counted
+from flows.run.record.figures import Figures, figures_of_run, run_before
+from flows.run.record.run_record import RunRecord, list_runs
 
 Run = Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")]
 OtherRun = Annotated[
@@ -30,7 +30,6 @@ OtherRun = Annotated[
 ]
 
 
-@differing_app.command
 def diff(
     run: Run = "store",
     other: OtherRun = None,
@@ -44,8 +43,6 @@ def diff(
     The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
     negative natural logarithm of the probability that the model gave the right token.
     """
-    from flows.report.compared import Compared
-
     before, after = _two_runs(run, other, store)
     compared = Compared.of(before.record, before.figures, after.figures)
     if as_json:
@@ -56,8 +53,6 @@ def diff(
     if shown:
         console.print(_table(compared, shown))
     if same := len(compared.changes) - len(compared.differing):
-        from flows.run.record.counts_text import counted
-
         equal = f"{counted(same, 'figure is', 'figures are')} the same."
         say(equal if shown else f"Nothing differs: {equal}")
 
@@ -66,16 +61,13 @@ def diff(
 class KeptRun:
     """A recorded run in its store, with its figures."""
 
-    place: "Place"
-    record: "RunRecord"
-    figures: "Figures"
+    place: Place
+    record: RunRecord
+    figures: Figures
 
 
 def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, KeptRun]:
     """Return the earlier and the later run that two names mean. Raises InputError."""
-    from flows.run.addresses import find_run
-    from flows.run.record.figures import run_before
-
     place, record = find_run(first, store)
     if second is not None:
         return _kept(place, record), _kept(*find_run(second, store))
@@ -88,10 +80,8 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
     return _kept(place, before), _kept(place, record)
 
 
-def _kept(place: "Place", record: "RunRecord") -> KeptRun:
+def _kept(place: Place, record: RunRecord) -> KeptRun:
     """Return a run with its figures. Raises InputError if they can no longer be counted."""
-    from flows.run.record.figures import figures_of_run
-
     figures = figures_of_run(place, record)
     if figures is None:
         raise InputError(
@@ -103,10 +93,6 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
 
 def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     """Yield lines that name the two runs."""
-    from flows.command.records_display import when
-    from flows.run.addresses import short_run_ids
-    from flows.run.record.run_record import list_runs
-
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
@@ -115,14 +101,8 @@ def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 
-def _table(compared: "Compared", shown: Any) -> "Table":
+def _table(compared: Compared, shown: Any) -> Table:
     """Return a table with a line for each figure; those shown first of a run are bold."""
-    from rich.text import Text
-
-    from flows.command.terminal.tables import plain_table
-    from flows.recipes.privacy import to_printable
-    from flows.report.compared import change_text, figure_text
-
     table = plain_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
@@ -132,7 +112,7 @@ def _table(compared: "Compared", shown: Any) -> "Table":
     return table
 
 
-def _json(before: KeptRun, after: KeptRun, compared: "Compared") -> dict[str, Any]:
+def _json(before: KeptRun, after: KeptRun, compared: Compared) -> dict[str, Any]:
     """Return the comparison for scripts: every figure, with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,

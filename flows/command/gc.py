@@ -3,10 +3,15 @@
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.terminal.output import print_json, say
+from flows.command.arguments import AsJson, Count, Days, StoreAddress
+from flows.command.runs import open_store
+from flows.command.terminal import print_json, say
 from flows.maintenance.garbage import Garbage, Policy, clear_store, garbage, look, unneeded
 from flows.run.addresses import short_folder
 from flows.run.record.counts_text import counted
@@ -16,6 +21,28 @@ from flows.run.record.run_record import to_stderr
 OBJECT_DAYS = 7.0  # where readers cannot hold what they read
 SHOWN = 20
 QUIET_SECONDS = 10.0
+
+
+def gc(
+    store: StoreAddress = "store",
+    *,
+    delete: Annotated[bool, Parameter(help="Remove it; otherwise it is only shown.", negative=())] = False,
+    dry_run: Annotated[bool, Parameter(help="Only show what would go, as without --delete.", negative=())] = False,
+    keep: Annotated[Count, Parameter(help="Keep the artifacts of this many completed runs of each recipe.")] = 3,
+    days: Annotated[
+        Days | None,
+        Parameter(name="--keep-days", help="Also keep what was among those in this many days; default: 0, on s3:// 7."),
+    ] = None,
+    keep_runs: Annotated[Count, Parameter(help="Keep the records of this many runs of each recipe.")] = 500,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a store no longer needs; --delete removes it.
+
+    What a run, a release or a reader needs stays.
+    """
+    if delete and dry_run:
+        raise InputError("--delete and --dry-run contradict each other: give one of them.")
+    collect(open_store(store), keep, days, keep_runs, delete, as_json)
 
 
 def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:

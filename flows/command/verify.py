@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.console import Console
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.terminal.progress import CheckProgress
+from flows.command import arguments
+from flows.command.progress import CheckProgress
+from flows.command.terminal import console_for, print_json
 from flows.integrity.inventory import Fault, Holdings, find_faults, read_holdings
 from flows.integrity.rebuilt_part import rebuild_part
 from flows.run.addresses import find_artifacts, split_address
@@ -16,6 +19,26 @@ from flows.run.faults.damage import LIST, read_damage_list, write_damage_list
 from flows.run.record.counts_text import counted, listed
 
 _SHOWN = 3  # of the files that nothing names
+
+
+def verify(
+    address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
+    *,
+    rebuild: Annotated[
+        bool, Parameter(help="Build the first part of each artifact again, and compare the contents.", negative=())
+    ] = False,
+    as_json: arguments.AsJson = False,
+) -> int:
+    """Check every file of a store, and list what is damaged.
+
+    A file is compared with what was written. What is damaged is built again by the next `cloze run` with its recipe.
+    """
+    lines = console_for(as_json)
+    result = verify_store(lines, address)
+    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.whole else []
+    if as_json:
+        print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
+    return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

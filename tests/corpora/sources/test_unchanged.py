@@ -21,7 +21,7 @@ from corpora.sources.contract import StatCache, Tally, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store.places import pipes
 from corpora.store.places.place import Place
-from flows.command.tasks.piped import from_pipe
+from flows.command.record_files import from_pipe
 from flows.command.vocabulary_adapt import _of_files
 from flows.dedup import run as deduplicating
 from flows.dedup.run import DedupSettings, dedup

@@ -6,7 +6,7 @@ import pytest
 
 from corpora.sources.files.endings import ENDINGS, KNOWN_ENDINGS
 from flows.command.cli import app
-from flows.command.terminal.help import command_of
+from flows.command.help import command_of
 
 
 def test_recipes_are_completed(

@@ -9,10 +9,9 @@ import pytest
 from small_suites import answered
 
 from corpora.errors import InputError
-from flows.command.tasks import evaluate as evaluating
-from flows.command.tasks.evaluate import check_asked
-from flows.command.tasks.options import EvaluationAsked
-from flows.command.terminal.help import JSON_KEYS
+from flows.command import evaluate as evaluating
+from flows.command.evaluate import EvaluationAsked, check_asked
+from flows.command.help import JSON_KEYS
 from flows.export.cards.model_card import TUNED
 from trainer.tasks.suites.split_scores import JudgedSplit, write_judged
 from trainer.tasks.suites.suite import SuiteRun, digest_split

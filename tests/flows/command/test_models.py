@@ -17,9 +17,9 @@ from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_model, published_task
-from flows.command.tasks.predict import predict_file
-from flows.command.terminal.help import JSON_KEYS
+from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_model, published_task
+from flows.command.help import JSON_KEYS
+from flows.command.predict import predict_file
 from flows.command.trainer_process import model_folder, relay
 from flows.run.record.task_scores import Listener, progress
 from trainer.launch import TrainingFailed

@@ -12,7 +12,7 @@ from small_recipe import World, new_world
 from corpora.store.leases import identify_this_process, read_heartbeat
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.command.terminal.output import console
+from flows.command.terminal import console
 from flows.recipes.lock import Lock
 from flows.run.record.run_record import Cost, RunRecord, StageRecord, begin_run, read_run, write_run
 from flows.run.record.run_status import Pulse, StageProgress, running_path

@@ -11,7 +11,7 @@ from recorded_run import made_record
 from small_recipe import World, new_world, text_of
 
 from flows.command.cli import run_command_line
-from flows.command.terminal.output import console
+from flows.command.terminal import console
 from flows.orchestration.run_state import Judgement, RunState
 from flows.recipes.lock import Lock
 from flows.report.page import build_page

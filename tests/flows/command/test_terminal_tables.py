@@ -5,9 +5,9 @@ from recorded_run import made_record
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from flows.command.records_display import show_releases, show_runs
-from flows.command.terminal.output import WIDEST
-from flows.command.terminal.tables import fitted_lines, plain_table
+from flows.command.releases import show_releases
+from flows.command.runs import show_runs
+from flows.command.terminal import WIDEST, fitted_lines, plain_table
 from flows.run.addresses import short_run_ids
 from flows.run.record.releases import Release
 from flows.run.record.run_record import Cost, StageRecord

@@ -11,7 +11,7 @@ import pytest
 from prefect.settings import Settings
 
 from corpora.store.places.place import Place
-from flows.command.records_display import status_lines
+from flows.command.runs import status_lines
 from flows.orchestration.approval import says_who_waits
 from flows.orchestration.embedded_server import OF_THE_USER, keep_history
 from flows.orchestration.scheduled_run import due_runs, shown_in_status

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 from small_recipe import NOTES_AND_LETTERS, Run, letters_world, notes_and_letters
 
-from flows.command.inspect import show_artifact, show_example_trace
+from flows.command.inspect import show_artifact
+from flows.command.trace import show_example_trace
 from flows.report.masked_example import LABELS
 from flows.report.page import build_page
 from flows.run.addresses import Artifact

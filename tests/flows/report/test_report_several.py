@@ -21,7 +21,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
-from flows.command.terminal.display import show_ledger
+from flows.command.run import show_ledger
 from flows.recipes.privacy import without_folders
 from flows.report.models import judged, result_of, source_shares
 from flows.report.page import build_page

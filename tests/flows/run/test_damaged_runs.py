@@ -12,7 +12,7 @@ from tiers import examples
 
 from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
-from flows.command.inspect import write_report
+from flows.command.runs import write_report
 from flows.integrity.rebuilt_part import find_stage
 from flows.recipes.lock import Lock
 from flows.run.addresses import Artifact, newest

@@ -21,7 +21,7 @@ from corpora.build import Corpus
 from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.command.terminal.summary import show_summary
+from flows.command.run import show_summary
 from flows.orchestration import steps
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.recording import keep_pages

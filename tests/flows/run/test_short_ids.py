@@ -7,7 +7,7 @@ from small_recipe import Run
 
 from corpora.errors import InputError
 from flows.command.trainer_process import model_folder
-from flows.command.vocabulary_display import find_vocabulary
+from flows.command.vocabulary import find_vocabulary
 from flows.run.addresses import find_artifacts, is_run_id, short_folder, short_run_ids, split_address
 
 

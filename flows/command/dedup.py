@@ -1,22 +1,24 @@
-"""`cloze dedup`: files without their duplicates, or near-duplicates of a text in a corpus.
-
-It calls one module, and shows the result.
-"""
+"""`cloze dedup`: files without their duplicates, or near-duplicates of a text in a corpus."""
 
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from corpora.errors import InputError
+from corpora.schema import cut_excerpt
 from flows.command.arguments import STANDARD_INPUT, AsJson, Share, Workers
-from flows.command.terminal.output import print_json, say
+from flows.command.terminal import print_json, say
+from flows.run.record.counts_text import counted
+from flows.run.record.ledger_balance import readable_bytes
 
-duplicates_app = App(name="duplicates")
+if TYPE_CHECKING:
+    from flows.dedup.run import DedupOutcome
+    from flows.dedup.similar import SimilarDocument
 
 
-@duplicates_app.command
 def dedup(
     paths: Annotated[
         list[str],
@@ -57,7 +59,6 @@ def dedup(
     if len(paths) < 2:
         raise InputError("Name what to read and, last, what to write: `cloze dedup raw/*.jsonl clean`.")
     *inputs, output = paths
-    from flows.command.dedup_display import summary
     from flows.dedup.run import DedupSettings, dedup
     from flows.export.exported import local_target
 
@@ -79,9 +80,58 @@ def dedup(
         say(*summary(outcome, output))
 
 
+def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
+    """The lines for people."""
+    read = f"{counted(outcome.rows, 'row')} of {counted(outcome.files, 'file')}, {readable_bytes(outcome.text_bytes)}"
+    removed = ", ".join(f"{number:,} {reason}" for reason, number in outcome.removed.items())
+    yield f"{read}: {outcome.kept:,} kept, {outcome.rows - outcome.kept:,} removed{f' ({removed})' if removed else ''}"
+    if outcome.without_text:
+        yield f"{counted(outcome.without_text, 'row')} without text: kept, and compared with nothing"
+    if outcome.missing is not None:
+        median, most = (f"{100 * share:.1f}%" for share in outcome.missing)
+        yield f"near-duplicates: their survivors lack {median} of their shingles (median), {most} (99 of 100 below)"
+    if outcome.parts_cut:
+        yield f"{counted(outcome.parts_cut, 'part')} of earlier rows cut out of texts; the removed rows have them"
+    if outcome.comparisons_cut_off:
+        yield f"{counted(outcome.comparisons_cut_off, 'comparison')} cut off in crowded buckets"
+    if outcome.recall is not None and outcome.recall.pairs:
+        found, theory = (f"{100 * share:.1f}%" for share in (outcome.recall.found, outcome.recall.theory))
+        yield f"recall on {counted(outcome.recall.pairs, 'planted pair')}: {found}; the curve promises {theory}"
+    if outcome.not_read:
+        from flows.run.inputs.unread_files import groups_in_words  # it knows recipes, .6 s of a process
+
+        yield f"not read: {groups_in_words(outcome.not_read, True)}"
+    yield f"{output} has the rows that stay, and the removed ones next to them"
+
+
+def similar_facts(found: "SimilarDocument") -> dict[str, Any]:
+    """A similar document for scripts."""
+    document = found.document
+    return {
+        "id": document.id.hex(),
+        "source": document.source,
+        "title": document.title,
+        "place": str(document.locator),
+        "similarity": found.similarity,
+        "missing": found.missing,
+        "is_exact": found.is_exact,
+        "excerpt": cut_excerpt(document.text),
+    }
+
+
+def similar_lines(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
+    """Similar documents for people."""
+    if not found:
+        yield f"No document is as similar as {threshold}."
+    for each in found:
+        document = each.document
+        alike = "the same text" if each.is_exact else f"similarity {each.similarity:.3f}, missing {each.missing:.1%}"
+        yield f"{document.id.hex()}  {alike}; {document.source}, {document.locator}"
+        yield f"  {document.title or cut_excerpt(document.text)}"
+
+
 def _show_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
     """Show the documents of a corpus that are similar to a text."""
-    from flows.command.dedup_display import similar_facts, similar_lines
     from flows.dedup.similar import find_similar
 
     if len(paths) != 1:

@@ -1,25 +1,59 @@
-"""The output of `cloze shards materialise`: the examples of an epoch, in Arrow files that pyarrow and `datasets` open.
+"""`cloze shards materialise`: the examples of an epoch, in Arrow files that pyarrow and `datasets` open.
 
 The folder appears whole, or not at all. Memory: a few thousand examples, whatever the shards hold.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
+from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
+from flows.command.arguments import AsJson, Epoch, Position, Shown
+from flows.command.help import examples_of
+from flows.command.terminal import print_json, say
 from flows.export.exported import local_target, new_folder
-from flows.run.addresses import Artifact
+from flows.run.addresses import Artifact, find_artifacts, newest
 from flows.run.record.counts_text import counted
 from shards.build import SPLITS
 from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
 
 FILE_ROWS = 1 << 18
+
+
+shards = App(name="shards", help="Write the examples that a training reads.", default_parameter=Shown)
+
+
+@shards.command(help_epilogue=examples_of("shards materialise"))
+def materialise(
+    artifact: Annotated[
+        str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
+    ],
+    *,
+    epoch: Annotated[Epoch, Parameter(help="The epoch, from 0.")],
+    to: Annotated[str, Parameter(help="The folder to write; it must be empty or not exist.")],
+    split: Annotated[str, Parameter(help="train or held-out.")] = "train",
+    seed: Annotated[
+        Position | None,
+        Parameter(help="The seed of a training: rows are in the order in which it reads them, else in the shards'."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the examples of an epoch as Arrow files.
+
+    Each example has its ids with the masks put in, the masked positions, and the targets.
+    """
+    written = write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
+    if as_json:
+        print_json(asdict(written))
+    else:
+        say(*written.lines())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
-from flows.command.tasks.piped import absolute, from_pipe, is_piped
+from flows.command.arguments import AsJson, Model
+from flows.command.record_files import FILE_ASKED, FileAsked, absolute, from_pipe, is_piped
+from flows.command.terminal import print_json, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.run.record.counts_text import counted
 from flows.run.record.task_scores import ledger_line
@@ -18,8 +23,38 @@ from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 from trainer.tasks.vectors.vector_files import is_vector_file
 
+if TYPE_CHECKING:
+    from trainer.tasks.formats.records import FileSettings
+
+Vectors = Annotated[EmbedSettings, Parameter(name="*", negative=())]
+Search = Annotated[SearchSettings, Parameter(name="*")]
+
 LONGEST = 160  # characters of a text that are shown
 NO_SEARCH = SearchSettings()
+
+
+def embed(
+    model: Model,
+    file: Annotated[
+        Path, Parameter(help="Records with a text and, if any, an id; - reads the standard input. Or their vectors.")
+    ],
+    *,
+    output: Annotated[
+        Path | None, Parameter(help="Parquet file for the vectors; with a query it may be left out.")
+    ] = None,
+    reading: FileAsked = FILE_ASKED,
+    asked: Vectors | None = None,
+    search: Search | None = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make vectors of texts, words or tokens; find what is like a query.
+
+    With relevance judgments, also score the results and make training rows.
+    """
+    tell, given = teller(as_json or output is None), search or SearchSettings()
+    facts = embed_texts(model, reading.of(file), asked or EmbedSettings(), output, tell, given, teller(as_json))
+    if as_json:
+        print_json(facts)
 
 
 def embed_texts(

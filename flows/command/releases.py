@@ -1,21 +1,34 @@
-"""`cloze release`, `releases`, `rollback` and `deploy`: each calls one module, and shows the result."""
+"""`cloze release`, `releases` and `rollback`: names for what runs built."""
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
 
+from corpora.generic_types import Json
+from corpora.store.places.place import Place
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.terminal.output import console, print_json, say, teller
+from flows.command.runs import when
+from flows.command.terminal import console, plain_table, print_json, say, teller
+from flows.maintenance.release import PersonsWord, promotion_of, run_at, run_of_recipe
+from flows.orchestration.approval import ask_a_person
+from flows.recipes.privacy import to_one_line
+from flows.run.addresses import is_run_id, short_run_ids
+from flows.run.record.releases import Release, current_release, history, names_of_releases, roll_back
+from flows.run.record.run_record import list_runs
 
-releases_app = App(name="releases-and-deployments")
+CELL_CHARACTERS = 200
+
 
 Reason = Annotated[str, Parameter(help="The reason; it is recorded with the release.")]
 
 
-@releases_app.command
 def release(
     run: Annotated[
         str, Parameter(help="A recipe: its newest complete run; a run's id, short or whole; or STORE/runs/RUN.")
@@ -37,9 +50,7 @@ def release(
 
     Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
     """
-    from flows.command.records_display import show_entry
-    from flows.maintenance.release import PersonsWord, promotion_of, run_at, run_of_recipe
-    from flows.run.addresses import is_run_id
+    pass
 
     if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
         recipe, record = run_at(run, store or "store")
@@ -54,8 +65,6 @@ def release(
     if promotion.crossed and approve is not None:
         verdict = PersonsWord(approved=True, reason=approve)
     elif promotion.crossed:
-        from flows.orchestration.approval import ask_a_person
-
         verdict = ask_a_person(promotion, Path(os.environ["CLOZE_HOME"]), port, wait, tell)
     if verdict is not None and not verdict.approved:
         tell(f"Not released: {verdict.reason or 'rejected'}{f' ({verdict.who})' if verdict.who else ''}.")
@@ -64,7 +73,6 @@ def release(
     return 0
 
 
-@releases_app.command
 def releases(
     store: arguments.StoreAddress = "store",
     *,
@@ -75,11 +83,7 @@ def releases(
 
     A star marks what a name means now.
     """
-    from corpora.store.places.place import Place
-    from flows.command.records_display import release_json, show_releases
-    from flows.run.addresses import short_run_ids
-    from flows.run.record.releases import current_release, history, names_of_releases
-    from flows.run.record.run_record import list_runs
+    pass
 
     place = Place(store)
     if name is not None:
@@ -96,7 +100,6 @@ def releases(
         console.print(show_releases(shown, short_run_ids([*run_ids])))
 
 
-@releases_app.command
 def rollback(
     name: Annotated[str, Parameter(help="The name of a release.")],
     *,
@@ -109,57 +112,42 @@ def rollback(
 
     The history keeps both.
     """
-    from corpora.store.places.place import Place
-    from flows.command.records_display import show_entry
-    from flows.run.record.releases import roll_back
+    pass
 
     place = Place(store)
     show_entry(place, roll_back(place, name, to, reason), as_json)
 
 
-@releases_app.command
-def deploy(
-    *recipes: Annotated[str, Parameter(help="Recipe files, or names of those that come with Cloze.")],
-    pool: Annotated[str, Parameter(help="The work pool that runs them; its type is process.")],
-    cron: arguments.Cron = None,
-    every: arguments.Every = None,
-    store: arguments.RecipeStore = None,
-    overrides: arguments.Overrides = None,
-    workers: arguments.Workers = None,
-    engine: arguments.Engine = None,
-    output: Annotated[Path, Parameter(help="The file to write.")] = Path("prefect.yaml"),
-    force: Annotated[bool, Parameter(help="Replace an existing file.", negative=())] = False,
-) -> None:
-    """Write a prefect.yaml: recipes as deployments of a work pool.
-
-    A recipe that a running `cloze serve` holds under the same name is refused.
-    """
-    from corpora.errors import InputError
-    from flows.orchestration.deploy import prefect_yaml, refuse_served, write_prefect_yaml
-    from flows.orchestration.scheduled_run import timetable
-    from flows.recipes.recipe import write_recipe
-
-    if not recipes:
-        raise InputError("Name a recipe, or several: cloze deploy tickets.toml --pool NAME.")
-    home = Path(os.environ["CLOZE_HOME"])
-    schedule = timetable(cron, every) if cron is not None or every is not None else None
-    loaded = [load_recipe(recipe, None, store, overrides, engine) for recipe in recipes]
-    path = output.resolve()
-    refuse_served([recipe.name for recipe in loaded], home, teller(as_json=True))
-    write_prefect_yaml(path, prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
-    for recipe in loaded:
-        write_recipe(recipe)
-    say(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
-    say(*(f"  {line}" for line in next_steps(output, pool)))
+def show_releases(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
+    """Return the history of some names; the current entry of each has a star. short: short ids of runs"""
+    texts = ("release", "when", "who", "what", "reason")
+    table = plain_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
+    newest = {entry.name: entry.number for entry in entries}
+    for entry in entries:
+        name = f"{entry.name} *" if newest[entry.name] == entry.number else entry.name
+        run = short.get(entry.run, entry.run)
+        cells = (name, str(entry.number), when(entry.when), entry.who, what(entry), run, entry.reason)
+        table.add_row(*(Text(to_one_line(cell, CELL_CHARACTERS)) for cell in cells))
+    return table
 
 
-def next_steps(output: Path, pool: str) -> list[str]:
-    """Return the next steps after the file, as commands."""
-    from shlex import quote
+def what(entry: Release) -> str:
+    """Return what an entry did, in a few words."""
+    if entry.action == "rollback":
+        return f"back to {entry.back_to}"
+    return "released" if entry.approved == "bounds" else "released by approval"
 
-    from flows.orchestration.deploy import worker_command
 
-    file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
-    folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]
-    create = f"prefect work-pool create {quote(pool)} --type process"
-    return [*folder, create, f"prefect --no-prompt deploy --all{file}", worker_command(quote(pool))]
+def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
+    """Return an entry for scripts. current: whether it is what its name means"""
+    return {"store": place.to_address(""), "current": current, **asdict(entry)}
+
+
+def show_entry(place: Place, entry: Release, as_json: bool) -> None:
+    """Print what a name means from now on."""
+    if as_json:
+        print_json(release_json(place, entry, current=True))
+        return
+    lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
+    lines += [f"  {place.to_address(artifact.folder)}" for artifact in entry.artifacts]
+    say(*lines, f"Its address: {place.to_address('').rstrip('/')}@{entry.name}")

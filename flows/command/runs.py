@@ -1,29 +1,126 @@
-"""The output of the commands of operations: tables and lines, made of what `flows.run` has read."""
+"""`cloze runs`, `status` and `report`: what ran in a store, what runs there now, and the page of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from corpora.generic_types import Json
+from corpora.errors import InputError
 from corpora.store.leases import Heartbeat
 from corpora.store.places.place import Place
-from flows.command.terminal.output import print_json, say
-from flows.command.terminal.tables import plain_table
-from flows.recipes.privacy import to_one_line, to_printable
+from flows.command import arguments
+from flows.command.arguments import AsJson, Position, StoreAddress
+from flows.command.terminal import console, plain_table, print_json, say
+from flows.recipes.lock import Lock
+from flows.recipes.privacy import to_printable
+from flows.run.addresses import RUNS, short_run_ids, split_address, whole_run_id
 from flows.run.inputs.unread_files import set_aside_in_words
 from flows.run.record.counts_text import counted, progress_text, readable_seconds
 from flows.run.record.ledger_balance import readable_bytes
-from flows.run.record.releases import Release
-from flows.run.record.run_status import ListedRun, StoreStatus, new_parts
+from flows.run.record.run_record import (
+    DamagedRun,
+    list_runs,
+    newest_runs,
+    read_run,
+    recorded_lock,
+    recorded_recipe,
+    to_stderr,
+)
+from flows.run.record.run_status import ListedRun, StoreStatus, files_of_runs, new_parts, run_states, store_status
 
 NONE = "-"
 WIDE = 110  # characters: a narrower terminal has two costs of a run in one column
 KINDS = 3  # of what was new, by name
 STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
+
+
+def runs(
+    of: Annotated[str, Parameter(name="store", help="A store, or a recipe: then only its runs.")] = "store",
+    *,
+    limit: Annotated[
+        Position, Parameter(name=("--limit", "-n"), help="List at most this many runs; 0 lists all.")
+    ] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs of a store, newest first.
+
+    Each line has a short id, which every command that takes a run understands; when the run began, its state, what
+    was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
+    """
+    place, recipe = _store_or_recipe(of)
+    states = run_states(place, recipe, limit or None)
+    if as_json:
+        print_json([state.to_json() for state in states])
+        return
+    _refuse_no_store(place)
+    if not states:
+        say("No run is on record here.")
+        return
+    console.print(show_runs(states, short_run_ids(list(files_of_runs(place))), console.width))
+
+
+def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
+    """Show what runs now in a store, how far it is, and what waits.
+
+    For each stage of a run: how far it is, how fast, and the time left.
+    """
+    place = open_store(store)
+    current = store_status(place)
+    if as_json:
+        print_json(current.to_json())
+        return
+    say(*status_lines(current))
+
+
+def report(
+    address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
+    *,
+    run_id: Annotated[str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")] = None,
+    output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Write the HTML report of a run, and print its path."""
+    path = write_report(address, run_id, output)
+    if as_json:
+        print_json({"report": path})
+    else:
+        say(f"Report: {quote(path)}")
+
+
+def write_report(address: str, run_id: str | None, output: Path | None) -> str:
+    """Build the report of a recorded run; returns where it is. Raises InputError if there is no run."""
+    from flows.report.page import build_page  # with templates, which lists do not need
+
+    place, inside = split_address(address)
+    if run_id is None and inside.startswith(f"{RUNS}/"):
+        run_id = inside.split("/")[1]
+    if not list_runs(place):
+        raise InputError(f"There is no recorded run in {place.to_address('')}: `cloze run` records one.")
+    record = read_run(place, whole_run_id(run_id, place)) if run_id is not None else next(newest_runs(place), None)
+    if record is None:
+        raise InputError(f"The record of every run in {place.to_address('')} is damaged: run the recipe once more.")
+    samples = recorded_recipe(record, place.address).privacy.samples
+    page = build_page(place, record, samples, _lock_of(place, record.run_id))
+    if output is not None:
+        output.write_text(page, encoding="utf-8")
+        return str(output)
+    path = f"runs/{record.run_id}/report.html"
+    place.write(path, page.encode())
+    return place.to_address(path)
+
+
+def _lock_of(place: Place, run_id: str) -> Lock | None:
+    """Return the lock of a run for its report, which works without a damaged one."""
+    try:
+        return recorded_lock(place, run_id)
+    except DamagedRun as fault:
+        to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
+        return None
 
 
 def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
@@ -130,39 +227,30 @@ def when(moment: str) -> str:
         return NONE
 
 
-CELL_CHARACTERS = 200
+def open_store(store: str) -> Place:
+    """Return the store at an address. Raises InputError if there is none."""
+    place = Place(store)
+    _refuse_no_store(place)
+    return place
 
 
-def show_releases(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
-    """Return the history of some names; the current entry of each has a star. short: short ids of runs"""
-    texts = ("release", "when", "who", "what", "reason")
-    table = plain_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
-    newest = {entry.name: entry.number for entry in entries}
-    for entry in entries:
-        name = f"{entry.name} *" if newest[entry.name] == entry.number else entry.name
-        run = short.get(entry.run, entry.run)
-        cells = (name, str(entry.number), when(entry.when), entry.who, what(entry), run, entry.reason)
-        table.add_row(*(Text(to_one_line(cell, CELL_CHARACTERS)) for cell in cells))
-    return table
+def _refuse_no_store(place: Place) -> None:
+    if place.is_local and not Path(place.to_full_path("")).is_dir():
+        raise InputError(
+            f"There is no store at {place.to_address('')}. Give a store's folder or address; `cloze run` prints it."
+        )
 
 
-def what(entry: Release) -> str:
-    """Return what an entry did, in a few words."""
-    if entry.action == "rollback":
-        return f"back to {entry.back_to}"
-    return "released" if entry.approved == "bounds" else "released by approval"
+def _store_or_recipe(of: str) -> tuple[Place, str | None]:
+    """Return a store, and the name of the recipe where one was given instead. Raises InputError."""
+    if not Path(of).is_dir():
+        from flows.recipes.recipe import (  # with all sources and steps
+            load_shipped_recipe,
+            read_recipe,
+            read_shipped_recipes,
+        )
 
-
-def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
-    """Return an entry for scripts. current: whether it is what its name means"""
-    return {"store": place.to_address(""), "current": current, **asdict(entry)}
-
-
-def show_entry(place: Place, entry: Release, as_json: bool) -> None:
-    """Print what a name means from now on."""
-    if as_json:
-        print_json(release_json(place, entry, current=True))
-        return
-    lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
-    lines += [f"  {place.to_address(artifact.folder)}" for artifact in entry.artifacts]
-    say(*lines, f"Its address: {place.to_address('').rstrip('/')}@{entry.name}")
+        if Path(of).is_file() or of in read_shipped_recipes():
+            recipe = read_recipe(Path(of)) if Path(of).is_file() else load_shipped_recipe(of, Path.cwd(), {})
+            return Place(recipe.store), recipe.name
+    return open_store(of), None

@@ -7,17 +7,21 @@ Promise: what is finished in the output folder is not done again; the files of t
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import groupby
 from pathlib import Path
 from shutil import copyfile
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.settings import check_choice
-from flows.command.tasks.check import checked_first
-from flows.command.tasks.options import EvaluationAsked
-from flows.command.terminal.output import WIDEST, console
-from flows.command.terminal.tables import fitted_lines
+from flows.command.arguments import AsJson, Model
+from flows.command.check import checked_first
+from flows.command.record_files import Accept
+from flows.command.terminal import WIDEST, console, fitted_lines, print_json, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
 from flows.export.exported import Provenance, provenance_of
@@ -33,6 +37,38 @@ from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
 from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, check_judged, iter_runs, read_suite, to_file_name
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EvaluationAsked:
+    """An evaluation of a model on a suite, from its runs to its tables."""
+
+    model: Model
+    suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")]
+    _: KW_ONLY
+    data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None
+    output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation")
+    answers: Annotated[
+        Path | None, Parameter(help="Folder for each task's answers: a line a record, with gold answer and score.")
+    ] = None
+    compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
+    control: Annotated[
+        bool, Parameter(help="Compare with the same model from first weights: was it worth it?", negative=())
+    ] = False
+    card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
+    license: Annotated[str, Parameter(help="The model's license as Hugging Face spells it, for its card.")] = "unknown"
+    accept: Accept = ()
+
+
+def evaluate(asked: EvaluationAsked, *, as_json: AsJson = False) -> None:
+    """Fine-tune a model on each task of a suite; report one table.
+
+    Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
+    """
+    evaluate_model(asked, teller(as_json))
+    if as_json:
+        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
 
 
 def check_asked(asked: EvaluationAsked) -> None:
