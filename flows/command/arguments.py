@@ -165,11 +165,11 @@ def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     A vocabulary's path is relative to the current folder, too, if there is something.
     """
     from flows.recipes.tables import parse_setting, to_toml
-    from flows.run.inputs.folder_defaults import recipe_of_folder
+    from flows.run.inputs.folder_defaults import build_folder_recipe
 
     if not source.exists():
         raise InputError(f"--source {source}: there is no such folder.")
     path = parse_setting(overrides.get(VOCABULARY_PATH, ""))
     if isinstance(path, str) and path and Path(path).exists():
         overrides = overrides | {VOCABULARY_PATH: to_toml(str(Path(path).resolve()))}
-    return recipe_of_folder(source, Path.cwd() / "store", overrides)
+    return build_folder_recipe(source, Path.cwd() / "store", overrides)

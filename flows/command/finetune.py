@@ -18,7 +18,7 @@ from flows.command.record_files import FILE_ASKED, Accept, FileAsked, absolute, 
 from flows.command.terminal import say
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.recipes.tables import parse_override, parse_setting
-from flows.run.record.task_scores import Listener
+from flows.run.record.task_scores import EventPrinter
 from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_published_set
 from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
@@ -162,9 +162,9 @@ def finetune_model(asked: FinetuneAsked, tell: Tell) -> None:
 
     tell: called with a line for every evaluation, and for a step from time to time
     """
-    listener = Listener(tell)
+    listener = EventPrinter(tell)
     for event in finetune_events(asked):
-        listener.hear(event)
+        listener.print_event(event)
 
 
 def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:

@@ -25,7 +25,7 @@ from flows.command.compile_kernels import compile_kernels, compiled_name, is_com
 from flows.command.machine_checks import Finding, fail, ok, warn
 from flows.command.terminal import say
 from flows.orchestration.embedded_server import EmbeddedServer, database_fault, database_of
-from flows.run.policies import default_workers
+from flows.run.policies import count_cores
 
 UNUSED_SECONDS = 60 * 86400.0
 SEALED = (".kernel", ".npz")
@@ -54,7 +54,7 @@ def prepare_home(home: Path, tell: Tell) -> None:
         (make_kernel_folder() / compiled_name()).unlink(missing_ok=True)
     if not is_compiled():
         _remove_unused(make_kernel_folder().parent)
-        workers = default_workers()
+        workers = count_cores()
         tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
         compile_kernels(tell, workers)
     tell(f"Prepared in {time.monotonic() - began:.0f} s.")

@@ -36,7 +36,7 @@ from flows.recipes.guessed_fields import (
 from flows.recipes.lock import build_store_check, list_raw_files, read_lock
 from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.run.inputs.unread_files import looked_lines
+from flows.run.inputs.unread_files import describe_unread
 
 REASON, NAME = 400, 60  # characters
 
@@ -122,7 +122,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
-        lines=(*guess, *looked_lines({source.name: looked}, recipe.privacy.samples)),
+        lines=(*guess, *describe_unread({source.name: looked}, recipe.privacy.samples)),
     )
 
 

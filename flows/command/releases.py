@@ -19,9 +19,9 @@ from flows.command.terminal import console, plain_table, print_json, say, teller
 from flows.maintenance.release import PersonsWord, promotion_of, run_at, run_of_recipe
 from flows.orchestration.approval import ask_a_person
 from flows.recipes.privacy import to_one_line
-from flows.run.addresses import is_run_id, short_run_ids
-from flows.run.record.releases import Release, current_release, history, names_of_releases, roll_back
-from flows.run.record.run_record import list_runs
+from flows.run.addresses import is_run_id, shorten_run_ids
+from flows.run.record.releases import Release, list_release_names, read_current_release, read_history, roll_back
+from flows.run.record.run_record import list_run_ids
 
 CELL_CHARACTERS = 200
 
@@ -87,8 +87,8 @@ def releases(
 
     place = Place(store)
     if name is not None:
-        current_release(place, name)
-    histories = [history(place, one) for one in ([name] if name is not None else names_of_releases(place))]
+        read_current_release(place, name)
+    histories = [read_history(place, one) for one in ([name] if name is not None else list_release_names(place))]
     if as_json:
         listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
         print_json(listed)
@@ -96,8 +96,8 @@ def releases(
         say(f"Nothing was released in {place.to_address('')}: `cloze release RECIPE --name NAME`.")
     else:
         shown = [entry for entries in histories for entry in entries]
-        run_ids = dict.fromkeys([*list_runs(place), *(entry.run for entry in shown)])
-        console.print(show_releases(shown, short_run_ids([*run_ids])))
+        run_ids = dict.fromkeys([*list_run_ids(place), *(entry.run for entry in shown)])
+        console.print(show_releases(shown, shorten_run_ids([*run_ids])))
 
 
 def rollback(

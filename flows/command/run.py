@@ -30,10 +30,10 @@ from flows.orchestration.run_state import RunState
 from flows.recipes.recipe import Recipe
 from flows.recipes.recipe_templates import SampleComparison, compare_contents, read_shipped_contents
 from flows.run.addresses import Artifact
-from flows.run.record.counts_text import counted, readable_seconds
-from flows.run.record.figures import stored_manifests
-from flows.run.record.ledger_balance import Accounts, accounts_of, losses
-from flows.run.record.task_scores import result_in, summaries
+from flows.run.record.counts_text import format_count, format_seconds
+from flows.run.record.figures import read_stored_manifests
+from flows.run.record.ledger_balance import Accounts, build_accounts, list_losses
+from flows.run.record.task_scores import iter_summaries, read_result
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
 
@@ -94,8 +94,8 @@ def show_summary(console: Console, finished: RunState) -> None:
     """Print the ledger, the time, and where the store and the report are."""
     place, record = finished.place, finished.record
     console.print()
-    console.print(show_ledger(stored_manifests(place, record)))
-    console.print(f"\nTime:    {readable_seconds(record.seconds)}, with {counted(record.workers, 'worker')}")
+    console.print(show_ledger(read_stored_manifests(place, record)))
+    console.print(f"\nTime:    {format_seconds(record.seconds)}, with {format_count(record.workers, 'worker')}")
     console.print(f"Store:   {quote(place.to_address(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
@@ -158,7 +158,7 @@ def show_learning(console: Console, finished: RunState) -> None:
             f"{words} of the words outside the 100 commonest pieces"
         )
     for name, tasks in finished.outcome.tasks.items():
-        for line in summaries(result_in(finished.place, tasks, name)):
+        for line in iter_summaries(read_result(finished.place, tasks, name)):
             console.print(f"  {line}", markup=False)
     console.print()
     with model_folder(finished.place.to_address(model.folder)) as folder:
@@ -187,9 +187,9 @@ def command_name() -> str:
 
 def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
     """Return the ledger of a run in a few lines: how many are left after each stage, and the losses, by reason."""
-    accounts = accounts_of(manifests)
+    accounts = build_accounts(manifests)
     headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
-    lost = losses(accounts.steps)
+    lost = list_losses(accounts.steps)
     lines: list[RenderableType] = [headline, *_bars(lost[:REASONS])]
     return Group(*lines, *left_out(len(lost), REASONS, "reasons"), _balance(accounts))
 

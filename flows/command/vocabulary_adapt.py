@@ -29,8 +29,8 @@ from corpora.store.places.place import Place
 from flows.command.terminal import plain_table
 from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import refuse_store
-from flows.run.addresses import find_artifacts, newest, split_address
-from flows.run.record.releases import release_address
+from flows.run.addresses import find_artifacts, pick_newest, split_address
+from flows.run.record.releases import parse_release_address
 from tokenizers_train.adapting import (
     APPEND,
     FILL,
@@ -113,7 +113,7 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
     """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
     if (
         "://" in address
-        or release_address(address) is not None
+        or parse_release_address(address) is not None
         or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA)
     ):
         return _of_corpus(address)
@@ -128,7 +128,7 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
 
 
 def _of_corpus(address: str) -> Texts:
-    artifact = newest(find_artifacts(address, CORPORA))
+    artifact = pick_newest(find_artifacts(address, CORPORA))
     for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
         names = train.column("source")

@@ -1,10 +1,11 @@
-"""Files cut into pieces, and the rows of a piece, in chunks.
+"""Cuts input files into pieces (ranges of a file that are read separately), and reads the rows of a piece in chunks.
 
-Promises: a row is a line that is not blank, a row of a table or of Parquet, or a file; rows are numbered from 1 in
+Promises: a row is a line that is not blank, a row of a table or of Parquet, or a file. Rows are numbered from 1 in
 their file, and a piece gives the same rows whenever it is read. Columns are as the file has them. A row that cannot be
-read, or has no text, is a row: it has neither text nor, where it is unreadable, fields. Half a character and bytes
-that are not UTF-8 are compared as replacement marks, and written as they came.
-Cost: of JSON lines 2 ns a byte, or 5 with all columns; of Parquet 1. Memory: a chunk, or one row if that is larger.
+read, or has no text, is still a row: it has no text, and no fields if it is unreadable. Invalid surrogates and bytes
+that are not UTF-8 are compared as replacement characters, and written unchanged.
+Cost: 2 ns per byte of JSON lines, or 5 with all columns; 1 ns per byte of Parquet. Memory: a chunk, or one row if that
+is larger.
 """
 
 import codecs
@@ -53,7 +54,13 @@ RECORD_FIELDS = ("title", "url", "date", "license", "group", "meta")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusPart:
-    """A part of a corpus in a store."""
+    """One part (a file set with some of the documents) of a corpus in a store, as an input to read.
+
+    Attributes:
+        place: The store.
+        corpus: Address of the corpus's manifest.
+        view: Which documents of the part belong to the corpus.
+    """
 
     place: Place
     corpus: ManifestAddress
@@ -62,10 +69,15 @@ class CorpusPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPiece:
-    """A part of an input that is read at once: rows of one file, or a part of a corpus.
+    """A piece of the input that one worker reads at once: a range of one file, or one part of a corpus.
 
-    name:   of the file, for people
-    within: the column that names a row's group, and the one that names the row; "" for none
+    Attributes:
+        name: The path of the file, as messages show it.
+        size: Approximate number of bytes, to share out the work.
+        source: How files are read: format, encoding, text columns.
+        location: The range of the file, or the part of the corpus.
+        group: Name of the column with the group of a row; "" if rows are compared across all groups.
+        id_name: Name of the column with the id of a row; "" if rows are named by file and number.
     """
 
     name: str
@@ -78,11 +90,14 @@ class InputPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChunk:
-    """Some rows of a piece. `fields`: of each its columns, None if they were not asked for or cannot be read.
+    """Some consecutive rows of a piece.
 
-    first: the number of its first row in the piece
-    texts: large_string, null where there is none
-    raw:   the lines of JSON that the rows are
+    Attributes:
+        first: Zero-based number of the first row in the piece.
+        texts: Arrow large_string array with the text of each row; null if a row has none.
+        fields: The columns, as a record batch or as one dict per row. A dict is None if the row cannot be read, and may
+            lack columns that were not requested.
+        json_lines: The lines that the rows were parsed from; None if the file is not JSON lines.
     """
 
     first: int
@@ -93,7 +108,13 @@ class RowChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What is read. states: of the files, before any was read; not_read: other files in their folders."""
+    """Everything that is read.
+
+    Attributes:
+        pieces: All pieces, in the order of the inputs.
+        file_states: Maps each path to its size and modification time before anything was read.
+        unread_files: Other files in the same folders, which are not read.
+    """
 
     pieces: Sequence[InputPiece]
     file_states: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +122,17 @@ class Inputs:
 
 
 def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str) -> Inputs:
-    """Return the pieces of some files, folders and globs, in their order. Raises InputError."""
+    """List the pieces of files, folders and globs, in the given order. A file that was named twice is read once.
+
+    Args:
+        paths: Files, folders or glob patterns, on this machine or in an object store.
+        text_column: Name of the column with the text; "" to guess it from the first rows of each input.
+        group: Name of the column with the group of a row, or "".
+        id_name: Name of the column with the id of a row, or "".
+
+    Raises:
+        InputError: If an input does not exist, has no readable file, or is inside a store.
+    """
     pieces: list[InputPiece] = []
     states: dict[str, str] = {}
     unread_files: list[FileGroup] = []
@@ -126,6 +157,7 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
 
 
 def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
+    """Return the name and path of each file of a source, with errors that speak of the command and not of a recipe."""
     if not is_object_address(source.path):
         refuse_store(split_glob(source.path)[0])
     try:
@@ -136,14 +168,24 @@ def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
 
 
 def find_corpus_inputs(address: str, text_column: str) -> Inputs:
-    """Return the pieces of a corpus in a store, or of files. Raises InputError."""
+    """List the pieces of a corpus in a store. An address that is no store is read as files, see `find_inputs`.
+
+    Args:
+        address: A store with one corpus, a corpus, or files.
+        text_column: Name of the column with the text, if the address is files; "" to guess it.
+
+    Raises:
+        InputError: If there is no corpus at the address, or several.
+    """
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
         return find_inputs([address], text_column, "", "")
     from corpora.views import list_views
-    from flows.export.export import choose  # not above: it knows recipes, the model and the tasks, .6 s of a process
+    from flows.export.export import (
+        choose_artifact,  # not above: it knows recipes, the model and the tasks, .6 s of a process
+    )
 
-    chosen = choose(address, "corpora", None)
+    chosen = choose_artifact(address, "corpora", None)
     source = FilesSource(name=address, path=address)
     pieces = [
         InputPiece(
@@ -162,10 +204,17 @@ def _is_table(source: FilesSource, file: RawFile) -> bool:
 
 
 def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = False) -> Iterator[RowChunk]:
-    """The rows of a piece in chunks. Raises InputError for a file that cannot be read to its end.
+    """Yield the rows of a piece in chunks, in order.
 
-    wanted:      whose texts and fields are needed; of other rows they may be absent
-    with_fields: all columns, not the text, those that group and name rows, and those of `ADDED_COLUMNS`
+    Args:
+        piece: The piece to read.
+        wanted: bool [rows of the piece], the rows to read in full. Other rows are yielded as well, but their texts and
+            fields may be missing. If None, all rows are read.
+        with_fields: If True, `fields` has all columns. If False, it has at least the columns that name and group rows,
+            and those of `ADDED_COLUMNS`.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read to its end or has no text column.
     """
     if isinstance(piece.location, CorpusPart):
         yield from _read_corpus_chunks(piece.location)
@@ -183,7 +232,11 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
 
 
 def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
-    """All columns of the file of a piece, where that is one of Parquet. Raises InputError."""
+    """Read the schema of the file of a piece; None if the piece is not from a Parquet file.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     if isinstance(piece.location, CorpusPart):
         return None
     if not isinstance(piece.source.choose_format(piece.location.file.name), ParquetRows):
@@ -193,7 +246,10 @@ def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
 
 
 def list_text_names(piece: InputPiece) -> tuple[str, ...]:
-    """The names under which a row of a piece has its text; the first that it has counts."""
+    """Return the column names under which a row of a piece may have its text, the preferred name first.
+
+    The piece must not be a part of a corpus.
+    """
     assert not isinstance(piece.location, CorpusPart)
     form = piece.source.choose_format(piece.location.file.name)
     if type(form) is JsonLines or isinstance(form, ParquetRows | TextTable):
@@ -202,7 +258,7 @@ def list_text_names(piece: InputPiece) -> tuple[str, ...]:
 
 
 def is_json_lines(piece: InputPiece) -> bool:
-    """Return True if the rows of a piece are lines of JSON, which need not be parsed to be written."""
+    """Return True if the rows of a piece are JSON lines, which can be written without parsing them."""
     if isinstance(piece.location, CorpusPart):
         return False
     return type(piece.source.choose_format(piece.location.file.name)) is JsonLines
@@ -232,9 +288,19 @@ def _read_line_chunks(
 def read_texts(
     lines: Lines, wanted: Bools, form: JsonLines, names: Sequence[str], others: Sequence[str]
 ) -> tuple[pa.Array, list[Fields]]:
-    """The texts of the wanted lines, null where there is none, and their fields `others`; None for what is no object.
+    """Read the texts of JSON lines without parsing the lines in full.
 
-    texts: names of the text, of which the first counts that a line has
+    Args:
+        lines: n lines of JSON.
+        wanted: bool [n], the lines to read. Other lines have no text and no fields in the result.
+        form: The parser of lines that the kernel cannot read.
+        names: Names of the text column; the first one that holds a text in the line counts.
+        others: Names of further columns to read.
+
+    Returns:
+        A large_string array of n texts, null if a line has none; and a dict for each line with the further columns that
+        it has. The dict is None if the line is not a JSON object; it has all columns if the kernel could not read the
+        line.
     """
     spans, plain = np.full((len(lines), len(names) + len(others), 2), ABSENT), np.ones(len(lines), np.bool_)
     spans[wanted], plain[wanted] = find_values(lines.select(np.flatnonzero(wanted)), [*names, *others])
@@ -254,14 +320,17 @@ def read_texts(
 
 
 def parse_line(form: JsonLines, line: bytes) -> Fields:
-    """The object that a line is; None for what is none."""
+    """Parse a line of JSON; return None if it is not an object."""
     with suppress(BadRecord):
         return form.parse(line.removeprefix(codecs.BOM_UTF8), 1)  # each line may be a file's first, of several joined
     return None
 
 
 def find_text(fields: Fields, names: Sequence[str]) -> str | None:
-    """The first text that some fields have under a name; half a character is a replacement mark."""
+    """Return the first text that some fields have under one of the names, or None if there is none.
+
+    Invalid surrogates become replacement characters. A name like "data.text" reads the key text of the object data.
+    """
     for name in names if fields is not None else ():
         value = find_value(fields or {}, name)
         if isinstance(value, str):
@@ -270,7 +339,7 @@ def find_text(fields: Fields, names: Sequence[str]) -> str | None:
 
 
 def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChunk]:
-    """The fields of rows put together to chunks."""
+    """Yield rows in chunks of at most CHUNK_ROWS rows, and fewer if the texts are long."""
     texts: list[str | None] = []
     fields: list[Fields] = []
     first = size = number = 0
@@ -286,8 +355,9 @@ def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChu
 
 
 def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
+    """Yield the rows of a delimited table."""
     path = parse_raw_path(span.file.path)
-    table, columns = form.fit_to_file(path)
+    table, columns = form.of_file(path)
     if columns is None:
         return
     name = str(table.fields["text"])
@@ -297,7 +367,7 @@ def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
 
 
 def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
-    """Rows of files that are no rows: their text, and what they say of themselves."""
+    """Yield the rows of files that are one text each or have another structure: the text and what the record states."""
     has_fields = span.file.name.lower().endswith((*JSON_ENDINGS, *SHEET_ENDINGS))
     for record in piece.source.records(span, Tally()):
         stated = {name: value for name in RECORD_FIELDS if (value := getattr(record, name)) is not None}
@@ -326,7 +396,11 @@ def _read_parquet_chunks(piece: InputPiece, span: Slice, form: ParquetRows, with
 
 
 def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
-    """A column of texts as large_string. Raises InputError for one of another type."""
+    """Convert a text column to large_string; bytes that are not UTF-8 become replacement characters.
+
+    Raises:
+        InputError: If the column does not hold text.
+    """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.large_string())
@@ -343,6 +417,7 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _read_corpus_chunks(part: CorpusPart) -> Iterator[RowChunk]:
+    """Yield the documents of a part of a corpus that are not deleted."""
     from corpora.build import read_delete_list_at  # not above: these know all stages of documents
     from corpora.views import read_view
 

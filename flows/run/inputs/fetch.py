@@ -23,10 +23,10 @@ from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.settings import check_choice
 from flows.recipes.tables import join_key
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 
-Record = Callable[[Mapping[str, Json]], None]
-Tables = Mapping[str, AcquireSettings]  # the `fetch` table of each source that has one
+RecordCallback = Callable[[Mapping[str, Json]], None]
+FetchTables = Mapping[str, AcquireSettings]  # the `fetch` table of each source that has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class FetchOptions:
 
 
 def fetch_recipe(
-    tables: Tables,
+    tables: FetchTables,
     root: Path,
     resolved: Mapping[str, Json],
-    record: Record,
+    record: RecordCallback,
     options: FetchOptions | None,
     hashes: StatCache,
     progress: ProgressCallback = ignore_progress,
     patience: Patience | None = None,
-    anywhere: Collection[str] = (),
+    given_folders: Collection[str] = (),
 ) -> FetchReport:
     """Fetch what the tables mean, unless it exists already.
 
@@ -67,9 +67,9 @@ def fetch_recipe(
     Raises InputError with what is missing, for all sources together.
     """
     asked = options or FetchOptions()
-    chosen = _chosen(tables, asked)
+    chosen = _choose_tables(tables, asked)
     for name, settings in chosen.items():
-        if name not in anywhere:
+        if name not in given_folders:
             _check_below(name, find_folder(settings, root), root)
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
@@ -100,7 +100,7 @@ def fetch_recipe(
     for name, settings in chosen.items():
         try:
             files[name] = fetch(name, settings)
-            lines.append(_line(name, all_resolved[name]["fixed"], files[name], find_folder(settings, root)))
+            lines.append(_describe_files(name, all_resolved[name]["fixed"], files[name], find_folder(settings, root)))
         except InputError as error:
             faults.append(f"Source {name!r}: {error}")
     if faults:
@@ -108,14 +108,14 @@ def fetch_recipe(
     return FetchReport(lines=tuple(lines), resolved=all_resolved, files=files)
 
 
-def _line(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
+def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
     """Describe the files that exist now, for people."""
     named = f"{', '.join(fixed)}: " if fixed else ""
     size = sum(file.size_bytes for file in files)
-    return f"{source}: {named}{counted(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
+    return f"{source}: {named}{format_count(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
 
 
-def _chosen(tables: Tables, options: FetchOptions) -> Tables:
+def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
     """Return the tables to fetch now, with their limits. Raises InputError if there are none."""
     if not tables:
         raise InputError(
@@ -141,7 +141,7 @@ def _check_below(source: str, folder: str, root: Path) -> None:
         )
 
 
-def _check_folders(tables: Tables) -> None:
+def _check_folders(tables: FetchTables) -> None:
     """Raise InputError if two sources would fetch into one folder: each reads everything in its own."""
     owners: dict[str, str] = {}
     for name, settings in tables.items():

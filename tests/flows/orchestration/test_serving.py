@@ -24,7 +24,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.orchestration.embedded_server import PASSWORD, database_of
 from flows.recipes.lock import read_lock
-from flows.run.record.run_record import RunRecord, list_runs, read_run
+from flows.run.record.run_record import RunRecord, list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 
@@ -74,7 +74,7 @@ def stored(world: World) -> dict[str, tuple[int, int, str]]:
 def records(world: World) -> list[RunRecord]:
     """The records of all runs that have ended, oldest first."""
     place = Place(world.recipe().store)
-    return [read_run(place, run_id) for run_id in list_runs(place)]
+    return [read_run(place, run_id) for run_id in list_run_ids(place)]
 
 
 def of_state(database: Path, run_id: str) -> str:

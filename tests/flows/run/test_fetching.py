@@ -50,7 +50,7 @@ class Desk:
         tables = {name: read_settings(table, "fetch", name) for name, table in self.tables.items()}
         said = FetchOptions(**options)
         return fetch_recipe(
-            tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE, anywhere=anywhere
+            tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE, given_folders=anywhere
         )
 
     def names(self, folder: str) -> list[str]:
