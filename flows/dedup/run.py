@@ -26,7 +26,7 @@ from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.kernels.arrays import Int32s, Int64s
-from corpora.sources.bytes.unchanged import unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged
 from corpora.sources.contract import escape_surrogates
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
@@ -179,7 +179,7 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
         table = stack.enter_context(open_scratch_table(str(scratch), columns))
         max_cache_bytes = 0 if is_parallel else min(MAX_CACHE_BYTES, disk_usage(scratch).free // 4)
         cache = ShingleCache(stack.enter_context(open_scratch_file(str(scratch))), str(scratch), max_cache_bytes)
-        reading.enter_context(unchanged({**against.file_states, **files.file_states}))
+        reading.enter_context(hold_unchanged({**against.file_states, **files.file_states}))
         sketch_settings = SketchSettings(
             duplicates=duplicates,
             exact_only=settings.exact_only,

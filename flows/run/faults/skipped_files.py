@@ -24,8 +24,8 @@ from corpora.errors import FileFault, InputError, LostFile
 from corpora.generic_types import Tell
 from corpora.judging.documents import count_damaged
 from corpora.schema import DROPPED, iter_dropped
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.unchanged import changed_words
+from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.unchanged import format_change
 from corpora.sources.contract import StatCache, escape_surrogates
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -119,7 +119,7 @@ def _to_current_fault(fault: FileFault) -> FileFault:
     try:
         if isinstance(fault, LostFile) or hash_raw_file(fault.path) == fault.sha256:
             return fault
-        reason = changed_words(raw_path(fault.path))
+        reason = format_change(parse_raw_path(fault.path))
     except InputError as error:
         reason = str(error)
     return LostFile(escape_surrogates(reason), fault.source, fault.file, fault.sha256, fault.path)
@@ -128,7 +128,7 @@ def _to_current_fault(fault: FileFault) -> FileFault:
 def hash_raw_file(path: str) -> str:
     """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
-        return StatCache().hash_file(raw_path(path))[1]
+        return StatCache().hash_file(parse_raw_path(path))[1]
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 

@@ -62,7 +62,7 @@ def fetch_inputs(
     tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
     if not tables and options is None:
         return ()
-    from corpora.acquire.download import no_progress  # httpx: only if something is fetched
+    from corpora.acquire.download import ignore_progress  # httpx: only if something is fetched
     from flows.run.inputs.fetch import fetch_recipe
 
     path = recipe.lock_path
@@ -81,7 +81,7 @@ def fetch_inputs(
             record,
             options,
             cache,
-            progress or no_progress,
+            progress or ignore_progress,
             given_folders=recipe.given_folders,
         ).lines
 
