@@ -26,8 +26,8 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
-from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_objects, raw_path
-from corpora.sources.bytes.unchanged import state_of
+from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, find_matching_objects, parse_raw_path
+from corpora.sources.bytes.unchanged import read_state
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.remarks import Remarks
 from corpora.store.current_record import report_record
@@ -46,7 +46,7 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what Python has in place of a 
 class RawFile:
     """A raw input file, identified by `name` and `sha256`; `path` says where it is and enters no identity.
 
-    state: of the file when it was hashed, as `state_of` has it; "" if it is not known
+    state: of the file when it was hashed, as `read_state` has it; "" if it is not known
     """
 
     name: str
@@ -230,7 +230,7 @@ def hash_files(
 def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
     """Return the state, size and digest of a file, or why it cannot be read."""
     try:
-        return state_of(file[1]), *cache.hash_file(file[1])
+        return read_state(file[1]), *cache.hash_file(file[1])
     except OSError as error:
         return error
 
@@ -282,7 +282,7 @@ def find_accepted(
 
 
 def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    location = raw_path(path).expanduser()
+    location = parse_raw_path(path).expanduser()
     if isinstance(location, ObjectPath):
         return _find_objects(source, location, accept, wanted)
     if location.is_file():
@@ -366,8 +366,8 @@ def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool],
     """The objects that an address means: one, those below a prefix, or those that match its wildcards."""
     if not WILDCARDS & set(place.name) and place.is_file():
         return [(place.name, place)]
-    root, names = matching_objects(place)
-    files: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
+    root, names = find_matching_objects(place)
+    files: list[tuple[str, Path]] = [(name, root.join_name(name)) for name in names if accept(name.rpartition("/")[2])]
     if not files:
         raise InputError(
             f"Source {source!r}: nothing at {place} can be read. Set its `path` to {wanted}: below a prefix of an "
@@ -415,7 +415,7 @@ class StatCache:
 
     def _hash_object(self, path: ObjectPath) -> tuple[int, str]:
         """Do what `hash_file` does, by address, size and the store's ETag, and not at all without an ETag."""
-        size, etag = path.stamp()
+        size, etag = path.read_stamp()
         entry = self.entries.get(str(path))
         if etag and entry is not None and entry[:2] == [size, etag]:
             return size, str(entry[4])
@@ -426,10 +426,10 @@ class StatCache:
 
     def _hash_member(self, path: MemberPath) -> tuple[int, str]:
         """Do what `hash_file` does for a member of a zip: its size unpacked, the digest of its packed bytes."""
-        stamp, entry = path.stamp(), self.entries.get(str(path))
+        stamp, entry = path.read_stamp(), self.entries.get(str(path))
         if entry is not None and entry[:-1] == stamp:
             return path.stat().st_size, str(entry[-1])
-        digest = path.sha256()
+        digest = path.compute_sha256()
         if isinstance(path.archive, ObjectPath) or _compute_age_seconds(path.archive.stat()) > 2:
             self.entries[str(path)] = [*stamp, digest]
         return path.stat().st_size, digest

@@ -26,7 +26,15 @@ from trainer.tasks.formats.published import PUBLISHED, get_published_set
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import ID
 from trainer.tasks.registry import field_names, read_task, task_and_settings
-from trainer.tasks.suites.suite import READ, Suite, check_metrics, check_seeds, read_suite, shipped_suites, suite_task
+from trainer.tasks.suites.suite import (
+    FILE_KEYS,
+    Suite,
+    build_suite_task,
+    check_metrics,
+    check_seeds,
+    list_shipped_suites,
+    read_suite,
+)
 from trainer.tasks.task import Task
 
 TEACHER_KEY = "model.objective.teacher"
@@ -159,9 +167,9 @@ class TaskEntry:
         name = self.name or own.task
         set_of = {"set": own.task} if own.task in PUBLISHED else {"kind": own.task}
         files = {"train": own.train, "dev": own.evaluate}
-        read = {key: getattr(own, key) for key in READ}
+        read = {key: getattr(own, key) for key in FILE_KEYS}
         table = {**set_of, **files, **read, "metrics": list(own.metrics), **self.given}
-        task = suite_task(name, table, data if data is not None else Path(), self.table_key)
+        task = build_suite_task(name, table, data if data is not None else Path(), self.table_key)
         return Suite(name=name, seeds=own.seeds, tasks=(task,), average=False)
 
 
@@ -192,7 +200,7 @@ def _read_task_table(
     else:
         _check_task(own, given, where)
     files = {key: getattr(own, key) for key in ("train", "evaluate", "data")}
-    files["suite"] = "" if own.suite in shipped_suites() else own.suite
+    files["suite"] = "" if own.suite in list_shipped_suites() else own.suite
     placed: dict[str, Any] = {key: resolve_path(value, path) for key, value in files.items() if value}
     baseline = "" if not own.baseline or "://" in own.baseline else resolve_path(own.baseline, path)
     return TaskEntry(name=name, settings=replace(own, **placed), given=given, table_key=where, baseline_folder=baseline)

@@ -17,7 +17,7 @@ from shards.reading.loader import read_mask_settings, read_mask_vocabulary
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-LABELS = {  # the meaning of a label of 0, and of 1
+LABEL_MEANINGS = {  # the meaning of a label of 0, and of 1
     "next-sentence": ("B follows A", "B is from another document"),
     "sentence-order": ("A and B in order", "A and B swapped"),
 }
@@ -33,33 +33,33 @@ class ShownToken:
     kind: str
 
 
-def labels_of(shards: Manifest) -> str | None:
+def find_label_kind(shards: Manifest) -> str | None:
     """Return the meaning of a shard set's labels; None if it has none."""
     labels: str | None = shards.facts["labels"]
     return labels
 
 
-def example_in_words(example: Example, labels: str | None) -> str:
+def describe_example(example: Example, label_kind: str | None) -> str:
     """Describe an example: the meaning of its label, else its number of segments. labels: of its shard set"""
     if example.label is None:
         return "one segment" if example.boundary == len(example.ids) else "two segments"
-    words = LABELS.get(str(labels))
-    return words[example.label] if words else f"{labels}: {example.label}"
+    words = LABEL_MEANINGS.get(str(label_kind))
+    return words[example.label] if words else f"{label_kind}: {example.label}"
 
 
-def stored_masks(example: Example) -> Masks:
+def get_stored_masks(example: Example) -> Masks:
     """Return the masks that a shard stores with the example; none where masks are dynamic."""
     offsets = np.array([0, len(example.mask_positions)], np.int64)
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
 
-def example_masks(shard_set: ShardSet, example: Example) -> Masks:
+def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
     """Return the masks under which training first sees an example: stored, or drawn as they will be then.
 
     Where the rate changes by step, it is that of the first step.
     """
     if shard_set.manifest.facts["masking"] == "static":
-        return stored_masks(example)
+        return get_stored_masks(example)
     return draw_masks_plain(
         example.ids,
         np.array([0, len(example.ids)], np.int64),
@@ -71,7 +71,7 @@ def example_masks(shard_set: ShardSet, example: Example) -> Masks:
     )
 
 
-def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
+def list_shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
     """Return the tokens of an example in order, as the vocabulary displays them."""
     seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
     special_ids = vocabulary.special_ids
@@ -80,13 +80,13 @@ def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list
             text=vocabulary.format_token(id),
             seen=vocabulary.format_token(seen.get(place, id)),
             segment=int(place >= example.boundary),
-            kind=_kind(id, seen.get(place), special_ids),
+            kind=_classify_token(id, seen.get(place), special_ids),
         )
         for place, id in enumerate(example.ids.tolist())
     ]
 
 
-def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
+def _classify_token(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
     """Return the kind of a token. `seen`: what the model sees there; None where the token was not chosen."""
     if seen is None:
         return "special" if id in special_ids.values() else "plain"

@@ -39,8 +39,17 @@ from trainer.tasks.data import describe_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import task_class, task_package
 from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
-from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, SuiteSplit, SuiteTask, bare, check_judged, runs_of
-from trainer.tasks.suites.table import Found
+from trainer.tasks.suites.suite import (
+    Suite,
+    SuiteJob,
+    SuiteRun,
+    SuiteSplit,
+    SuiteTask,
+    check_judged,
+    iter_runs,
+    to_file_name,
+)
+from trainer.tasks.suites.table import JudgedSplits
 
 BUILD_VERSION = 1
 OURS, BASELINE, CONTROL = "model", "baseline", "control"  # of which model a score is
@@ -98,7 +107,7 @@ class TaskJob:
         if self.control:
             folders[CONTROL] = folders[OURS]
         work = Path(self.work)
-        return {of: [*runs_of(self.suite, folder, work / of, of == CONTROL)] for of, folder in folders.items()}
+        return {of: [*iter_runs(self.suite, folder, work / of, of == CONTROL)] for of, folder in folders.items()}
 
 
 def model_at(place: Place, model: JobInput) -> Path:
@@ -133,7 +142,7 @@ def plan_tasks(
             store=place.address,
             model=JobInput(folder=model.folder, content=model.content),
             suite=replace(suite, tasks=(task,)),
-            folder="" if alone else f"{bare(task.name)}/",
+            folder="" if alone else f"{to_file_name(task.name)}/",
             work="",
             baseline=baseline,
             control=control,
@@ -150,7 +159,7 @@ def plan_tasks(
         libraries={},
         parts=tuple(
             PartPlan(
-                name=bare(task),
+                name=to_file_name(task),
                 key={"model": model.content, "folder": jobs[task].folder, "task": asked},
                 job=jobs[task],
             )
@@ -192,7 +201,7 @@ def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, 
         with explain_write_errors(job.work):
             work.mkdir(parents=True, exist_ok=True)
             alone.enter_context(hold_lock(work / "lock"))  # of several that are to learn this, one does
-        waiting = tuple(run for runs in job.runs().values() for run in runs if run.waiting)
+        waiting = tuple(run for runs in job.runs().values() for run in runs if run.unanswered_splits)
         if not waiting:
             return
         path, log = work / JOB, work / LOG
@@ -233,7 +242,7 @@ def best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
 
 
 def _judged(run: SuiteRun, split: SuiteSplit) -> JudgedSplit:
-    judged = read_judged(run.judged(split))
+    judged = read_judged(run.locate_scores(split))
     assert judged is not None, "a run ends with its splits judged"
     check_judged(run, split, judged)
     return judged
@@ -253,7 +262,7 @@ def _judged_row(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) 
 
 def _answers(run: SuiteRun) -> Iterator[dict[str, str]]:
     for split in run.splits:
-        with run.answers(split).open(encoding="utf-8") as lines:
+        with run.locate_answers(split).open(encoding="utf-8") as lines:
             yield from ({"task": run.task, "split": split.name, "answer": line.rstrip("\n")} for line in lines)
 
 
@@ -292,7 +301,7 @@ def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
     return bind_settings(SuiteTask, {"name": name, **table, "splits": splits}, name)
 
 
-def found_in(place: Place, tasks: Manifest, of: str = OURS) -> Found:
+def found_in(place: Place, tasks: Manifest, of: str = OURS) -> JudgedSplits:
     """Return the judged splits of an artifact, by task, seed and split; none if it has no such baseline.
 
     Raises Damaged.

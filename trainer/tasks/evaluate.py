@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
-from trainer.metrics import line, speak
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
+from trainer.metrics import print_event
 from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.data import read_file
 from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.folders import RECORD, Loaded, load_task
 from trainer.tasks.predict import FileAnswers, answered, write_answers
 from trainer.tasks.settings import read_job
-from trainer.tasks.suites.baselines import MAJORITY, baseline_answers
-from trainer.tasks.suites.compare import difference
-from trainer.tasks.suites.split_scores import JudgedSplit, judged_fields, write_judged
-from trainer.tasks.suites.suite import SuiteJob, SuiteRun, SuiteSplit, digest_of, grouped
+from trainer.tasks.suites.baselines import MAJORITY, compute_baseline_answers
+from trainer.tasks.suites.compare import compute_p_value
+from trainer.tasks.suites.split_scores import JudgedSplit, score_predictions, write_judged
+from trainer.tasks.suites.suite import SuiteJob, SuiteRun, SuiteSplit, digest_split, score_groups
 from trainer.tasks.task import Prediction, Task
 
 
@@ -33,19 +33,19 @@ def main(arguments: list[str]) -> int:
     with join_process_group(device) as ranks:
         try:
             for number, run in enumerate(asked.runs, 1):
-                speak(line({"event": "run", "number": number, "of": len(asked.runs), "task": run.task,
-                            "seed": run.seed}))  # fmt: skip
+                print_event({"event": "run", "number": number, "of": len(asked.runs), "task": run.task,
+                            "seed": run.seed})  # fmt: skip
                 if code := evaluate(run, ranks):
                     return code
         except InputError as error:
-            speak(line({"event": "failure", "message": str(error)}))
+            print_event({"event": "failure", "message": str(error)})
             return 2
     return 0
 
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
     """Do one run; return 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
-    waiting = run.waiting
+    waiting = run.unanswered_splits
     ranks.wait()  # all have looked before one of them writes
     if not waiting:
         return 0
@@ -62,21 +62,21 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
     for split in waiting:
         judged = judge(run, split, loaded, ranks)
         if ranks.rank == 0:
-            write_judged(run.judged(split), judged)
-            speak(line({"event": "judged", "split": split.name, "examples": judged.examples, "scores": judged.scores}))
+            write_judged(run.locate_scores(split), judged)
+            print_event({"event": "judged", "split": split.name, "examples": judged.examples, "scores": judged.scores})
     ranks.wait()
     return 0
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:
     """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
-    with unchanged(states_of([split.file.path])):
+    with hold_unchanged(read_states([split.file.path])):
         answers = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
         examples, counts = answers.file.examples, answers.file.counts
         if ranks.rank == 0:
-            write_answers(run.answers(split), loaded.task, answers)
+            write_answers(run.locate_answers(split), loaded.task, answers)
         counted: dict[str, Any] = {
-            "sha256": digest_of(split),
+            "sha256": digest_split(split),
             "examples": len(examples),
             "unusable": counts.rows - counts.given,
         }
@@ -85,17 +85,17 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
     training = read_file(loaded.task, run.job.training, learning=True).examples
     scored = JudgedSplit(**counted, **_judged(split, loaded.task, answers, answers.predictions))
     compared = dict[str, Any]()
-    for name, predictions in baseline_answers(loaded.task, training, examples).items():
+    for name, predictions in compute_baseline_answers(loaded.task, training, examples).items():
         baseline = JudgedSplit(**counted, **_judged(split, loaded.task, answers, predictions))
         field = "majority" if name == MAJORITY else "words"
-        compared |= {field: baseline.scores, f"p_{field}": difference(scored, baseline, split.metrics[0])}
+        compared |= {field: baseline.scores, f"p_{field}": compute_p_value(scored, baseline, split.metrics[0])}
     return replace(scored, **compared)
 
 
 def _judged(split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Return the scores of answers, and their rows."""
     examples = answers.file.examples
-    fields = judged_fields(task, examples, predictions)
-    together = grouped(split.set, split.file, answers.file.ids, examples, predictions)
+    fields = score_predictions(task, examples, predictions)
+    together = score_groups(split.set, split.file, answers.file.ids, examples, predictions)
     scores = {**fields["scores"], **together.get("scores", {})}
     return {**fields, **together, "scores": scores, "is_grouped": bool(together)}

@@ -45,9 +45,9 @@ from lxml import etree
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import packed
+from corpora.sources.bytes.endings import with_packed_endings
 from corpora.sources.bytes.faults import READ_FAULTS, BadRecord
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import open_raw, read_again
 from corpora.sources.contract import (
     FIELDS,
@@ -404,7 +404,7 @@ def parse_date(hit: Any) -> str | None:
     return "-".join(part for part in match.groups() if part) if match else None
 
 
-ENDINGS = packed(".xml", ".nxml")
+ENDINGS = with_packed_endings(".xml", ".nxml")
 XML_FIELDS = (*FIELDS, "version")
 FILE_UNIT, VERSION_UNIT = 10**8, 10**14
 MAX_VERSION = MAX_REVISION // VERSION_UNIT - 1
@@ -529,13 +529,13 @@ class XmlSource:
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
         files = find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
-        found = [each for name, path in files for each in self.inside(name, path)]
+        found = [each for name, path in files for each in self.iter_inside(name, path)]
         if all(reason for _, _, reason in found):
             kinds = " and ".join(sorted({reason for _, _, reason in found}))
             raise InputError(f"Source {self.name!r}: {self.path} holds {kinds}. Set its `preset` to what it holds.")
         return [(name, path) for name, path, reason in found if not reason]
 
-    def inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
+    def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
         """A file with its name, and why it is not read: its root is that of another preset."""
         other = ""
         if self.preset and name.lower().endswith(ENDINGS):
@@ -566,7 +566,7 @@ class XmlSource:
         """Yield what is cut out of a file, its records counted as its bytes pass."""
         counts = [RecordCounter(name) for name in self._forms]
         at = 0
-        with open_raw(raw_path(file.path)) as stream:
+        with open_raw(parse_raw_path(file.path)) as stream:
             try:
                 while data := stream.read(PIECE_BYTES):
                     if not at and data.startswith(BYTE_ORDER_MARKS):

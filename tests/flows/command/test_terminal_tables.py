@@ -5,14 +5,14 @@ from recorded_run import made_record
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from flows.command.records_display import show_releases, show_runs
-from flows.command.terminal.output import WIDEST
-from flows.command.terminal.tables import fitted_lines, plain_table
-from flows.run.addresses import short_run_ids
+from flows.command.releases import show_releases
+from flows.command.runs import show_runs
+from flows.command.terminal import WIDEST, fitted_lines, plain_table
+from flows.run.addresses import shorten_run_ids
 from flows.run.record.releases import Release
 from flows.run.record.run_record import Cost, StageRecord
 from flows.run.record.run_status import ListedRun
-from trainer.tasks.suites.table import aligned
+from trainer.tasks.suites.table import align_columns
 
 WIDTHS = (60, 80, 100, 175, WIDEST)
 NAMES = ("news", "wikipedia-and-bookcorpus-uncased-2026", "百科事典と新聞記事の語彙")
@@ -46,7 +46,7 @@ def runs_of(name: str) -> list[ListedRun]:
 def test_runs_and_releases_fit(name: str, width: int) -> None:
     """Fails where a line is wider than the terminal, or an id or a figure is broken."""
     states = runs_of(name)
-    short = short_run_ids([state.run_id for state in states])
+    short = shorten_run_ids([state.run_id for state in states])
     entries = [
         Release(
             name=name, number=number, action="release", recipe=name, run=state.run_id, artifacts=(),
@@ -82,7 +82,7 @@ def test_a_table_without_room_is_a_block_for_each_row(width: int) -> None:
 def test_a_table_of_lines_is_drawn_again_only_where_it_does_not_fit() -> None:
     """Fails where a table of an evaluation is wider than the terminal, or one that fits is changed."""
     rows = [("task", "score"), ("recognizing-textual-entailment " * 3, "61.2"), ("sst2", "93.4")]
-    lines = ["glue:", "", *aligned(rows), "", "a note"]
+    lines = ["glue:", "", *align_columns(rows), "", "a note"]
     assert fitted_lines(lines, 2, 5, rows, 120) == lines
     fitted = fitted_lines(lines, 2, 5, rows, 40)
     assert max(map(cell_len, fitted)) <= 40 and "61.2" in "".join(fitted)

@@ -14,7 +14,7 @@ from small_tasks import kept_of, new_job, run, said_of, sentences, write_json_ro
 
 from corpora.errors import InputError
 from trainer.tasks.data import read_file
-from trainer.tasks.finetuning.held_out import folds_of
+from trainer.tasks.finetuning.held_out import assign_folds
 from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.tags import TagsTask
@@ -96,10 +96,10 @@ def test_without_a_file_to_judge_by_a_part_is_held_out(learnt: Learnt) -> None:
 def test_folds_are_even_and_keep_groups_together() -> None:
     """Fails where a group is in two folds, folds differ by more than a group, or the order of the rows decides."""
     groups = [f"text {number % 50}" for number in range(200)]
-    folds = folds_of(groups, 4, 42)
+    folds = assign_folds(groups, 4, 42)
     assert len({*zip(groups, folds, strict=True)}) == 50
     assert {folds.count(fold) for fold in range(4)} <= {48, 52}
-    assert folds_of(groups[::-1], 4, 42) == folds[::-1] != folds_of(groups, 4, 43)[::-1]
+    assert assign_folds(groups[::-1], 4, 42) == folds[::-1] != assign_folds(groups, 4, 43)[::-1]
     assert SpanTask().source(SpanTask().example({"question": "q", "context": "c"}, False)) == "c"
 
 

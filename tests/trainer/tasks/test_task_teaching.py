@@ -16,7 +16,7 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.ranks import join_process_group
 from trainer.tasks.data import compute_sha256, encode, read_file
-from trainer.tasks.finetuning.teacher import taught_by_teacher
+from trainer.tasks.finetuning.teacher import with_teacher_answers
 from trainer.tasks.folders import load_task
 from trainer.tasks.heads.texts import TAUGHT
 from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
@@ -62,7 +62,7 @@ def taught_items(task: TaughtTask, folder: Path, rows: list[dict[str, Any]]) -> 
     model = load_task(folder / "student").inputs
     encoded = encode(task, found, TextEncoder.of(folder / "model", model, 40))
     with join_process_group("cpu") as ranks:
-        _, [both] = taught_by_teacher(task, [encoded], ranks)
+        _, [both] = with_teacher_answers(task, [encoded], ranks)
     return [item.targets[TEACHER] for item in both.items]
 
 

@@ -18,10 +18,10 @@ from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.task import Task
 
 
-def held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
+def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
     """Return the numbers of the examples to learn from, and of those to judge by. Raises InputError for few groups."""
     groups = [repr(each[job.group] if job.group else task.source(example)) for each, example in _with_kept(file)]
-    folds = folds_of(groups, job.folds, job.settings.seed)
+    folds = assign_folds(groups, job.folds, job.settings.seed)
     if len({*folds}) < job.folds:
         raise InputError(
             f"{file.path} has {len({*groups})} groups of examples, too few for {job.folds} parts, one of which is held "
@@ -36,10 +36,10 @@ def _with_kept(file: FileExamples) -> list[tuple[dict[str, object], object]]:
     return [(dict(each), example) for each, example in zip(kept, file.examples, strict=True)]
 
 
-def folds_of(groups: Sequence[str], folds: int, seed: int) -> list[int]:
+def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
     """Return the fold of each example, from 0: group after group goes to the fold with the fewest so far.
 
-    >>> sorted(folds_of(["a", "b", "c", "d"], 2, 42)), len({*folds_of(["a", "a", "b"], 2, 42)[:2]})
+    >>> sorted(assign_folds(["a", "b", "c", "d"], 2, 42)), len({*assign_folds(["a", "a", "b"], 2, 42)[:2]})
     ([0, 0, 1, 1], 1)
     """
     salt = int(compute_root(seed, "held out"))
@@ -52,7 +52,7 @@ def folds_of(groups: Sequence[str], folds: int, seed: int) -> list[int]:
     return [fold_of[group] for group in of.tolist()]
 
 
-def part_of(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExamples:
+def select_examples(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExamples:
     """Return some examples of a file. judges: they are held out, so records that are unusable count elsewhere"""
     counts, some = file.counts, len(numbers)
     rest = len(file) - some
@@ -71,6 +71,6 @@ def part_of(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExa
     )
 
 
-def judged_by(task: Task, file: FileExamples, numbers: Sequence[int]) -> FileExamples:
+def select_judged(task: Task, file: FileExamples, numbers: Sequence[int]) -> FileExamples:
     """Return the examples that are held out, for the task that was fitted to the others. Raises InputError."""
-    return with_unknown_counts(task, part_of(file, numbers, judges=True))
+    return with_unknown_counts(task, select_examples(file, numbers, judges=True))

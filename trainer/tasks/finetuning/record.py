@@ -51,11 +51,11 @@ def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the digest of all that decides what a job ends with; "" if a file can be read only once, as a pipe."""
     if None in (file["sha256"] for file in files.values()):
         return ""
-    teacher = {"teacher": _digests(Path(job.task["teacher"]))} if job.task.get("teacher") else {}
+    teacher = {"teacher": _digest_files(Path(job.task["teacher"]))} if job.task.get("teacher") else {}
     asked = {
         "task": {**job.task, **teacher},
         "settings": to_settings_json(job.settings),
-        "model": _digests(Path(job.model)),
+        "model": _digest_files(Path(job.model)),
         "files": files,
         "held_out": [job.folds, job.fold, job.group],
         "first_weights": job.first_weights,
@@ -73,7 +73,7 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
     """
     asked = {
         "job": dataclasses.asdict(job),
-        "model": _digests(Path(job.model)),
+        "model": _digest_files(Path(job.model)),
         "examples": {name: file["sha256"] for name, file in files.items()},
         "task": task_json(task),
     }
@@ -81,7 +81,7 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
     return identity
 
 
-def _digests(folder: Path) -> dict[str, Any]:
+def _digest_files(folder: Path) -> dict[str, Any]:
     """Return sizes and digests of those files in a model's folder that are read."""
     names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *sentence_files(folder))
     return describe_files(folder, [name for name in names if (folder / name).is_file()])
@@ -91,13 +91,13 @@ def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
     """Return how the run that left an unfinished folder differs from this one; "" if it does not."""
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
-            return difference(read_complete_file(path)["identity"], identity)
+            return describe_difference(read_complete_file(path)["identity"], identity)
         except Damaged:
             continue  # it is left aside
     return ""
 
 
-def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return how two runs differ in what they were asked for; "" if they do not."""
     if before["job"] != now["job"]:
         return "had a different job"

@@ -72,20 +72,20 @@ class EpochScores:
     def add_epoch(self, step: int, epoch: int, scores: Mapping[str, float]) -> None:
         """Add the scores of an epoch of the restart that began last, and keep it if it is the best so far."""
         restart, keeps_last = self.restarts[-1], self.tuning.keep == "last"
-        kept = self._worth_of_kept(restart)
+        kept = self._compute_kept_worth(restart)
         restart["epochs"].append({"epoch": epoch, **scores})
-        if keeps_last or kept is None or self._worth(scores) > kept:
+        if keeps_last or kept is None or self._compute_worth(scores) > kept:
             restart["kept"] = epoch
-            others = [self._worth_of_kept(each) for each in self.restarts[:-1]]
-            if keeps_last or all(other is None or self._worth(scores) > other for other in others):
+            others = [self._compute_kept_worth(each) for each in self.restarts[:-1]]
+            if keeps_last or all(other is None or self._compute_worth(scores) > other for other in others):
                 self.best, self.best_step = len(self.restarts) - 1, step
 
-    def _worth(self, scores: Mapping[str, float]) -> tuple[float, float]:
+    def _compute_worth(self, scores: Mapping[str, float]) -> tuple[float, float]:
         """Return what epochs are compared by: the metric, and among equals the loss; the higher the better."""
         return scores[self.metric], -scores["loss"]
 
-    def _worth_of_kept(self, restart: Mapping[str, Any]) -> tuple[float, float] | None:
-        return self._worth(restart["epochs"][restart["kept"] - 1]) if restart["kept"] else None
+    def _compute_kept_worth(self, restart: Mapping[str, Any]) -> tuple[float, float] | None:
+        return self._compute_worth(restart["epochs"][restart["kept"] - 1]) if restart["kept"] else None
 
     def is_patience_out(self) -> bool:
         """Return whether the restart that began last has not improved for too many epochs."""

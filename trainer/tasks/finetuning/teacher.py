@@ -24,7 +24,7 @@ from trainer.tasks.task import Task
 from trainer.tasks.text_encoder import TextEncoder
 
 
-def taught_by_teacher(
+def with_teacher_answers(
     task: TaughtTask, encoded: Sequence[EncodedExamples], ranks: Ranks
 ) -> tuple[Task, Sequence[EncodedExamples]]:
     """Return a fitted task that has a teacher, and its items, with the teacher's answers as the target `teacher`.
@@ -40,12 +40,14 @@ def taught_by_teacher(
         )
     task.check_teacher(loaded.task)
     loaded.model.to(ranks.device)
-    taught = [_taught(task, folder, loaded, each, ranks) for each in encoded]
+    taught = [_add_teacher_answers(task, folder, loaded, each, ranks) for each in encoded]
     digest = digest_files(path for path in (folder / WEIGHTS, folder / MORE) if path.is_file())
     return replace(task, teacher=folder.resolve().name, taught_by=digest), taught
 
 
-def _taught(task: TaughtTask, folder: Path, loaded: Loaded, encoded: EncodedExamples, ranks: Ranks) -> EncodedExamples:
+def _add_teacher_answers(
+    task: TaughtTask, folder: Path, loaded: Loaded, encoded: EncodedExamples, ranks: Ranks
+) -> EncodedExamples:
     teacher = loaded.task
     assert isinstance(teacher, TaughtTask), "seen before"
     encoder = TextEncoder.of(folder, loaded.inputs, loaded.max_length)

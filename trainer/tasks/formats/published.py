@@ -2,9 +2,8 @@
 
 A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `find_published_set` finds the
 files of its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout
-for
-each, and the first that has all requested splits is used. Promise: no file is read further than its first line, and
-none is guessed: what is missing is named.
+for each, and the first that has all requested splits is used. Promise: no file is read further than its first line,
+and none is guessed: what is missing is named.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

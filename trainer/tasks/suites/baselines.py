@@ -42,8 +42,8 @@ COSINE = WIDTH  # the feature that follows them
 COSINE_WEIGHT = 3.0  # of rows at length 1
 PENALTY = 1.0
 ROUNDS = 30  # of conjugate gradients
-MOST_ROWS = 20_000
-MOST_PRODUCTS = 100_000_000  # features of all rows times outputs
+MAX_ROWS = 20_000
+MAX_PRODUCTS = 100_000_000  # features of all rows times outputs
 
 Texts = Sequence[str]  # of a row: one, or two
 
@@ -57,27 +57,27 @@ class Bags(NamedTuple):
     features: Int64s
     weights: Float64s
 
-    def times(self, vector: Float64s) -> Float64s:
+    def apply(self, vector: Float64s) -> Float64s:
         """Return the product with a vector [D]: [N]."""
         sums = np.cumsum(np.append(0.0, self.weights * vector[self.features]))
         products: Float64s = sums[self.starts[1:]] - sums[self.starts[:-1]]
         return products
 
-    def back(self, rows: Float64s) -> Float64s:
+    def apply_transposed(self, rows: Float64s) -> Float64s:
         """Return the product of the transpose with a vector [N]: [D]."""
         spread = np.repeat(rows, np.diff(self.starts))
         return np.asarray(np.bincount(self.features, self.weights * spread, WIDTH + 1), np.float64)
 
 
-def linear_answers(training: Sequence[Texts], targets: Float64s, rows: Sequence[Texts]) -> Float64s:
+def predict_linear(training: Sequence[Texts], targets: Float64s, rows: Sequence[Texts]) -> Float64s:
     """Return the outputs for rows: float64 [N, C]. targets: of the training rows, float64 [.., C]"""
-    taken = range(0, len(training), -(-len(training) // MOST_ROWS))
-    features = [features_of(training[place]) for place in taken]
-    idf = idf_of(features)
-    learnt, asked = bags(features, idf), bags([features_of(texts) for texts in rows], idf)
+    taken = range(0, len(training), -(-len(training) // MAX_ROWS))
+    features = [extract_features(training[place]) for place in taken]
+    idf = compute_idf(features)
+    learnt, asked = build_bags(features, idf), build_bags([extract_features(texts) for texts in rows], idf)
     wanted = targets[taken.start : taken.stop : taken.step]
     means = wanted.mean(0)
-    columns = [asked.times(ridge(learnt, wanted[:, place] - means[place])) for place in range(wanted.shape[1])]
+    columns = [asked.apply(fit_ridge(learnt, wanted[:, place] - means[place])) for place in range(wanted.shape[1])]
     answers: Float64s = np.stack(columns, 1) + means
     return answers
 
@@ -86,36 +86,36 @@ def is_feasible(training: Sequence[Texts], outputs: int) -> bool:
     """Tells whether so many outputs are learnt in a bounded time."""
     some = training[:: max(1, len(training) // 100)]
     mean = sum(2 * len(text.split()) for texts in some for text in texts) / max(1, len(some))
-    return mean * min(len(training), MOST_ROWS) * outputs <= MOST_PRODUCTS
+    return mean * min(len(training), MAX_ROWS) * outputs <= MAX_PRODUCTS
 
 
-def features_of(texts: Texts) -> dict[int, float]:
+def extract_features(texts: Texts) -> dict[int, float]:
     """Return the features of a row, and how often each is there."""
     sides = [[*own, *(f"{one} {other}" for one, other in pairwise(own))] for own in map(split_words, texts)]
     names = [f"{place} {name}" for place, side in enumerate(sides) for name in {*side}]
     if len(sides) == 2:
         names += [f"& {name}" for name in {*sides[0]} & {*sides[1]}]
     features = dict.fromkeys((xxhash.xxh3_64_intdigest(name.encode()) % WIDTH for name in names), 1.0)
-    return features | ({COSINE: cosine_of(*texts)} if len(texts) == 2 else {})
+    return features | ({COSINE: compute_cosine(*texts)} if len(texts) == 2 else {})
 
 
-def cosine_of(one: str, other: str) -> float:
+def compute_cosine(one: str, other: str) -> float:
     """Return the cosine of two texts' sets of words.
 
-    >>> round(cosine_of("a man plays", "A man sings"), 3)
+    >>> round(compute_cosine("a man plays", "A man sings"), 3)
     0.667
     """
     ours, theirs = {*split_words(one)}, {*split_words(other)}
     return len(ours & theirs) / (len(ours) * len(theirs)) ** 0.5 if ours and theirs else 0.0
 
 
-def idf_of(rows: Sequence[dict[int, float]]) -> Float64s:
+def compute_idf(rows: Sequence[dict[int, float]]) -> Float64s:
     """Return the weight of each feature: the logarithm of the share of rows that have it, turned round: float64 [D]."""
     met = np.bincount(np.fromiter((name for row in rows for name in row), np.int64), minlength=WIDTH + 1)
     return np.asarray(np.log((1 + len(rows)) / (1 + met)) + 1, np.float64)
 
 
-def bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
+def build_bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
     """Return rows with their weights, each at length 1 but for the cosine."""
     starts = np.cumsum([0, *map(len, rows)])
     features = np.fromiter((name for row in rows for name in row), np.int64, starts[-1])
@@ -127,16 +127,16 @@ def bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
     return Bags(starts, features, np.where(features == COSINE, COSINE_WEIGHT * given, weights))
 
 
-def ridge(rows: Bags, targets: Float64s) -> Float64s:
+def fit_ridge(rows: Bags, targets: Float64s) -> Float64s:
     """Return the weights with the least squares, by conjugate gradients (Hestenes, Stiefel 1952): float64 [D]."""
     weights = np.zeros(WIDTH + 1)
-    rest = rows.back(targets)
+    rest = rows.apply_transposed(targets)
     direction, size = rest, float(rest @ rest)
     first = size
     for _ in range(ROUNDS):
         if size <= 1e-8 * first:
             break
-        image = rows.back(rows.times(direction)) + PENALTY * direction
+        image = rows.apply_transposed(rows.apply(direction)) + PENALTY * direction
         step = size / float(direction @ image)
         weights, rest = weights + step * direction, rest - step * image
         size, before = float(rest @ rest), size
@@ -145,82 +145,82 @@ def ridge(rows: Bags, targets: Float64s) -> Float64s:
 
 
 MAJORITY, WORDS = "majority", "bag of words"
-SURELY = 0.05  # below which a difference is told apart
+SIGNIFICANCE = 0.05  # below which a difference is told apart
 VECTOR_WIDTH = 1 << 10  # of a text's words as a vector
-CHANCE_WIDTH = 64
-NOTHING = 1e6  # odds for no answer
+RANDOM_WIDTH = 64
+NO_ANSWER_ODDS = 1e6  # odds for no answer
 
 Scores = Mapping[str, float]
 
 
-def baseline_scores(
+def compute_baseline_scores(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> dict[str, dict[str, float]]:
     """Return the scores of each baseline, by its name; none of one that a kind of task does not have."""
     return {
         name: task.scores(examples, predictions)
-        for name, predictions in baseline_answers(task, training, examples).items()
+        for name, predictions in compute_baseline_answers(task, training, examples).items()
     }
 
 
-def baseline_answers(
+def compute_baseline_answers(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> dict[str, Sequence[Prediction]]:
     """Return the answers of each baseline to examples, by its name."""
-    answers = {MAJORITY: majority_answers(task, training, examples), WORDS: word_answers(task, training, examples)}
+    answers = {MAJORITY: predict_majority(task, training, examples), WORDS: predict_by_words(task, training, examples)}
     return {name: each for name, each in answers.items() if each is not None}
 
 
-def short(score: float) -> str:
+def format_short(score: float) -> str:
     """Return a score with four digits."""
     return f"{score:.4g}"
 
 
-def verdict(
+def describe_weakness(
     metric: str,
     score: float,
-    usual: float | None,
+    majority: float | None,
     words: float | None,
     p: float | None = None,
-    shown: Callable[[float], str] = short,
+    format: Callable[[float], str] = format_short,
 ) -> str:
     """Return in a sentence that a model has learnt nothing, or no more than words say; "" if it has.
 
     usual, words: the score of one answer to everything and of a bag of words; None if it is not known
     p:            of the test whether model and one answer differ; None if it was not made
 
-    >>> verdict("accuracy", 0.6, 0.6, None)
+    >>> describe_weakness("accuracy", 0.6, 0.6, None)
     'learnt nothing: accuracy 0.6 is not above the 0.6 of one answer to everything'
-    >>> verdict("accuracy", 0.7, 0.6, 0.8)
+    >>> describe_weakness("accuracy", 0.7, 0.6, 0.8)
     'a bag of words does as well: accuracy 0.8, and the model 0.7'
     """
-    named = f"{metric} {shown(score)}"
-    if usual is not None and score <= usual:
-        return f"learnt nothing: {named} is not above the {shown(usual)} of one answer to everything"
-    if usual is not None and p is not None and p >= SURELY:
+    named = f"{metric} {format(score)}"
+    if majority is not None and score <= majority:
+        return f"learnt nothing: {named} is not above the {format(majority)} of one answer to everything"
+    if majority is not None and p is not None and p >= SIGNIFICANCE:
         return (
-            f"hardly learnt anything: {named} is above the {shown(usual)} of one answer to everything by no more than "
-            f"chance makes (p {p:.2g})"
+            f"hardly learnt anything: {named} is above the {format(majority)} of one answer to everything by no more "
+            f"than chance makes (p {p:.2g})"
         )
     if words is not None and score <= words:
-        return f"a bag of words does as well: {metric} {shown(words)}, and the model {shown(score)}"
+        return f"a bag of words does as well: {metric} {format(words)}, and the model {format(score)}"
     return ""
 
 
-def baseline_lines(metric: str, score: float, baselines: Mapping[str, Scores]) -> Iterator[str]:
+def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Scores]) -> Iterator[str]:
     """Yield the baselines of a score, and what they say of it."""
     compared = {name: each[metric] for name, each in baselines.items() if metric in each}
     if compared:
-        beside = ", ".join(f"{name} {short(value)}" for name, value in compared.items())
-        yield f"to compare with {metric} {short(score)}: {beside}"
-    if concluded := verdict(metric, score, compared.get(MAJORITY), compared.get(WORDS)):
+        beside = ", ".join(f"{name} {format_short(value)}" for name, value in compared.items())
+        yield f"to compare with {metric} {format_short(score)}: {beside}"
+    if concluded := describe_weakness(metric, score, compared.get(MAJORITY), compared.get(WORDS)):
         yield f"warning: {concluded}"
 
 
 # One answer to everything.
 
 
-def majority_answers(
+def predict_majority(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
     """Return one answer to everything, as the module says; None for tasks that have none."""
@@ -231,18 +231,18 @@ def majority_answers(
         [(usual, _)] = tags.most_common(1)
         return [[usual] * len(task.learnt_tags(example)) for example in examples]
     if isinstance(task, ClassesTask):
-        return [_usual_classes(task, training)] * len(examples)
+        return [_predict_usual_classes(task, training)] * len(examples)
     if isinstance(task, ChoiceTask):
         places = Counter(example.right for example in training)
         return [np.array([places[n] for n in range(len(each.choices))], np.float32) for each in examples]
     if isinstance(task, SpanTask):
-        return [FoundSpans([], NOTHING)] * len(examples)
+        return [FoundSpans([], NO_ANSWER_ODDS)] * len(examples)
     if isinstance(task, SimilarityTask | RetrievalTask):
-        return _usual_vectors(task, training, examples)
+        return _predict_usual_vectors(task, training, examples)
     return None
 
 
-def _usual_classes(task: ClassesTask, training: Sequence[Example]) -> Float32s:
+def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Float32s:
     """Return the output for the commonest label; of several classes a text, for the commonest set of them."""
     [(usual, _)] = Counter(example.label for example in training).most_common(1)
     if task.multi_label:
@@ -252,7 +252,7 @@ def _usual_classes(task: ClassesTask, training: Sequence[Example]) -> Float32s:
     return np.array([float(label == most) for label in task.labels], np.float32)
 
 
-def _usual_vectors(
+def _predict_usual_vectors(
     task: SimilarityTask | RetrievalTask, training: Sequence[VectorExample], examples: Sequence[VectorExample]
 ) -> list[Float32s]:
     """Return vectors by chance where texts are ranked, else one for all; with logits of the commonest class."""
@@ -261,47 +261,49 @@ def _usual_vectors(
         counts = Counter(example.label for example in training)
         logits[max(range(len(logits)), key=lambda place: counts[task.labels[place]])] = 1
     ranked = isinstance(task, RetrievalTask) or task.loss == "in-batch"
-    vector = _chance if ranked else lambda _: np.ones(CHANCE_WIDTH, np.float32)
+    vector = _draw_vector if ranked else lambda _: np.ones(RANDOM_WIDTH, np.float32)
     return [np.stack([np.append(vector(text), logits) for text in example.texts]) for example in examples]
 
 
-def _chance(text: str) -> Float32s:
+def _draw_vector(text: str) -> Float32s:
     """Return a vector that only the hash of a text decides."""
     key = compute_keys(1, "chance", 0, xxhash.xxh3_64_intdigest(text.encode()) >> 1)
-    return np.asarray(draw_uniform(key, np.arange(CHANCE_WIDTH)) - 0.5, np.float32)
+    return np.asarray(draw_uniform(key, np.arange(RANDOM_WIDTH)) - 0.5, np.float32)
 
 
 # Words alone.
 
 
-def word_answers(task: Task, training: Sequence[Example], examples: Sequence[Example]) -> Sequence[Prediction] | None:
+def predict_by_words(
+    task: Task, training: Sequence[Example], examples: Sequence[Example]
+) -> Sequence[Prediction] | None:
     """Return the answers of a bag of words; None for tasks that have none, or too many classes for it."""
     if isinstance(task, TagsTask):
-        return _tags_of_words(task, training, examples)
+        return _predict_usual_tags(task, training, examples)
     if isinstance(task, ChoiceTask):
         asked = [f"{each.context} {each.question}" for each in examples]
         return [
-            np.array([cosine_of(text, choice) for choice in each.choices], np.float32)
+            np.array([compute_cosine(text, choice) for choice in each.choices], np.float32)
             for text, each in zip(asked, examples, strict=True)
         ]
     if isinstance(task, RetrievalTask) or (isinstance(task, SimilarityTask) and task.loss != "softmax"):
-        return [np.stack([word_vector(text) for text in example.texts]) for example in examples]
+        return [np.stack([compute_word_vector(text) for text in example.texts]) for example in examples]
     if not isinstance(task, ClassesTask | NumberTask | SimilarityTask):
         return None
-    texts, asked_texts = ([_texts(example) for example in some] for some in (training, examples))
+    texts, asked_texts = ([_list_texts(example) for example in some] for some in (training, examples))
     if not is_feasible(texts, max(1, task.num_outputs)):
         return None
-    outputs = linear_answers(texts, _targets(task, training), asked_texts).astype(np.float32)
+    outputs = predict_linear(texts, _make_targets(task, training), asked_texts).astype(np.float32)
     if isinstance(task, SimilarityTask):
         return [np.tile(np.append(np.ones(1, np.float32), row), (2, 1)) for row in outputs]
     return list(outputs)
 
 
-def _texts(example: Any) -> tuple[str, ...]:
+def _list_texts(example: Any) -> tuple[str, ...]:
     return (example.text,) if example.second is None else (example.text, example.second)
 
 
-def _targets(task: ClassesTask | NumberTask | SimilarityTask, training: Sequence[Example]) -> Any:
+def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Sequence[Example]) -> Any:
     """Return what is learnt: the number, or 1 and -1 for each class."""
     labels = [example.label for example in training]
     if isinstance(task, NumberTask):
@@ -310,13 +312,13 @@ def _targets(task: ClassesTask | NumberTask | SimilarityTask, training: Sequence
     return np.array([[1.0 if name in own else -1.0 for name in task.labels] for own in named], np.float64)
 
 
-def word_vector(text: str) -> Float32s:
+def compute_word_vector(text: str) -> Float32s:
     """Return the words of a text as a vector of fixed width: float32 [VECTOR_WIDTH]."""
     places = [xxhash.xxh3_64_intdigest(word.encode()) % VECTOR_WIDTH for word in split_words(text)]
     return np.asarray(np.log1p(np.bincount(places or [0], minlength=VECTOR_WIDTH)), np.float32)
 
 
-def _tags_of_words(task: TagsTask, training: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
+def _predict_usual_tags(task: TagsTask, training: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
     """Return for each word the tag that it has most often in training; the commonest of all for a new word."""
     tags = defaultdict[str, Counter[str]](Counter)
     for example in training:

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 from corpora.errors import InputError
-from trainer.tasks.suites.split_scores import Comparison, JudgedSplit, paired_randomisation
+from trainer.tasks.suites.split_scores import Comparison, JudgedSplit, run_paired_randomization
 from trainer.tasks.suites.suite import Suite, SuiteSplit, SuiteTask
-from trainer.tasks.suites.table import SEED, Found, aligned, hundredfold, median_run
+from trainer.tasks.suites.table import SEED, JudgedSplits, align_columns, find_median_run, format_score
 
 LEVEL = 0.05  # below which two models count as different
-PAIRED_SEEDS = 2  # the fewest that are compared
+MIN_PAIRED_SEEDS = 2  # the fewest that are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class ComparedTask:
         return self.first - self.second
 
     @property
-    def is_told_apart(self) -> bool:
+    def is_significant(self) -> bool:
         """True if chance alone would hardly make such a difference, for the number of tests."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
@@ -74,25 +74,27 @@ class SuiteComparison:
         return {**asdict(self), "level": LEVEL, "tasks": tasks}
 
 
-def compared(
-    suite: Suite, names: tuple[str, str], first: Found, second: Found, is_control: bool = False
+def compare_models(
+    suite: Suite, names: tuple[str, str], first: JudgedSplits, second: JudgedSplits, is_control: bool = False
 ) -> SuiteComparison:
     """Compare every split that counts for its task. Raises InputError if the two did not answer the same."""
     comparisons = [
-        _compared(task, split, suite.seeds, first, second)
+        _compare_split(task, split, suite.seeds, first, second)
         for task in suite.tasks
         for split in task.splits
         if split.averaged and split.labelled
     ]
-    adjusted = iter(holm([each.p for each in comparisons if each.p is not None]))
+    adjusted = iter(adjust_p_values([each.p for each in comparisons if each.p is not None]))
     tasks = tuple(each if each.p is None else replace(each, adjusted=next(adjusted)) for each in comparisons)
     return SuiteComparison(first=names[0], second=names[1], seeds=len(suite.seeds), tasks=tasks, is_control=is_control)
 
 
-def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: Found, second: Found) -> ComparedTask:
+def _compare_split(
+    task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: JudgedSplits, second: JudgedSplits
+) -> ComparedTask:
     metric = split.metrics[0]
-    one, other = (results[task.name, median_run(task, seeds, results), split.name] for results in (first, second))
-    check_same(f"{task.name} {split.name}", one, other)
+    one, other = (results[task.name, find_median_run(task, seeds, results), split.name] for results in (first, second))
+    check_same_examples(f"{task.name} {split.name}", one, other)
     ours, theirs = ([results[task.name, n, split.name].scores[metric] for n in seeds] for results in (first, second))
     return ComparedTask(
         task=task.name,
@@ -100,23 +102,23 @@ def _compared(task: SuiteTask, split: SuiteSplit, seeds: Sequence[int], first: F
         metric=metric,
         first=one.scores[metric],
         second=other.scores[metric],
-        p=difference(one, other, metric),
+        p=compute_p_value(one, other, metric),
         adjusted=None,
-        over_seeds=paired_randomisation(ours, theirs, seed=SEED) if len(seeds) >= PAIRED_SEEDS else None,
+        over_seeds=run_paired_randomization(ours, theirs, seed=SEED) if len(seeds) >= MIN_PAIRED_SEEDS else None,
     )
 
 
-def difference(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
+def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
     """Return the p of the test whether answers to the same examples differ; None where the metric cannot be drawn."""
     if not (one.can_draw(metric) and other.can_draw(metric)):
         return None
-    ours, theirs = one.parts_of_mean(metric), other.parts_of_mean(metric)
+    ours, theirs = one.find_mean_parts(metric), other.find_mean_parts(metric)
     if ours is not None and theirs is not None:
-        return paired_randomisation(ours, theirs, seed=SEED).p
-    return paired_randomisation(one.table(), other.table(), partial(one.score, metric=metric), seed=SEED).p
+        return run_paired_randomization(ours, theirs, seed=SEED).p
+    return run_paired_randomization(one.to_array(), other.to_array(), partial(one.score, metric=metric), seed=SEED).p
 
 
-def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
+def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
     """Raise InputError if two models did not answer the same examples."""
     if one.examples != other.examples or len(one.rows) != len(other.rows):
         raise InputError(
@@ -125,10 +127,10 @@ def check_same(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
         )
 
 
-def holm(values: Sequence[float]) -> list[float]:
+def adjust_p_values(values: Sequence[float]) -> list[float]:
     """p-values adjusted for their number (Holm 1979), in the order given.
 
-    >>> holm([0.01, 0.04, 0.03])
+    >>> adjust_p_values([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
     order = sorted(range(len(values)), key=lambda place: values[place])
@@ -144,45 +146,45 @@ def holm(values: Sequence[float]) -> list[float]:
 HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Holm", "over seeds", "p over seeds")
 
 
-def compared_cells(each: ComparedTask) -> list[str]:
+def format_cells(each: ComparedTask) -> list[str]:
     """A row of the table as texts."""
     seeds = each.over_seeds
     return [
         each.task,
         each.split,
         each.metric,
-        hundredfold(each.first),
-        hundredfold(each.second),
+        format_score(each.first),
+        format_score(each.second),
         f"{100 * each.difference:+.1f}",
-        _p(each.p),
-        _p(each.adjusted),
+        _format_p(each.p),
+        _format_p(each.adjusted),
         f"{100 * seeds.difference:+.1f}" if seeds else "-",
-        _p(seeds.p if seeds else None),
+        _format_p(seeds.p if seeds else None),
     ]
 
 
-def comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
+def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
     """Yield the table for a terminal, and its conclusions in words."""
     yield f"{comparison.first} (this) and {comparison.second} (other), on the same examples"
     yield ""
-    yield from aligned([HEAD, *map(compared_cells, comparison.tasks)])
+    yield from align_columns([HEAD, *map(format_cells, comparison.tasks)])
     yield ""
-    yield from verdict_lines(comparison)
+    yield from iter_conclusions(comparison)
 
 
-def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
+def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
     """Yield the conclusions from a table of p-values in plain words."""
     number = sum(each.p is not None for each in comparison.tasks)
     if comparison.is_control:
-        yield worth_line(comparison)
+        yield format_worth(comparison)
     for each in comparison.tasks:
-        if each.is_told_apart:
+        if each.is_significant:
             better = comparison.first if each.difference > 0 else comparison.second
             yield (
                 f"{each.task} {each.split}: {better} is better by {100 * abs(each.difference):.1f} (p "
-                f"{_p(each.adjusted)} after Holm's correction for {number} comparisons)."
+                f"{_format_p(each.adjusted)} after Holm's correction for {number} comparisons)."
             )
-    alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_told_apart]
+    alike = [f"{each.task} {each.split}" for each in comparison.tasks if each.p is not None and not each.is_significant]
     if alike:
         yield (
             f"Not distinguished at {LEVEL:g}: {', '.join(alike)}. Chance alone makes such differences often enough; "
@@ -194,16 +196,16 @@ def verdict_lines(comparison: SuiteComparison) -> Iterator[str]:
         "p is for the median runs' examples: how often swapping the answers of the two gives a difference as large. "
         "It does not show what another seed would do."
     )
-    if comparison.seeds >= PAIRED_SEEDS:
+    if comparison.seeds >= MIN_PAIRED_SEEDS:
         yield (
             f"p over seeds is of the means over {comparison.seeds} seeds, paired by seed: with so many it cannot be "
             f"below about {2 / 2**comparison.seeds:.2g}."
         )
 
 
-def worth_line(comparison: SuiteComparison) -> str:
+def format_worth(comparison: SuiteComparison) -> str:
     """Return whether pre-training was worth it: how often the model is surely better than from first weights."""
-    apart = [each for each in comparison.tasks if each.is_told_apart]
+    apart = [each for each in comparison.tasks if each.is_significant]
     better = sum(each.difference > 0 for each in apart)
     worse, of = len(apart) - better, f"{len(comparison.tasks)} compared"
     mean = 100 * sum(each.difference for each in comparison.tasks) / max(1, len(comparison.tasks))
@@ -215,5 +217,5 @@ def worth_line(comparison: SuiteComparison) -> str:
     return f"Pre-training was {'harmful' if worse > better else 'not shown to be worth it'}: {counts}."
 
 
-def _p(value: float | None) -> str:
+def _format_p(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}" if value >= 0.0001 else "0.0001"

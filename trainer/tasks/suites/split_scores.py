@@ -48,14 +48,14 @@ from trainer.tasks.task import Example, Prediction, Task
 
 CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
 OPTIONS, COSTS = "options", "costs"
-DRAWN = {
+METRICS_BY_STATISTIC = {
     OPTIONS: ("f1a", "exact"),
     NUMBERS: ("pearson", "spearman"),
     SPANS: ("precision", "recall", "f1"),
     TOKENS: ("token_accuracy",),
 }  # of all their scores
 VERSION = 2  # raised whenever answers are written or scored otherwise; 1 had no gold answers in their lines
-SAME = 1e-9  # that a mean may differ from the score by its rounding
+MAX_MEAN_ERROR = 1e-9  # that a mean may differ from the score by its rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,26 +91,28 @@ class JudgedSplit:
 
     def can_draw(self, metric: str) -> bool:
         """Tells whether a metric can be computed from rows."""
-        columns = self.columns if self.statistic == MEANS else DRAWN.get(self.statistic, tuple(self.scores))
+        columns = (
+            self.columns if self.statistic == MEANS else METRICS_BY_STATISTIC.get(self.statistic, tuple(self.scores))
+        )
         return bool(self.statistic) and metric in columns
 
-    def table(self) -> Float64s:
+    def to_array(self) -> Float64s:
         """The rows: float64 [N, K]."""
         return np.array(self.rows, np.float64)
 
     def score(self, rows: Float64s, metric: str) -> float:
         """Return a metric of rows: those of this split, or some drawn of them."""
-        return float(self._scores(rows)[metric])
+        return float(self._compute_scores(rows)[metric])
 
-    def parts_of_mean(self, metric: str) -> Float64s | None:
+    def find_mean_parts(self, metric: str) -> Float64s | None:
         """Return numbers whose mean is a metric: float64 [N]; None for a metric that is no mean."""
         if self.statistic == CLASSES and metric == "accuracy":
-            gold_N, answers_N = self.table().T
+            gold_N, answers_N = self.to_array().T
             return np.asarray(gold_N == answers_N, np.float64)
         in_columns = self.statistic == MEANS and metric in self.columns
-        return self.table()[:, self.columns.index(metric)] if in_columns else None
+        return self.to_array()[:, self.columns.index(metric)] if in_columns else None
 
-    def _scores(self, rows: Float64s) -> Mapping[str, float]:
+    def _compute_scores(self, rows: Float64s) -> Mapping[str, float]:
         if self.statistic == MEANS:
             return dict(zip(self.columns, rows.mean(0).tolist(), strict=True))
         if self.statistic == NUMBERS:
@@ -129,64 +131,66 @@ class JudgedSplit:
         return {"token_accuracy": sums[0] / sums[1] if sums[1] else 0.0}
 
 
-def judged_fields(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Scores of labelled examples, and their rows, as `JudgedSplit` has them."""
     scores = task.scores(examples, predictions)
-    return {"scores": scores, **_rows(task, examples, predictions, scores)}
+    return {"scores": scores, **_build_rows(task, examples, predictions, scores)}
 
 
-def _rows(
+def _build_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return the statistic of a task, and its rows."""
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
-        return {"statistic": NUMBERS, "rows": _paired(gold, [float(answer[0]) for answer in predictions])}
+        return {"statistic": NUMBERS, "rows": _zip_values(gold, [float(answer[0]) for answer in predictions])}
     if isinstance(task, ClassesTask):
-        return _classes(task, examples, predictions)
+        return _build_class_rows(task, examples, predictions)
     if isinstance(task, TagsTask):
-        return _tags(task, examples, predictions)
+        return _build_tag_rows(task, examples, predictions)
     if isinstance(task, (SimilarityTask, RetrievalTask)):
-        return _vectors(task, examples, predictions)
+        return _build_vector_rows(task, examples, predictions)
     if isinstance(task, NextTask):
         costs = [
             (*map(float, answer), float(len(text.encode()))) for text, answer in zip(examples, predictions, strict=True)
         ]
         return {"statistic": COSTS, "rows": tuple(costs)}
     has_means = isinstance(task, (ChoiceTask, SpanTask))
-    return _means(task, examples, predictions, scores) if has_means else {}
+    return _build_mean_rows(task, examples, predictions, scores) if has_means else {}
 
 
-def _vectors(
+def _build_vector_rows(
     task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
     """Return the rows: for rankings the measures of each query, for scores and cosines pairs, for classes these."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
         gold, answers = task.gold_and_answers(examples, predictions)
-        return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), answers.tolist())}
-    if task.metrics[0] in DRAWN[NUMBERS]:
+        return {"statistic": CLASSES, "classes": len(task.labels), "rows": _zip_values(gold.tolist(), answers.tolist())}
+    if task.metrics[0] in METRICS_BY_STATISTIC[NUMBERS]:
         ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
         cosines = similarities(ones, others, task.by).tolist()
-        return {"statistic": NUMBERS, "rows": _paired([example.label for example in examples], cosines)}
-    columns = tuple(name for name in task.metrics if name not in DRAWN[NUMBERS])
+        return {"statistic": NUMBERS, "rows": _zip_values([example.label for example in examples], cosines)}
+    columns = tuple(name for name in task.metrics if name not in METRICS_BY_STATISTIC[NUMBERS])
     each = own_ranking(examples, predictions, task.by, columns)
     rows = tuple(tuple(scores[name] for name in columns) for scores in each)
     return {"statistic": MEANS, "columns": columns, "rows": rows, "is_grouped": True}
 
 
-def _paired(gold: Sequence[float], answered: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+def _zip_values(gold: Sequence[float], answered: Sequence[float]) -> tuple[tuple[float, ...], ...]:
     return tuple(zip(gold, answered, strict=True))
 
 
-def _classes(task: ClassesTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+def _build_class_rows(
+    task: ClassesTask, examples: Sequence[Example], predictions: Sequence[Prediction]
+) -> dict[str, Any]:
     gold, answers = task.gold_and_answers(examples, predictions)
     if task.multi_label:
         rows = np.concatenate([gold, answers], axis=1).astype(np.float64)
         return {"statistic": LABELS, "classes": gold.shape[1], "rows": tuple(map(tuple, rows.tolist()))}
-    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _paired(gold.tolist(), answers.tolist())}
+    return {"statistic": CLASSES, "classes": len(task.labels), "rows": _zip_values(gold.tolist(), answers.tolist())}
 
 
-def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Return each sentence's numbers of right, answered and gold spans, or its right tags and all tags."""
     gold = [list(task.learnt_tags(example)) for example in examples]
     if task.units == "spans":
@@ -195,16 +199,20 @@ def _tags(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Pre
         float(sum(tag == other for tag, other in zip(tags, answered, strict=True)))
         for tags, answered in zip(gold, predictions, strict=True)
     ]
-    return {"statistic": TOKENS, "rows": _paired(right, [float(len(tags)) for tags in gold])}
+    return {"statistic": TOKENS, "rows": _zip_values(right, [float(len(tags)) for tags in gold])}
 
 
-def _means(
+def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return each example's own scores, of the metrics that are their mean."""
     own = [task.scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)]
     everywhere = [name for name in scores if all(name in each for each in own)]
-    columns = [name for name in everywhere if abs(float(np.mean([each[name] for each in own])) - scores[name]) <= SAME]
+    columns = [
+        name
+        for name in everywhere
+        if abs(float(np.mean([each[name] for each in own])) - scores[name]) <= MAX_MEAN_ERROR
+    ]
     rows = tuple(tuple(each[name] for name in columns) for each in own) if columns else ()
     return {"statistic": MEANS if columns else "", "columns": tuple(columns), "rows": rows}
 
@@ -232,12 +240,12 @@ def read_judged(path: Path) -> JudgedSplit | None:
 
 Statistic = Callable[[Float64s], float]
 
-AT_ONCE = 1 << 21  # numbers that are drawn at once
+DRAWS_AT_ONCE = 1 << 21  # numbers that are drawn at once
 
 # Shapes: N rows, R rounds.
 
 
-def mean(rows: Float64s) -> float:
+def compute_mean(rows: Float64s) -> float:
     """Return the mean of all numbers."""
     return float(rows.mean())
 
@@ -258,7 +266,7 @@ class Comparison(NamedTuple):
 
 
 def bootstrap_interval(
-    rows: npt.ArrayLike, statistic: Statistic = mean, *, seed: int, rounds: int = 1000, level: float = 0.95
+    rows: npt.ArrayLike, statistic: Statistic = compute_mean, *, seed: int, rounds: int = 1000, level: float = 0.95
 ) -> Interval:
     """Return the percentile interval (Efron, Tibshirani 1993, chapter 13): as many rows, drawn with replacement.
 
@@ -268,28 +276,28 @@ def bootstrap_interval(
     0.8
     """
     values = np.asarray(rows, np.float64)
-    drawn = [statistic(values[index]) for index in _draws(len(values), rounds, seed)]
+    drawn = [statistic(values[index]) for index in _iter_draws(len(values), rounds, seed)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(statistic(values)), float(high))
 
 
-def paired_randomisation(
-    first: npt.ArrayLike, second: npt.ArrayLike, statistic: Statistic = mean, *, seed: int, rounds: int = 10_000
+def run_paired_randomization(
+    first: npt.ArrayLike, second: npt.ArrayLike, statistic: Statistic = compute_mean, *, seed: int, rounds: int = 10_000
 ) -> Comparison:
     """Test whether two systems differ on the same examples, by approximate randomization (Noreen 1989; Yeh 2000).
 
     In each round the two change places on about half of the rows. p is (1 + rounds whose difference is as large as the
     real one) / (1 + rounds), so it is never 0; for equal systems it is 1.
 
-    >>> paired_randomisation([1, 1, 1, 0, 1, 1], [0, 0, 0, 0, 0, 0], seed=1).p < 0.1
+    >>> run_paired_randomization([1, 1, 1, 0, 1, 1], [0, 0, 0, 0, 0, 0], seed=1).p < 0.1
     True
     """
     one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
     difference = float(statistic(one) - statistic(other))
     reached = abs(difference) * (1 - 1e-12)  # sums of the same numbers in another order are not the same to the bit
     apart_N, as_large = (one - other).reshape(len(one), -1).mean(1), 0
-    for coins_RN in _coins(len(one), rounds, seed):
-        if statistic is mean:
+    for coins_RN in _iter_coins(len(one), rounds, seed):
+        if statistic is compute_mean:
             differences = np.where(coins_RN, -apart_N, apart_N).mean(1)
         else:
             swaps = coins_RN.reshape(*coins_RN.shape, *[1] * (one.ndim - 1))
@@ -299,18 +307,18 @@ def paired_randomisation(
     return Comparison(difference, (1 + as_large) / (1 + rounds))
 
 
-def _draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
+def _iter_draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
     """[N] row numbers for each round, drawn with replacement."""
-    at_once = max(1, AT_ONCE // num_rows)
+    at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):
         keys_R = compute_keys(seed, "bootstrap", 0, np.arange(first, min(first + at_once, rounds)))
         yield from draw_below(keys_R[:, None], np.arange(num_rows), num_rows).astype(np.int64)
 
 
-def _coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
+def _iter_coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
     """[R, N] coins for some rounds at a time, 64 a draw."""
     words = -(-num_rows // 64)
-    at_once = max(1, AT_ONCE // num_rows)
+    at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):
         keys_R = compute_keys(seed, "randomisation", 0, np.arange(first, min(first + at_once, rounds)))
         drawn = draw(keys_R[:, None], np.arange(words)).astype("<u8")

@@ -33,7 +33,7 @@ A row is a question or a query, for what is drawn together is one. A record's id
 The runs of a suite: one for each task and seed, in a folder that its settings name.
 
     OUTPUT/runs/TASK-SEED-DIGEST/   model/             what was fine-tuned, as `cloze finetune` writes it
-                                    SPLIT.json         the scores of its answers (`judged`)
+                                    SPLIT.json         the scores of its answers (`JudgedSplit`)
                                     SPLIT.jsonl        its answers, a line a record
 
 The digest is of the model, the task, its settings and the bytes of its files: the same question finds what was done,
@@ -48,7 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.store.settings import (
     POSITION,
     bind_settings,
@@ -71,7 +71,7 @@ from trainer.tasks.task import Example, Prediction, Task
 
 SHIPPED = Path(__file__).parent / "shipped"
 TRAIN, DEV, TEST = "train", "dev", "test"
-READ = ("format", "header", "columns", "max_unusable")  # keys of a task that say how its files are read
+FILE_KEYS = ("format", "header", "columns", "max_unusable")  # keys of a task that say how its files are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,34 +158,34 @@ class SuiteTaskTable:
     also: tuple[str, ...] = ()
 
 
-def shipped_suites() -> list[str]:
+def list_shipped_suites() -> list[str]:
     """The names of those that come with the program."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
-def read_suite(asked: str, data: Path | None = None) -> Suite:
+def read_suite(name_or_path: str, data: Path | None = None) -> Suite:
     """The suite of a file, or one that comes with the program. Raises InputError.
 
     data: the folder of its files; None: the folder of the suite's file, or where the program was started
     """
-    shipped = asked in shipped_suites()
-    path = SHIPPED / f"{asked}.toml" if shipped else Path(asked)
-    table = bind_settings(SuiteTable, _toml(path), str(path.name))
+    shipped = name_or_path in list_shipped_suites()
+    path = SHIPPED / f"{name_or_path}.toml" if shipped else Path(name_or_path)
+    table = bind_settings(SuiteTable, _read_toml(path), str(path.name))
     names = table.tasks or tuple(table.task)
     _check_names(path, names, table)
     root = data if data is not None else Path() if shipped else path.parent
     tasks = tuple(
-        suite_task(name, {**table.settings, **table.task.get(name, {})}, root, f"{path.name}: task.{name}")
+        build_suite_task(name, {**table.settings, **table.task.get(name, {})}, root, f"{path.name}: task.{name}")
         for name in names
     )
     return Suite(name=table.name or path.stem, seeds=table.seeds, tasks=tasks, average=table.average)
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(
             f"There is no suite {path}: give a TOML file of tasks, or one that comes with the program: "
-            f"{suggest(path.name, shipped_suites())}"
+            f"{suggest(path.name, list_shipped_suites())}"
         )
     try:
         return parse_toml(path.read_text(encoding="utf-8"))
@@ -210,7 +210,7 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
         POSITION.check(f"{where}: seeds", seed)
 
 
-def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
+def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
     """Return one task of a suite. Raises InputError.
 
     given: keys of `SuiteTaskTable`, of fine-tuning and of the kind of task; root: the folder of its files
@@ -218,17 +218,17 @@ def suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> S
     of_table = field_names(SuiteTaskTable)
     own = bind_settings(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
     of_set = own.set or ("" if own.kind else name)
-    dataset = _published(of_set, root / own.folder, where) if of_set else None
+    dataset = _find_published_set(of_set, root / own.folder, where) if of_set else None
     kind = dataset.published.kind if dataset else own.kind
-    splits = _splits_of_set(dataset, own) if dataset else _splits_of_files(own, root, where)
-    training = dataset.files[TRAIN] if dataset else _file(own, own.train, root, where, TRAIN)
+    splits = _list_set_splits(dataset, own) if dataset else _build_file_splits(own, root, where)
+    training = dataset.files[TRAIN] if dataset else _locate_file(own, own.train, root, where, TRAIN)
     more = {key: value for key, value in given.items() if key not in of_table}
-    defaults = settings_of_set(dataset.published) if dataset else {}
+    defaults = derive_settings(dataset.published) if dataset else {}
     task, settings = task_and_settings(kind, more, where, defaults, of_table, without=("seed",))
     check_metrics(where, own.metrics, read_task(task, where), dataset.published if dataset else None)
     if not splits[0].metrics:
         splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
-    also = [split for other in own.also for split in _also(other, root, where)]
+    also = [split for other in own.also for split in _iter_extra_splits(other, root, where)]
     return SuiteTask(name=name, task=task, training=training, splits=(*splits, *also), settings=settings)
 
 
@@ -238,7 +238,7 @@ def check_metrics(where: str, metrics: Sequence[str], task: Task, published: Pub
         check_choice(f"{where}.metrics", metric, (*task.metrics, *(published.metrics if published else ())))
 
 
-def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
+def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
     """Return a published set. Raises InputError that names its task."""
     try:
         offered = {split for layout in get_published_set(name).layouts for split in layout.files}
@@ -253,7 +253,7 @@ def _published(name: str, folder: Path, where: str, splits: Sequence[str] = (TRA
         raise InputError(f"{where}: {error}") from error
 
 
-def settings_of_set(published: PublishedSet) -> dict[str, Any]:
+def derive_settings(published: PublishedSet) -> dict[str, Any]:
     """Return the task settings that a published set gives: its labels, and its first metric where the task has it."""
     kind = task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
@@ -265,13 +265,13 @@ def settings_of_set(published: PublishedSet) -> dict[str, Any]:
 # Splits.
 
 
-def _splits_of_set(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
+def _list_set_splits(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
     """Return all splits but that for training, the one by which epochs are judged first."""
     names = [DEV, *(name for name in dataset.files if name not in (TRAIN, DEV))]
-    return tuple(_split(dataset, name, name, own.metrics) for name in names)
+    return tuple(_build_split(dataset, name, name, own.metrics) for name in names)
 
 
-def _split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
+def _build_split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = ()) -> SuiteSplit:
     file = dataset.files[split]
     hidden = split == TEST and dataset.published.hidden and "label" not in file.columns
     return SuiteSplit(
@@ -284,23 +284,23 @@ def _split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, ...] = 
     )
 
 
-def _also(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
+def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
     """Yield the splits of another set that a task's model answers. Raises InputError if its files are missing."""
     entry = get_published_set(name)
     wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
-    dataset = _published(name, root, where, [DEV] if DEV in wanted else [TEST])
+    dataset = _find_published_set(name, root, where, [DEV] if DEV in wanted else [TEST])
     for split in (DEV, TEST):
         if split in dataset.files:
-            yield _split(dataset, split, f"{name} {split}")
+            yield _build_split(dataset, split, f"{name} {split}")
 
 
-def _splits_of_files(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
+def _build_file_splits(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
     """Return the splits of a task that is not published: all its files have labels."""
     names = [DEV, *([TEST] if own.test else [])]
     return tuple(
         SuiteSplit(
             name=name,
-            file=_file(own, getattr(own, name), root, where, name),
+            file=_locate_file(own, getattr(own, name), root, where, name),
             labelled=True,
             metrics=own.metrics,
             averaged=name == DEV,
@@ -309,12 +309,12 @@ def _splits_of_files(own: SuiteTaskTable, root: Path, where: str) -> tuple[Suite
     )
 
 
-def _file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) -> FileSettings:
+def _locate_file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) -> FileSettings:
     if not path:
         raise InputError(f"{where} names no file for {split}: say `{split} = FILE`.")
-    if not raw_path(str(root / path)).exists():
+    if not parse_raw_path(str(root / path)).exists():
         raise InputError(f"{where}: there is no {root / path}: give its path from {root}, or another --data FOLDER.")
-    return FileSettings(path=str((root / path).resolve()), **{name: getattr(own, name) for name in READ})
+    return FileSettings(path=str((root / path).resolve()), **{name: getattr(own, name) for name in FILE_KEYS})
 
 
 MULTIRC, RECORD = "superglue/multirc", "superglue/record"
@@ -322,7 +322,7 @@ MULTIRC, RECORD = "superglue/multirc", "superglue/record"
 Ids = Sequence[Any]
 
 
-def grouped(
+def score_groups(
     name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
     """Return the scores of a set that is judged so, and what a `JudgedSplit` has of its rows; nothing for another.
@@ -330,24 +330,24 @@ def grouped(
     predictions: of the classes "0" and "1"
     """
     if name == MULTIRC:
-        return _options(ids, examples, predictions)
-    return _candidates(file, ids, predictions) if name == RECORD else {}
+        return _score_options(ids, examples, predictions)
+    return _score_candidates(file, ids, predictions) if name == RECORD else {}
 
 
-def question_of(name: Any) -> str:
+def find_question_id(name: Any) -> str:
     """The question of an option.
 
-    >>> question_of("7.3.0")
+    >>> find_question_id("7.3.0")
     '7.3'
     """
     return str(name).rpartition(".")[0]
 
 
-def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
+def _score_options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     counts: dict[str, list[float]] = {}
     for name, example, prediction in zip(ids, examples, predictions, strict=True):
         wanted, answered = int(example.label), int(prediction.argmax())
-        row = counts.setdefault(question_of(name), [0.0, 0.0, 0.0, 1.0])
+        row = counts.setdefault(find_question_id(name), [0.0, 0.0, 0.0, 1.0])
         for place, added in enumerate((wanted and answered, answered, wanted)):
             row[place] += added
         row[3] = float(row[3] and wanted == answered)
@@ -355,11 +355,11 @@ def _options(ids: Ids, examples: Sequence[Example], predictions: Sequence[Predic
     return {"scores": option_scores(rows), "statistic": OPTIONS, "rows": rows}
 
 
-def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
+def _score_candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Score the surest candidate of each query, the first of equal ones, by ReCoRD's texts and gold answers."""
     best: dict[str, tuple[float, str]] = {}
     for name, prediction in zip(ids, predictions, strict=True):
-        query, weight = question_of(name), float(prediction[1] - prediction[0])
+        query, weight = find_question_id(name), float(prediction[1] - prediction[0])
         if query not in best or weight > best[query][0]:
             best[query] = weight, str(name)
     records = read_examples(replace(file, max_unusable=1.0), RowCounts(), ("id", "answer"), dict, ("gold",))
@@ -372,7 +372,7 @@ def _candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction])
 
 
 RUNS, MODEL = "runs", "model"
-DECIDING = ("*.safetensors", "config.json", "tokenizer.json")  # files of a model's folder
+DECIDING_FILES = ("*.safetensors", "config.json", "tokenizer.json")  # files of a model's folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,16 +385,16 @@ class SuiteRun:
     job: FinetuneJob
     splits: tuple[SuiteSplit, ...]
 
-    def answers(self, split: SuiteSplit) -> Path:
+    def locate_answers(self, split: SuiteSplit) -> Path:
         """Return the path of the answers to a split."""
-        return Path(self.folder) / f"{bare(split.name)}.jsonl"
+        return Path(self.folder) / f"{to_file_name(split.name)}.jsonl"
 
-    def judged(self, split: SuiteSplit) -> Path:
+    def locate_scores(self, split: SuiteSplit) -> Path:
         """The file of how good that is."""
-        return Path(self.folder) / f"{bare(split.name)}.json"
+        return Path(self.folder) / f"{to_file_name(split.name)}.json"
 
     @property
-    def waiting(self) -> list[SuiteSplit]:
+    def unanswered_splits(self) -> list[SuiteSplit]:
         """The splits that are still to be answered. Raises InputError if what there is is incomplete."""
         return [split for split in self.splits if not is_judged(self, split)]
 
@@ -406,14 +406,14 @@ class SuiteJob:
     runs: tuple[SuiteRun, ...]
 
 
-def runs_of(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
+def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
     """Task by task, seed by seed. first_weights: the model as it was before any training, as a control"""
-    weights = model_digest(model) + (" from first weights" if first_weights else "")
+    weights = digest_model(model) + (" from first weights" if first_weights else "")
     for task in suite.tasks:
-        asked = _asked(task, weights)
+        asked = _describe_request(task, weights)
         for seed in suite.seeds:
             digest = hashlib.sha256(f"{asked}{seed}".encode()).hexdigest()[:12]
-            folder = output / RUNS / f"{bare(task.name)}-{seed}-{digest}"
+            folder = output / RUNS / f"{to_file_name(task.name)}-{seed}-{digest}"
             job = FinetuneJob(
                 model=str(model.resolve()),
                 output=str((folder / MODEL).resolve()),
@@ -428,9 +428,9 @@ def runs_of(suite: Suite, model: Path, output: Path, first_weights: bool = False
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
     """Tells whether a split was answered, as it is now, by this version. Raises InputError if that is incomplete."""
-    judged = read_judged(run.judged(split))
-    is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_of(split))
-    return is_now and run.answers(split).is_file()
+    judged = read_judged(run.locate_scores(split))
+    is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_split(split))
+    return is_now and run.locate_answers(split).is_file()
 
 
 def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
@@ -442,15 +442,15 @@ def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
         )
 
 
-def digest_of(split: SuiteSplit) -> str:
+def digest_split(split: SuiteSplit) -> str:
     """Return the digest of the bytes of its file; for a folder, its name alone."""
-    path = raw_path(split.file.path)
+    path = parse_raw_path(split.file.path)
     return compute_sha256(str(path)) if path.is_file() else path.name
 
 
-def model_digest(model: Path) -> str:
+def digest_model(model: Path) -> str:
     """Return the digest of a model's files that decide its answers. Raises InputError if it has no weights."""
-    files = [path for pattern in DECIDING for path in sorted(model.glob(pattern))]
+    files = [path for pattern in DECIDING_FILES for path in sorted(model.glob(pattern))]
     if not any(path.suffix == ".safetensors" for path in files):
         raise InputError(
             f"{model} holds no weights (*.safetensors), so it is not a model: give a model's folder, an artifact of a "
@@ -460,7 +460,7 @@ def model_digest(model: Path) -> str:
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
 
-def _asked(task: SuiteTask, model: str) -> str:
+def _describe_request(task: SuiteTask, model: str) -> str:
     """All that decides what is learnt, but for the seed."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
@@ -469,10 +469,10 @@ def _asked(task: SuiteTask, model: str) -> str:
     return json.dumps([model, dict(task.task), version, settings, files], sort_keys=True)
 
 
-def bare(name: str) -> str:
+def to_file_name(name: str) -> str:
     """A name as part of a file's.
 
-    >>> bare("glue/mnli-mm dev")
+    >>> to_file_name("glue/mnli-mm dev")
     'glue-mnli-mm-dev'
     """
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)

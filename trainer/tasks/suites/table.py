@@ -14,18 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from trainer.tasks.suites.baselines import verdict
+from trainer.tasks.suites.baselines import describe_weakness
 from trainer.tasks.suites.split_scores import JudgedSplit, bootstrap_interval
 from trainer.tasks.suites.suite import Suite, SuiteTask
 
 LEVEL = 0.95  # of intervals
 SEED = 1  # of what is drawn
-HUNDREDFOLD = "Scores are hundredfold, as the benchmarks print them."
-CHOSEN = (
+HUNDREDFOLD_NOTE = "Scores are hundredfold, as the benchmarks print them."
+BEST_EPOCH_NOTE = (
     "Of each run the best epoch was chosen on its dev examples, so scores on dev are a little too high for all models."
 )
 
-Found = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and split
+JudgedSplits = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class SuiteRow:
     @property
     def verdict(self) -> str:
         """Return that nothing was learnt, or no more than words say; "" where that is not so, or not known."""
-        return verdict(self.metric, self.median, self.majority, self.words, self.p, hundredfold)
+        return describe_weakness(self.metric, self.median, self.majority, self.words, self.p, format_score)
 
     @property
     def median(self) -> float:
@@ -84,11 +84,11 @@ class SuiteResult:
         return {**asdict(self), "interval_level": LEVEL, "rows": rows}
 
 
-def result_of(suite: Suite, model: str, results: Found) -> SuiteResult:
+def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult:
     """Add up the judged splits."""
     rows = list[SuiteRow]()
     for task in suite.tasks:
-        run = median_run(task, suite.seeds, results)
+        run = find_median_run(task, suite.seeds, results)
         for split in task.splits:
             judged = results[task.name, run, split.name]
             rows += [
@@ -98,7 +98,7 @@ def result_of(suite: Suite, model: str, results: Found) -> SuiteResult:
                     metric=metric,
                     scores=tuple(results[task.name, seed, split.name].scores[metric] for seed in suite.seeds),
                     run=run,
-                    interval=bounds_of(judged, metric),
+                    interval=compute_bounds(judged, metric),
                     majority=judged.majority.get(metric),
                     examples=judged.examples,
                     averaged=split.averaged,
@@ -112,11 +112,11 @@ def result_of(suite: Suite, model: str, results: Found) -> SuiteResult:
         model=model,
         seeds=suite.seeds,
         rows=tuple(rows),
-        average=mean_over_tasks(rows) if suite.average else None,
+        average=compute_task_mean(rows) if suite.average else None,
     )
 
 
-def suite_judged(suite: Suite, results: Found) -> Suite:
+def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
     """Return a suite with the metrics that its answers have: three classes have no `f1` of one."""
 
     def with_metrics(task: SuiteTask) -> SuiteTask:
@@ -127,15 +127,15 @@ def suite_judged(suite: Suite, results: Found) -> Suite:
     return replace(suite, tasks=tuple(map(with_metrics, suite.tasks)))
 
 
-def bounds_of(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
+def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
     """Return the interval of a score over its examples; None where its rows are not kept."""
     if not judged.can_draw(metric):
         return None
-    interval = bootstrap_interval(judged.table(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
+    interval = bootstrap_interval(judged.to_array(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
     return interval.low, interval.high
 
 
-def median_run(task: SuiteTask, seeds: Sequence[int], results: Found) -> int:
+def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits) -> int:
     """Return the seed of the median run; of two in the middle that of the lower score, of equal scores the first."""
     split = task.splits[0]
     scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
@@ -143,7 +143,7 @@ def median_run(task: SuiteTask, seeds: Sequence[int], results: Found) -> int:
     return next(seed for seed, score in zip(seeds, scores, strict=True) if score == middle)
 
 
-def mean_over_tasks(rows: Sequence[SuiteRow]) -> float:
+def compute_task_mean(rows: Sequence[SuiteRow]) -> float:
     """Return the mean of medians; see the module."""
     tasks: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -162,19 +162,19 @@ HEAD = (
 )
 
 
-def table_lines(result: SuiteResult) -> Iterator[str]:
+def iter_table_lines(result: SuiteResult) -> Iterator[str]:
     """Yield the table for a terminal, and the notes that its reader needs."""
     yield f"{result.suite}: {result.model}, seeds {', '.join(map(str, result.seeds))}"
     yield ""
-    yield from aligned([HEAD, *map(cells_of, result.rows)])
+    yield from align_columns([HEAD, *map(format_cells, result.rows)])
     yield ""
     if result.average is not None:
-        yield average_line(result)
-    yield from (f"{row.task} {row.split}: {row.verdict}." for row in unconvincing(result))
-    yield from notes()
+        yield format_average(result)
+    yield from (f"{row.task} {row.split}: {row.verdict}." for row in list_unconvincing(result))
+    yield from iter_notes()
 
 
-def unconvincing(result: SuiteResult) -> list[SuiteRow]:
+def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
     """Return of each task and split the row of its first metric, where nothing was learnt or words alone do as well."""
     first = dict[tuple[str, str], SuiteRow]()
     for row in result.rows:
@@ -182,10 +182,10 @@ def unconvincing(result: SuiteResult) -> list[SuiteRow]:
     return [row for row in first.values() if row.verdict]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Rows of texts with every column as wide as its widest.
 
-    >>> list(aligned([["a", "b"], ["long", "c"]]))
+    >>> list(align_columns([["a", "b"], ["long", "c"]]))
     ['a     b', 'long  c']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -193,44 +193,44 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def cells_of(row: SuiteRow) -> list[str]:
+def format_cells(row: SuiteRow) -> list[str]:
     """A row of the table as texts."""
     return [
         row.task,
         row.split,
         row.metric,
-        hundredfold(row.median),
-        f"{hundredfold(min(row.scores))} to {hundredfold(max(row.scores))}" if len(row.scores) > 1 else "one seed",
-        f"{hundredfold(row.interval[0])} to {hundredfold(row.interval[1])}" if row.interval else "-",
-        *(hundredfold(score) if score is not None else "-" for score in (row.majority, row.words)),
+        format_score(row.median),
+        f"{format_score(min(row.scores))} to {format_score(max(row.scores))}" if len(row.scores) > 1 else "one seed",
+        f"{format_score(row.interval[0])} to {format_score(row.interval[1])}" if row.interval else "-",
+        *(format_score(score) if score is not None else "-" for score in (row.majority, row.words)),
         f"{row.examples:,}",
     ]
 
 
-def hundredfold(score: float) -> str:
+def format_score(score: float) -> str:
     """A score as the benchmarks print it.
 
-    >>> hundredfold(0.6049), hundredfold(-0.001)
+    >>> format_score(0.6049), format_score(-0.001)
     ('60.5', '-0.1')
     """
     return f"{100 * score:.1f}"
 
 
-def average_line(result: SuiteResult) -> str:
+def format_average(result: SuiteResult) -> str:
     """The mean over tasks, and of how many."""
     assert result.average is not None
     tasks = {row.task for row in result.rows if row.averaged}
-    return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {hundredfold(result.average)}"
+    return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {format_score(result.average)}"
 
 
-def notes() -> Iterator[str]:
+def iter_notes() -> Iterator[str]:
     """Yield the notes on scores that a reader of the table needs."""
-    yield HUNDREDFOLD
+    yield HUNDREDFOLD_NOTE
     yield (
         "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "
         "again with replacement (bootstrap): it does not show how much another seed would change."
     )
-    yield CHOSEN
+    yield BEST_EPOCH_NOTE
     yield (
         "Majority is the score of one answer to everything: the most frequent class of the training examples, the mean "
         "of numbers, vectors by chance. A bag of words is a linear model of words and pairs of words."

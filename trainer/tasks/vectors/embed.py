@@ -39,14 +39,14 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.ledger import Ledger
 from corpora.store.places.files import to_unfinished_path
 from tokenizers_train.vocabularies.borders import find_piece_offsets
 from trainer.complete_folders import alone, refusing, written_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentence_transformers import Prompt, SentenceFolder
-from trainer.metrics import line
+from trainer.metrics import Event
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.data import batch_by_length, digest_files, digest_if_exists, group_by_size
 from trainer.tasks.folders import read_source
@@ -309,15 +309,17 @@ def _of_pieces(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
 # Files.
 
 
-def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def embed_file(
+    embedder: Embedder, file: FileSettings, output: Path, on_event: Callable[[Event], None]
+) -> dict[str, Any]:
     """Write the vectors of a file's records; what was done. Raises InputError."""
-    counts, states = RowCounts(), states_of([file.path])
+    counts, states = RowCounts(), read_states([file.path])
     precision = embedder.settings.precision
     schema = vector_schema(embedder.made, embedder.width, precision)
     with vector_parts(output, _asked(embedder, file), schema) as parts:
-        with unchanged(states):
+        with hold_unchanged(states):
             windows = windows_of(named_texts(file, counts), embedder.texts)
-            done, tokens = _embed_windows(embedder, windows, parts, say)
+            done, tokens = _embed_windows(embedder, windows, parts, on_event)
         rows = parts.rows
         with new_vectors(output, schema) as write:
             for table in parts.tables():
@@ -328,7 +330,7 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, say: Callab
 
 
 def _embed_windows(
-    embedder: Embedder, windows: Iterator[Window], parts: VectorParts, say: Callable[[str], None]
+    embedder: Embedder, windows: Iterator[Window], parts: VectorParts, on_event: Callable[[Event], None]
 ) -> tuple[int, int]:
     """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
     schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
@@ -345,7 +347,7 @@ def _embed_windows(
             saved = time.monotonic()
         if time.monotonic() - reported >= SAY_SECONDS:
             reported = time.monotonic()
-            say(line({"event": "step", "step": done, "rows": parts.rows}))
+            on_event({"event": "step", "step": done, "rows": parts.rows})
     parts.save()
     return done, tokens
 

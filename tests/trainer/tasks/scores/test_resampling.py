@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.kernels.arrays import Float64s
-from trainer.tasks.suites.split_scores import bootstrap_interval, paired_randomisation
+from trainer.tasks.suites.split_scores import bootstrap_interval, run_paired_randomization
 
 
 def test_the_interval_is_scipys() -> None:
@@ -32,7 +32,7 @@ def test_a_statistic_of_counts() -> None:
 
     found = bootstrap_interval(counts, f1, seed=1, rounds=200)
     assert found.low < found.score < found.high and found.score == pytest.approx(2 * 9 / (12 + 12))
-    mirrored = paired_randomisation(counts, counts[:, [0, 2, 1]], f1, seed=1, rounds=50)
+    mirrored = run_paired_randomization(counts, counts[:, [0, 2, 1]], f1, seed=1, rounds=50)
     assert mirrored.p == 1 and mirrored.difference == 0
 
 
@@ -40,15 +40,17 @@ def test_the_seed_alone_decides() -> None:
     rows = np.arange(50) % 7
     assert bootstrap_interval(rows, seed=1) == bootstrap_interval(rows, seed=1) != bootstrap_interval(rows, seed=2)
     one, other = rows, rows[::-1]
-    assert paired_randomisation(one, other, seed=1, rounds=99) == paired_randomisation(one, other, seed=1, rounds=99)
+    assert run_paired_randomization(one, other, seed=1, rounds=99) == run_paired_randomization(
+        one, other, seed=1, rounds=99
+    )
 
 
 def test_means_are_tested_at_once_as_they_are_one_by_one() -> None:
     """Fails where the rounds that are worked out together swap other rows than the plain ones, or miss a tie."""
     for rows in (3, 64, 65, 200):
         one, other = np.random.default_rng(rows).integers(0, 2, (2, rows))
-        plain = paired_randomisation(one, other, lambda drawn: float(drawn.mean()), seed=rows, rounds=500)
-        assert paired_randomisation(one, other, seed=rows, rounds=500) == plain
+        plain = run_paired_randomization(one, other, lambda drawn: float(drawn.mean()), seed=rows, rounds=500)
+        assert run_paired_randomization(one, other, seed=rows, rounds=500) == plain
 
 
 @examples(15)
@@ -62,6 +64,6 @@ def test_the_randomisation_test_is_scipys(pairs: list[tuple[int, int]]) -> None:
         return np.mean(first, axis=axis) - np.mean(second, axis=axis)
 
     exact = stats.permutation_test((one, other), difference, permutation_type="samples", vectorized=True).pvalue
-    found = paired_randomisation(one, other, seed=3, rounds=2000)
+    found = run_paired_randomization(one, other, seed=3, rounds=2000)
     assert found.difference == pytest.approx(one.mean() - other.mean())
     assert found.p == pytest.approx(exact, abs=5 * (exact * (1 - exact) / 2000) ** 0.5 + 2 / 2000)

@@ -9,14 +9,14 @@ import pytest
 from trainer.tasks.registry import read_task
 from trainer.tasks.suites.baselines import (
     WIDTH,
-    bags,
-    baseline_lines,
-    baseline_scores,
-    features_of,
-    idf_of,
-    linear_answers,
-    ridge,
-    verdict,
+    build_bags,
+    compute_baseline_scores,
+    compute_idf,
+    describe_weakness,
+    extract_features,
+    fit_ridge,
+    iter_baseline_lines,
+    predict_linear,
 )
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
@@ -38,7 +38,7 @@ def scores_of(kind: str, rows: Sequence[dict[str, Any]], **settings: Any) -> tup
     task = read_task({"kind": kind, **settings})
     examples = [task.example(row, True) for row in rows]
     task = task.fitted(examples, "rows")
-    return task.metrics[0], baseline_scores(task, examples, examples)
+    return task.metrics[0], compute_baseline_scores(task, examples, examples)
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
@@ -69,15 +69,15 @@ def test_the_bag_of_words_is_ridge_regression() -> None:
     """Against the normal equations: fails where the gradients do not end at the least squares."""
     texts = [(f"w{n % 7} w{n % 5} w{n % 3}",) for n in range(60)]
     wanted = np.sin(np.arange(60.0))
-    features = [features_of(each) for each in texts]
-    rows = bags(features, idf_of(features))
+    features = [extract_features(each) for each in texts]
+    rows = build_bags(features, compute_idf(features))
     dense = np.zeros((60, WIDTH + 1))
     dense[np.repeat(np.arange(60), np.diff(rows.starts)), rows.features] = rows.weights
     used = np.flatnonzero(dense.any(0))
     part = dense[:, used]
     exact = np.linalg.solve(part.T @ part + np.eye(len(used)), part.T @ wanted)
-    assert ridge(rows, wanted)[used] == pytest.approx(exact, abs=1e-3)
-    answers = linear_answers(texts, wanted[:, None], texts)
+    assert fit_ridge(rows, wanted)[used] == pytest.approx(exact, abs=1e-3)
+    answers = predict_linear(texts, wanted[:, None], texts)
     assert answers[:, 0] == pytest.approx(
         part @ np.linalg.solve(part.T @ part + np.eye(len(used)), part.T @ (wanted - wanted.mean())) + wanted.mean(),
         abs=1e-3,
@@ -85,9 +85,9 @@ def test_the_bag_of_words_is_ridge_regression() -> None:
 
 
 def test_what_is_not_learnt_is_told() -> None:
-    assert verdict("f1", 0.5, 0.5, 0.1).startswith("learnt nothing: ")
-    assert verdict("f1", 0.6, 0.5, 0.1, p=0.3).startswith("hardly learnt anything: ")
-    assert verdict("f1", 0.6, 0.5, 0.7, p=0.01).startswith("a bag of words does as well: ")
-    assert verdict("f1", 0.6, 0.5, 0.1, p=0.01) == verdict("f1", 0.6, None, None) == ""
-    lines = list(baseline_lines("f1", 0.5, {"majority": {"f1": 0.5}, "bag of words": {"f1": 0.25}}))
+    assert describe_weakness("f1", 0.5, 0.5, 0.1).startswith("learnt nothing: ")
+    assert describe_weakness("f1", 0.6, 0.5, 0.1, p=0.3).startswith("hardly learnt anything: ")
+    assert describe_weakness("f1", 0.6, 0.5, 0.7, p=0.01).startswith("a bag of words does as well: ")
+    assert describe_weakness("f1", 0.6, 0.5, 0.1, p=0.01) == describe_weakness("f1", 0.6, None, None) == ""
+    lines = list(iter_baseline_lines("f1", 0.5, {"majority": {"f1": 0.5}, "bag of words": {"f1": 0.25}}))
     assert lines[0] == "to compare with f1 0.5: majority 0.5, bag of words 0.25" and "learnt nothing" in lines[1]

@@ -15,10 +15,10 @@ from trainer.tasks.kinds.next_word import NextTask, TextCost
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask, TextExample
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorExample
-from trainer.tasks.suites.compare import compared, comparison_lines, holm
-from trainer.tasks.suites.split_scores import JudgedSplit, judged_fields, paired_randomisation
+from trainer.tasks.suites.compare import adjust_p_values, compare_models, iter_comparison_lines
+from trainer.tasks.suites.split_scores import JudgedSplit, run_paired_randomization, score_predictions
 from trainer.tasks.suites.suite import Suite
-from trainer.tasks.suites.table import bounds_of
+from trainer.tasks.suites.table import compute_bounds
 
 SUITE = Suite(
     name="three",
@@ -33,21 +33,21 @@ def found(**right: int) -> dict[tuple[str, int, str], JudgedSplit]:
 
 
 def test_what_is_told_apart_is_said_and_what_is_not() -> None:
-    told = compared(SUITE, ("mine", "theirs"), found(far=55, near=40, same=30), found(far=20, near=38, same=30))
+    told = compare_models(SUITE, ("mine", "theirs"), found(far=55, near=40, same=30), found(far=20, near=38, same=30))
     far, near, same = told.tasks
-    assert far.is_told_apart and not near.is_told_apart and same.p == same.adjusted == 1.0
+    assert far.is_significant and not near.is_significant and same.p == same.adjusted == 1.0
     first, second = (answered(number) for number in (40, 38))
-    own = paired_randomisation(first.table()[:, 0] == first.table()[:, 1],
-                               second.table()[:, 0] == second.table()[:, 1], seed=1)  # fmt: skip
+    own = run_paired_randomization(first.to_array()[:, 0] == first.to_array()[:, 1],
+                               second.to_array()[:, 0] == second.to_array()[:, 1], seed=1)  # fmt: skip
     assert near.p == own.p and near.adjusted == min(1.0, 2 * own.p)
-    lines = list(comparison_lines(told))
+    lines = list(iter_comparison_lines(told))
     assert any(
         line.startswith("far dev: mine is better by 58.3 (p 0.0003 after Holm's correction for 3") for line in lines
     )
     assert any(line.startswith("Not distinguished at 0.05: near dev, same dev. Chance alone") for line in lines)
     assert any("over 2 seeds, paired by seed: with so many it cannot be below about 0.5" in line for line in lines)
     back = replace(told, tasks=(replace(far, first=far.second, second=far.first),))
-    assert any(line.startswith("far dev: theirs is better by 58.3") for line in comparison_lines(back))
+    assert any(line.startswith("far dev: theirs is better by 58.3") for line in iter_comparison_lines(back))
 
 
 def test_answers_to_other_examples_are_not_compared() -> None:
@@ -55,13 +55,13 @@ def test_answers_to_other_examples_are_not_compared() -> None:
     for seed in SUITE.seeds:
         second["near", seed, "dev"] = answered(9, of=59)
     with pytest.raises(InputError, match=r"near dev: one model answered 60 examples and the other 59 of the same file"):
-        compared(SUITE, ("a", "b"), first, second)
+        compare_models(SUITE, ("a", "b"), first, second)
 
 
 def test_holm_is_as_it_was_published() -> None:
     """Step down: the smallest by the number of all, and none below the one before it; 1 at most."""
-    assert holm([0.02, 0.01, 0.6, 0.04]) == pytest.approx([0.06, 0.04, 0.6, 0.08])
-    assert holm([0.3, 0.3, 0.9]) == pytest.approx([0.9, 0.9, 0.9]) and holm([]) == []
+    assert adjust_p_values([0.02, 0.01, 0.6, 0.04]) == pytest.approx([0.06, 0.04, 0.6, 0.08])
+    assert adjust_p_values([0.3, 0.3, 0.9]) == pytest.approx([0.9, 0.9, 0.9]) and adjust_p_values([]) == []
 
 
 def test_scores_of_rows_are_those_of_the_task() -> None:
@@ -84,20 +84,20 @@ def test_scores_of_rows_are_those_of_the_task() -> None:
     ]
     for task, examples, predictions in cases:
         check_rows(task, examples, predictions, task.metrics[:2])
-        judged = JudgedSplit(sha256="", examples=len(examples), **judged_fields(task, examples, predictions))
+        judged = JudgedSplit(sha256="", examples=len(examples), **score_predictions(task, examples, predictions))
         for metric in judged.scores:
-            assert not judged.can_draw(metric) or judged.score(judged.table(), metric) == pytest.approx(
+            assert not judged.can_draw(metric) or judged.score(judged.to_array(), metric) == pytest.approx(
                 judged.scores[metric]
             ), (task.kind, metric)
-    assert bounds_of(JudgedSplit(sha256="", examples=1, scores={"f1": 1.0}), "f1") is None
+    assert compute_bounds(JudgedSplit(sha256="", examples=1, scores={"f1": 1.0}), "f1") is None
 
 
 def check_rows(task: Any, examples: Any, predictions: Any, metrics: Sequence[str]) -> None:
     """The rows of answers have the task's scores, and intervals hold these."""
-    judged = JudgedSplit(sha256="", examples=len(examples), **judged_fields(task, examples, predictions))
+    judged = JudgedSplit(sha256="", examples=len(examples), **score_predictions(task, examples, predictions))
     for metric in metrics:
-        assert judged.score(judged.table(), metric) == pytest.approx(judged.scores[metric]), (task.kind, metric)
-        bounds = bounds_of(judged, metric)
+        assert judged.score(judged.to_array(), metric) == pytest.approx(judged.scores[metric]), (task.kind, metric)
+        bounds = compute_bounds(judged, metric)
         assert bounds is not None and bounds[0] < judged.scores[metric] < bounds[1], (task.kind, metric)
 
 
@@ -116,6 +116,6 @@ def test_vectors_and_next_words_are_drawn_again_as_well() -> None:
     nats = [TextCost(10 * drawn.random(), drawn.randint(9, 20), drawn.randint(0, 9)) for _ in lines]
     check_rows(NextTask(), lines, nats, ("log_likelihood", "accuracy", "perplexity"))
     narrow = RetrievalTask(widths=(2,))
-    judged = JudgedSplit(sha256="", examples=40, **judged_fields(narrow, pairs, vectors))
-    assert "ndcg@10_at_2" in judged.scores and bounds_of(judged, "ndcg@10_at_2") is None
+    judged = JudgedSplit(sha256="", examples=40, **score_predictions(narrow, pairs, vectors))
+    assert "ndcg@10_at_2" in judged.scores and compute_bounds(judged, "ndcg@10_at_2") is None
     assert judged.is_grouped and len(judged.rows) == 9

@@ -11,7 +11,7 @@ from small_tasks import sentences, write_rows
 from trainer.ranks import join_process_group
 from trainer.tasks.evaluate import evaluate
 from trainer.tasks.suites.split_scores import read_judged
-from trainer.tasks.suites.suite import SuiteRun, read_suite, runs_of
+from trainer.tasks.suites.suite import SuiteRun, iter_runs, read_suite
 
 SUITE = """
 seeds = [1, 2]
@@ -39,7 +39,7 @@ def planned(folder: Path) -> list[SuiteRun]:
             write_rows(folder / f"{name}.tsv", sentences(48, seed))
         write_rows(folder / "long.tsv", [(text, str(len(text.split()))) for text, _ in sentences(40, 5)])
         (folder / "suite.toml").write_text(SUITE)
-    return list(runs_of(read_suite(str(folder / "suite.toml")), folder / "model", folder / "out"))
+    return list(iter_runs(read_suite(str(folder / "suite.toml")), folder / "model", folder / "out"))
 
 
 def test_runs_are_judged_and_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
@@ -55,18 +55,18 @@ def test_runs_are_judged_and_what_is_finished_is_not_done_again(tmp_path: Path) 
         assert written == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
         write_rows(tmp_path / "test.tsv", sentences(30, 9))
         evaluate(runs[0], ranks)
-    dev, test = (read_judged(runs[0].judged(split)) for split in runs[0].splits)
+    dev, test = (read_judged(runs[0].locate_scores(split)) for split in runs[0].splits)
     assert dev is not None and test is not None and (dev.examples, test.examples) == (48, 30), (
         "another file is answered"
     )
     record = json.loads((Path(runs[0].job.output) / "finetune.json").read_text())
     assert dev.scores["accuracy"] == pytest.approx(record["restarts"][0]["scores"]["accuracy"])
-    numbers = read_judged(runs[2].judged(runs[2].splits[0]))
+    numbers = read_judged(runs[2].locate_scores(runs[2].splits[0]))
     for found, metrics in ((dev, ("accuracy", "f1", "matthews")), (numbers, ("pearson", "spearman"))):
         assert found is not None
         for metric in metrics:
-            assert found.score(found.table(), metric) == pytest.approx(found.scores[metric], abs=1e-6)
-    lines = runs[0].answers(runs[0].splits[1]).read_text().splitlines()
+            assert found.score(found.to_array(), metric) == pytest.approx(found.scores[metric], abs=1e-6)
+    lines = runs[0].locate_answers(runs[0].splits[1]).read_text().splitlines()
     assert len(lines) == 30 and json.loads(lines[0])["label"] in ("bad", "good")
     gold = [label for _, label in sentences(48, 1)]
     most = max(("bad", "good"), key=[label for _, label in sentences(48, 0)].count)

@@ -10,7 +10,7 @@ from trainer.tasks.data import read_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import read_task
 from trainer.tasks.suites.split_scores import JudgedSplit
-from trainer.tasks.suites.suite import MULTIRC, RECORD, grouped, read_suite
+from trainer.tasks.suites.suite import MULTIRC, RECORD, read_suite, score_groups
 
 MULTIRC_LINE = {"idx": 4, "passage": {"text": "A text.", "questions": [
     {"idx": 0, "question": "Who?", "answers": [{"idx": n, "text": f"a{n}", "label": n % 2} for n in range(3)]},
@@ -40,21 +40,21 @@ def answers(*said: float) -> list[np.ndarray]:
 def test_a_question_is_right_where_all_its_options_are(tmp_path: Path) -> None:
     """Said are 0 1 1 of 0 1 0, and 1 of 1: one question of two is right, F1 is 2 * 2 / (3 + 2)."""
     file, found = read_lines(tmp_path, "multirc", MULTIRC_LINE)
-    fields = grouped(MULTIRC, file, found.ids, found.examples, answers(-1, 1, 1, 1))
+    fields = score_groups(MULTIRC, file, found.ids, found.examples, answers(-1, 1, 1, 1))
     assert fields["scores"] == {"f1a": pytest.approx(0.8), "exact": 0.5} and len(fields["rows"]) == 2
     judged = JudgedSplit(sha256="", examples=4, is_grouped=True, **fields)
     for metric, score in fields["scores"].items():
-        assert judged.can_draw(metric) and judged.score(judged.table(), metric) == pytest.approx(score)
-    assert grouped("glue/rte", file, found.ids, found.examples, answers(0, 0, 0, 0)) == {}
+        assert judged.can_draw(metric) and judged.score(judged.to_array(), metric) == pytest.approx(score)
+    assert score_groups("glue/rte", file, found.ids, found.examples, answers(0, 0, 0, 0)) == {}
 
 
 def test_of_a_query_the_surest_candidate_is_the_answer(tmp_path: Path) -> None:
     """Bob Lee for Lee is half right by its words, and not exactly; both of the first query are said to be wrong."""
     file, found = read_lines(tmp_path, "record", RECORD_LINE)
-    fields = grouped(RECORD, file, found.ids, found.examples, answers(-1, -2, 0.1, 0.2))
+    fields = score_groups(RECORD, file, found.ids, found.examples, answers(-1, -2, 0.1, 0.2))
     assert fields["scores"] == {"f1": pytest.approx((1 + 2 / 3) / 2), "exact": 0.5}
     judged = JudgedSplit(sha256="", examples=4, is_grouped=True, **fields)
-    assert judged.score(judged.table(), "f1") == pytest.approx(fields["scores"]["f1"])
+    assert judged.score(judged.to_array(), "f1") == pytest.approx(fields["scores"]["f1"])
 
 
 def test_superglue_is_its_eight_tasks(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from trainer.tasks.suites.suite import Suite, read_suite, shipped_suites
+from trainer.tasks.suites.suite import Suite, list_shipped_suites, read_suite
 
 GLUE_HEADS = {
     "SST-2": ("sentence\tlabel", "index\tsentence"),
@@ -46,7 +46,7 @@ MINE = '[task.mine]\nkind = "classes"\ntrain = "train.tsv"\ndev = "dev.tsv"\n'
 
 def test_glue_is_nine_tasks_and_mnli_answers_three_sets(tmp_path: Path) -> None:
     suite = read_suite("glue", write_glue(tmp_path))
-    assert "glue" in shipped_suites() and len(suite.tasks) == 9 and suite.average and len(suite.seeds) == 5
+    assert "glue" in list_shipped_suites() and len(suite.tasks) == 9 and suite.average and len(suite.seeds) == 5
     mnli = next(task for task in suite.tasks if task.name == "glue/mnli")
     named = ["dev", "test", "glue/mnli-mm dev", "glue/mnli-mm test", "glue/ax test"]
     assert [split.name for split in mnli.splits] == named

@@ -9,7 +9,7 @@ from small_suites import suite_task
 from corpora.errors import InputError
 from trainer.tasks.suites.split_scores import MEANS, JudgedSplit, read_judged, write_judged
 from trainer.tasks.suites.suite import Suite
-from trainer.tasks.suites.table import median_run, result_of, table_lines
+from trainer.tasks.suites.table import build_result, find_median_run, iter_table_lines
 
 
 def judged(**scores: float) -> JudgedSplit:
@@ -35,24 +35,24 @@ FOUND = {
 
 def test_the_mean_over_tasks_is_the_benchmarks() -> None:
     """Fails unless a pair of metrics and the two MNLI sets count by their mean, and test does not: (0.45 + 0.6) / 2."""
-    result = result_of(SUITE, "model", FOUND)
+    result = build_result(SUITE, "model", FOUND)
     assert result.average == pytest.approx((0.45 + 0.6) / 2)
     assert [row.median for row in result.rows] == pytest.approx([0.7, 0.2, 0.0, 0.8, 0.4])
     assert {row.run for row in result.rows if row.task == "pairs"} == {3}, "the run whose dev score is the median"
 
 
 def test_of_two_runs_in_the_middle_the_lower_one_is_taken() -> None:
-    assert median_run(SUITE.tasks[0], (1, 2), FOUND) == 1
-    assert median_run(SUITE.tasks[1], (2, 1), FOUND) == 2, "of equal ones the first"
+    assert find_median_run(SUITE.tasks[0], (1, 2), FOUND) == 1
+    assert find_median_run(SUITE.tasks[1], (2, 1), FOUND) == 2, "of equal ones the first"
 
 
 def test_the_text_has_intervals_where_rows_are_kept() -> None:
     """Fails if seeds have no range, or an interval is drawn of nothing."""
-    plain = list(table_lines(result_of(SUITE, "model", FOUND)))
+    plain = list(iter_table_lines(build_result(SUITE, "model", FOUND)))
     assert plain[0] == "two: model, seeds 1, 2, 3"
     assert plain[3].split("  ")[0] == "pairs" and "50.0 to 90.0" in plain[3]
     drawn = replace(FOUND["f1", 1, "dev"], statistic=MEANS, columns=("f1",), rows=((0.5,),) * 4)
-    known = list(table_lines(result_of(SUITE, "model", {**FOUND, ("f1", 1, "dev"): drawn})))
+    known = list(iter_table_lines(build_result(SUITE, "model", {**FOUND, ("f1", 1, "dev"): drawn})))
     assert any("50.0 to 50.0" in line for line in known) and not any("50.0 to 50.0" in line for line in plain)
 
 

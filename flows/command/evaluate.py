@@ -7,37 +7,73 @@ Promise: what is finished in the output folder is not done again; the files of t
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import groupby
 from pathlib import Path
 from shutil import copyfile
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.settings import check_choice
-from flows.command.tasks.check import checked_first
-from flows.command.tasks.options import EvaluationAsked
-from flows.command.terminal.output import WIDEST, console
-from flows.command.terminal.tables import fitted_lines
+from flows.command.arguments import AsJson, Model
+from flows.command.check import checked_first
+from flows.command.record_files import Accept
+from flows.command.terminal import WIDEST, console, fitted_lines, print_json, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
-from flows.export.exported import Provenance, provenance_of
-from flows.report.evaluation import evaluation_page
-from flows.run.addresses import find_artifacts, newest
-from flows.run.record.task_scores import Listener
+from flows.export.cards.model_card import CardFacts, export_with_card, list_license_choices
+from flows.export.exported import Provenance, read_provenance
+from flows.report.evaluation import render_evaluation_page
+from flows.run.addresses import find_artifacts, pick_newest
+from flows.run.record.task_scores import EventPrinter
 from trainer.complete_folders import check_output, refusing
 from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
 from trainer.tasks.suites import compare as comparing
 from trainer.tasks.suites import table as tables
 from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
-from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, bare, check_judged, read_suite, runs_of
+from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, check_judged, iter_runs, read_suite, to_file_name
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EvaluationAsked:
+    """An evaluation of a model on a suite, from its runs to its tables."""
+
+    model: Model
+    suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")]
+    _: KW_ONLY
+    data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None
+    output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation")
+    answers: Annotated[
+        Path | None, Parameter(help="Folder for each task's answers: a line a record, with gold answer and score.")
+    ] = None
+    compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
+    control: Annotated[
+        bool, Parameter(help="Compare with the same model from first weights: was it worth it?", negative=())
+    ] = False
+    card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
+    license: Annotated[str, Parameter(help="The model's license as Hugging Face spells it, for its card.")] = "unknown"
+    accept: Accept = ()
+
+
+def evaluate(asked: EvaluationAsked, *, as_json: AsJson = False) -> None:
+    """Fine-tune a model on each task of a suite; report one table.
+
+    Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
+    """
+    evaluate_model(asked, teller(as_json))
+    if as_json:
+        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
+
+
 def check_asked(asked: EvaluationAsked) -> None:
     """Raise InputError for what cannot be evaluated so."""
-    check_choice("--license", asked.license, license_choices())
+    check_choice("--license", asked.license, list_license_choices())
     if asked.control and asked.compare is not None:
         raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
     if asked.compare == asked.model:
@@ -53,18 +89,18 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell, asked.accept)
     judged = found_in(runs)
-    suite = tables.suite_judged(suite, judged)
+    suite = tables.with_judged_metrics(suite, judged)
     comparison = None
     if compare is not None:
         others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
         second = f"{model} from first weights" if asked.control else compare
-        comparison = comparing.compared(suite, (model, second), judged, others, asked.control)
-    result = tables.result_of(suite, model, judged)
+        comparison = comparing.compare_models(suite, (model, second), judged, others, asked.control)
+    result = tables.build_result(suite, model, judged)
     write_table(result, comparison, output)
     for line in all_lines(result, comparison, console.width):
         tell(line)
     if asked.answers is not None:
-        medians = {(task.name, tables.median_run(task, suite.seeds, judged)) for task in suite.tasks}
+        medians = {(task.name, tables.find_median_run(task, suite.seeds, judged)) for task in suite.tasks}
         copy_answers([run for run in runs if (run.task, run.seed) in medians], asked.answers)
         tell(f"Answers of each task's median run: {asked.answers}")
     tell(f"Table: {output / PAGE}")
@@ -92,10 +128,12 @@ def write_card(
             name=made.manifest.name if made is not None else folder.resolve().name,
             config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
             license=asked.license,
-            made=made,
+            provenance=made,
             result=result,
             comparison=comparison,
-            tuned={task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()},
+            task_settings={
+                task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()
+            },
         )
         export_with_card(facts, folder, asked.card)
 
@@ -103,22 +141,22 @@ def write_card(
 def provenance_at(address: str) -> Provenance | None:
     """Return what the model at an address was made from; None if it is not in a store."""
     try:
-        artifact = newest(find_artifacts(address, "models"))
+        artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
         return None
-    return provenance_of(artifact)
+    return read_provenance(artifact)
 
 
 def all_lines(
     result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = WIDEST
 ) -> Iterator[str]:
     """Yield the table as text, and the other model's next to it. width: of the terminal"""
-    rows = [tables.HEAD, *map(tables.cells_of, result.rows)]
-    yield from fitted_lines([*tables.table_lines(result)], 2, len(rows) + 2, rows, width)
+    rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
+    yield from fitted_lines([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
     if comparison is not None:
         yield ""
-        pairs = [comparing.HEAD, *map(comparing.compared_cells, comparison.tasks)]
-        yield from fitted_lines([*comparing.comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
+        pairs = [comparing.HEAD, *map(comparing.format_cells, comparison.tasks)]
+        yield from fitted_lines([*comparing.iter_comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
 
 
 def write_table(result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, output: Path) -> None:
@@ -127,7 +165,7 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
     texts = {
         TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
         JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
-        PAGE: evaluation_page(result, comparison),
+        PAGE: render_evaluation_page(result, comparison),
     }
     try:
         for name, text in texts.items():
@@ -141,8 +179,8 @@ def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
     with refusing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for run in medians:
-            for answers in map(run.answers, run.splits):
-                copyfile(answers, folder / f"{bare(run.task)}-{answers.name}")
+            for answers in map(run.locate_answers, run.splits):
+                copyfile(answers, folder / f"{to_file_name(run.task)}-{answers.name}")
 
 
 # The runs.
@@ -156,8 +194,8 @@ def run_suite(
     control: from first weights
     """
     with model_folder(model) as folder:
-        runs = list(runs_of(suite, folder, output, control))
-        waiting = [run for run in runs if run.waiting]
+        runs = list(iter_runs(suite, folder, output, control))
+        waiting = [run for run in runs if run.unanswered_splits]
         named = f"{model} from first weights" if control else model
         tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
@@ -180,20 +218,22 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
-        listener, training = Listener(tell), some[0].job.settings.training(1)
+        listener, training = EventPrinter(tell), some[0].job.settings.training(1)
         with job_file(SuiteJob(runs=some)) as path:
             for event in trainer_events("evaluate", path, training=training):
-                listener.hear(event)
+                listener.print_event(event)
 
 
-def found_in(runs: Sequence[SuiteRun]) -> tables.Found:
+def found_in(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
     """Return the results, by task, seed and split. Raises InputError if one lacks its first metric."""
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:
         for split in run.splits:
-            judged = read_judged(run.judged(split))
+            judged = read_judged(run.locate_scores(split))
             if judged is None:
-                raise InputError(f"{run.judged(split)} disappeared while it was waited for: run the command again.")
+                raise InputError(
+                    f"{run.locate_scores(split)} disappeared while it was waited for: run the command again."
+                )
             check_judged(run, split, judged)
             results[run.task, run.seed, split.name] = judged
     return results
