@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from corpora.sources.files.parquet import row_json, values_of
+from corpora.sources.files.parquet import list_values, to_row_json
 
 Rows: TypeAlias = pa.RecordBatch | Sequence[Mapping[str, Any] | None]
 ColumnTypes = Mapping[str, pa.DataType | None]  # None: values of several types, which become text
@@ -114,7 +114,7 @@ def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
         values = rows.column(name)
         if kind is not None:
             return values if values.type == kind else values.cast(kind)
-        values = values_of(values)
+        values = list_values(values)
     else:
         values = [row.get(name) if row is not None else None for row in rows]
     if kind is None:
@@ -129,5 +129,5 @@ def _to_text(value: Any) -> str | None:
     """Return a value as text: a text unchanged, another value as JSON. Invalid surrogates become backslash escapes."""
     if value is None:
         return None
-    text = value if isinstance(value, str) else json.dumps(json.loads(row_json({"": value}))[""], ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(json.loads(to_row_json({"": value}))[""], ensure_ascii=False)
     return text.encode(errors="backslashreplace").decode()

@@ -23,16 +23,16 @@ import pyarrow.compute as pc
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import AUTO, Lines
-from corpora.sources.bytes.unchanged import states_of
+from corpora.sources.bytes.unchanged import read_states
 from corpora.sources.contract import RawFile, Slice, Tally, slice_whole_file, split_glob
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
-from corpora.sources.files.fields import look_up, names_of, settled
-from corpora.sources.files.formats import JsonLines, ParquetRows, wide_lines
-from corpora.sources.files.guessing import guess_text
-from corpora.sources.files.json_lines import QUOTE, find_values, first_bytes, pick_first, read_strings, read_value
+from corpora.sources.files.fields import choose_names, find_value, list_names
+from corpora.sources.files.formats import JsonLines, ParquetRows, find_line_encoding
+from corpora.sources.files.guessing import guess_text_columns
+from corpora.sources.files.json_lines import QUOTE, find_values, pick_first, read_first_bytes, read_strings, read_value
 from corpora.sources.files.json_spans import ABSENT
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
@@ -140,9 +140,9 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
         fields = {"text": text_column} if text_column else {}
         source = FilesSource(name=path, path=path, fields=fields, encoding=AUTO, max_record_bytes=MAX_RECORD_BYTES)
         files = [(name, file) for name, file in _list_files(source) if str(file) not in states]
-        states |= states_of(str(file) for _, file in files)
+        states |= read_states(str(file) for _, file in files)
         raw = [RawFile(name=n, sha256="", size_bytes=file.stat().st_size, path=str(file)) for n, file in files]
-        if not text_column and (names := guess_text(source, raw).names):
+        if not text_column and (names := guess_text_columns(source, raw).names):
             source = replace(source, fields={"text": names})
         for file in raw:
             slices = [slice_whole_file(file)] if _is_table(source, file) else source.slices(file)
@@ -200,7 +200,7 @@ def find_corpus_inputs(address: str, text_column: str) -> Inputs:
 
 
 def _is_table(source: FilesSource, file: RawFile) -> bool:
-    return isinstance(source.format_of(file.name), TextTable)
+    return isinstance(source.choose_format(file.name), TextTable)
 
 
 def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = False) -> Iterator[RowChunk]:
@@ -219,14 +219,14 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
     if isinstance(piece.location, CorpusPart):
         yield from _read_corpus_chunks(piece.location)
         return
-    form = piece.source.format_of(piece.location.file.name)
+    form = piece.source.choose_format(piece.location.file.name)
     if isinstance(form, ParquetRows):
         yield from _read_parquet_chunks(piece, piece.location, form, with_fields)
         return
     if type(form) is JsonLines:  # and not its kind that reads other files of JSON
         yield from _read_line_chunks(piece, piece.location, form, wanted, with_fields)
     elif isinstance(form, TextTable):
-        yield from _group_rows(_read_table_rows(piece.location, form), names_of(form.fields.get("text", "text")))
+        yield from _group_rows(_read_table_rows(piece.location, form), list_names(form.fields.get("text", "text")))
     else:
         yield from _group_rows(_read_records(piece, piece.location), ("text",))
 
@@ -239,9 +239,9 @@ def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
     """
     if isinstance(piece.location, CorpusPart):
         return None
-    if not isinstance(piece.source.format_of(piece.location.file.name), ParquetRows):
+    if not isinstance(piece.source.choose_format(piece.location.file.name), ParquetRows):
         return None
-    with parquet.open_parquet(raw_path(piece.location.file.path)) as table:
+    with parquet.open_parquet(parse_raw_path(piece.location.file.path)) as table:
         return table.schema_arrow
 
 
@@ -251,9 +251,9 @@ def list_text_names(piece: InputPiece) -> tuple[str, ...]:
     The piece must not be a part of a corpus.
     """
     assert not isinstance(piece.location, CorpusPart)
-    form = piece.source.format_of(piece.location.file.name)
+    form = piece.source.choose_format(piece.location.file.name)
     if type(form) is JsonLines or isinstance(form, ParquetRows | TextTable):
-        return names_of(form.fields.get("text", "text"))
+        return list_names(form.fields.get("text", "text"))
     return ("text",)
 
 
@@ -261,16 +261,18 @@ def is_json_lines(piece: InputPiece) -> bool:
     """Return True if the rows of a piece are JSON lines, which can be written without parsing them."""
     if isinstance(piece.location, CorpusPart):
         return False
-    return type(piece.source.format_of(piece.location.file.name)) is JsonLines
+    return type(piece.source.choose_format(piece.location.file.name)) is JsonLines
 
 
 def _read_line_chunks(
     piece: InputPiece, span: Slice, form: JsonLines, wanted: Bools | None, with_fields: bool
 ) -> Iterator[RowChunk]:
-    names = names_of(form.fields.get("text", "text"))
+    names = list_names(form.fields.get("text", "text"))
     others = [*dict.fromkeys(name for name in (piece.group, piece.id_name, *ADDED_COLUMNS) if name)]
     first = 0
-    for lines in form.blocks(span, "" if span.start else wide_lines(raw_path(span.file.path), form.encoding)):
+    for lines in form.iter_blocks(
+        span, "" if span.start else find_line_encoding(parse_raw_path(span.file.path), form.encoding)
+    ):
         rows = np.ones(len(lines), np.bool_) if wanted is None else wanted[first : first + len(lines)]
         if with_fields:
             fields = [
@@ -301,10 +303,10 @@ def read_texts(
         line.
     """
     spans, plain = np.full((len(lines), len(names) + len(others), 2), ABSENT), np.ones(len(lines), np.bool_)
-    spans[wanted], plain[wanted] = find_values(lines.take(np.flatnonzero(wanted)), [*names, *others])
+    spans[wanted], plain[wanted] = find_values(lines.select(np.flatnonzero(wanted)), [*names, *others])
     spans[~plain] = ABSENT
     text_spans, other_spans = spans[:, : len(names)], spans[:, len(names) :]
-    column = read_strings(lines, pick_first(text_spans, first_bytes(lines, text_spans) == QUOTE), plain)
+    column = read_strings(lines, pick_first(text_spans, read_first_bytes(lines, text_spans) == QUOTE), plain)
     fields: list[Fields] = [{}] * len(lines)
     for row in np.flatnonzero(plain & (other_spans[..., 0] >= 0).any(axis=1)).tolist():
         found = zip(others, other_spans[row], strict=True)
@@ -330,7 +332,7 @@ def find_text(fields: Fields, names: Sequence[str]) -> str | None:
     Invalid surrogates become replacement characters. A name like "data.text" reads the key text of the object data.
     """
     for name in names if fields is not None else ():
-        value = look_up(fields or {}, name)
+        value = find_value(fields or {}, name)
         if isinstance(value, str):
             return value if value.isascii() else value.encode(errors="replace").decode()
     return None
@@ -354,14 +356,14 @@ def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChu
 
 def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
     """Yield the rows of a delimited table."""
-    path = raw_path(span.file.path)
+    path = parse_raw_path(span.file.path)
     table, columns = form.of_file(path)
     if columns is None:
         return
     name = str(table.fields["text"])
     if name not in columns:
         raise InputError(f"{path} has no column {name!r}, only {', '.join(columns)[:500]}. Name one with --text.")
-    yield from table.rows(path, columns)
+    yield from table.iter_rows(path, columns)
 
 
 def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
@@ -377,18 +379,18 @@ def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
 
 
 def _read_parquet_chunks(piece: InputPiece, span: Slice, form: ParquetRows, with_fields: bool) -> Iterator[RowChunk]:
-    path = raw_path(span.file.path)
+    path = parse_raw_path(span.file.path)
     table = parquet.open_parquet(path)
     with table:
         columns = table.schema_arrow.names
-        name = settled(form.fields, columns.__contains__)["text"]
+        name = choose_names(form.fields, columns.__contains__)["text"]
         if name not in columns:
             raise InputError(f"{path} has no column {name!r}, only {', '.join(columns)[:500]}. Name one with --text.")
         needed = None if with_fields else [n for n in dict.fromkeys((name, piece.group, piece.id_name)) if n in columns]
         first = 0
-        for group, at in enumerate(parquet.group_starts(table, span.file.size_bytes)):
+        for group, at in enumerate(parquet.compute_group_starts(table, span.file.size_bytes)):
             if span.start <= at < span.stop:
-                for batch in parquet.group_batches(table, group, path, CHUNK_ROWS, needed):
+                for batch in parquet.iter_group_batches(table, group, path, CHUNK_ROWS, needed):
                     yield RowChunk(first=first, texts=_convert_texts(batch.column(name), path, name), fields=batch)
                     first += batch.num_rows
 
@@ -402,7 +404,7 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.large_string())
-    if not parquet.holds_text(kind):
+    if not parquet.is_text_type(kind):
         raise InputError(f"{path}: the column {name!r} is of type {kind} and holds no text. Name another with --text.")
     try:
         texts = column.cast(kind).cast(pa.large_string())

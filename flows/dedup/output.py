@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
-from corpora.sources.bytes.unchanged import changed_words
-from corpora.sources.files.parquet import batch_rows, row_json
+from corpora.sources.bytes.unchanged import format_change
+from corpora.sources.files.parquet import list_batch_rows, to_row_json
 from flows.dedup.columns import ADDED_COLUMNS, ColumnTypes, build_schema, convert_column
 from flows.dedup.inputs import InputPiece, RowChunk, is_json_lines, list_text_names, read_chunks
 from flows.dedup.judge import UNREAD
@@ -105,7 +105,7 @@ def write_rows(
                     first_added += len(others)
                 num_rows += len(chunk.texts)
             if num_rows != len(verdicts.is_kept):
-                raise InputError(changed_words(Path(piece.name)))
+                raise InputError(format_change(Path(piece.name)))
 
 
 class RowWriter:
@@ -149,7 +149,7 @@ class RowWriter:
 def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> Iterator[bytes]:
     """Yield the bytes of JSON lines for some rows; added columns become fields at the end of each line."""
     if added is None and chunk.json_lines is not None:
-        yield chunk.json_lines.take(rows).joined()
+        yield chunk.json_lines.select(rows).join()
         return
     original = _iter_original_lines(chunk, rows)
     if added is None:
@@ -159,7 +159,7 @@ def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> 
         original, added.column(REASON_INDEX).to_pylist(), _format_fields(added), strict=True
     ):
         if reason == UNREAD and chunk.json_lines is not None:
-            line = row_json({"raw": line.decode(errors="backslashreplace")})
+            line = to_row_json({"raw": line.decode(errors="backslashreplace")})
         head = line[:-1].rstrip()
         yield head + (b"" if head.endswith(b"{") else b", ") + fields + b"}\n"
 
@@ -169,8 +169,10 @@ def _iter_original_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
     if chunk.json_lines is not None:
         return (chunk.json_lines[row].strip() for row in rows.tolist())
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    fields = [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
-    return (row_json(dict(each or {})) for each in fields)
+    fields = (
+        [row for row, _ in list_batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
+    )
+    return (to_row_json(dict(each or {})) for each in fields)
 
 
 def _format_fields(added: pa.RecordBatch) -> list[bytes]:

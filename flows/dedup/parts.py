@@ -19,8 +19,8 @@ from corpora.judging.steps.lines import find_next_line, hash_line
 from corpora.kernels.arrays import Bools, Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.sources.bytes.raw_files import Lines
-from corpora.sources.files.fields import look_up
-from corpora.sources.files.parquet import row_json
+from corpora.sources.files.fields import find_value
+from corpora.sources.files.parquet import to_row_json
 from corpora.text.buffers import to_text_buffers
 from flows.dedup.inputs import Fields, InputPiece, RowChunk, read_chunks
 from flows.dedup.sketches import hash_groups
@@ -159,8 +159,8 @@ def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]
     fields = [with_text(each, names, new[row]) if row in new else each for row, each in enumerate(chunk.fields)]
     if chunk.json_lines is None:
         return replace(chunk, fields=fields)
-    lines = [row_json(dict(fields[row] or {})) if row in new else line for row, line in enumerate(chunk.json_lines)]
-    return replace(chunk, fields=fields, json_lines=Lines.of(lines))
+    lines = [to_row_json(dict(fields[row] or {})) if row in new else line for row, line in enumerate(chunk.json_lines)]
+    return replace(chunk, fields=fields, json_lines=Lines.from_lines(lines))
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
@@ -170,7 +170,7 @@ def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
     {'data': {'text': 'new', 'n': 1}}
     """
     own = dict(fields or {})
-    name = next(name for name in names if isinstance(look_up(own, name), str))
+    name = next(name for name in names if isinstance(find_value(own, name), str))
     first, _, rest = name.partition(".")
     return {**own, name: text} if name in own else {**own, first: with_text(own[first], [rest], text)}
 

@@ -26,8 +26,8 @@ from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.kernels.arrays import Int32s, Int64s
-from corpora.sources.bytes.unchanged import unchanged
-from corpora.sources.contract import escape_surrogates
+from corpora.sources.bytes.unchanged import hold_unchanged
+from corpora.sources.contract import to_printable
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
 from corpora.store.scratch import ScratchTable, open_scratch_file, open_scratch_table
@@ -179,7 +179,7 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
         table = stack.enter_context(open_scratch_table(str(scratch), columns))
         max_cache_bytes = 0 if is_parallel else min(MAX_CACHE_BYTES, disk_usage(scratch).free // 4)
         cache = ShingleCache(stack.enter_context(open_scratch_file(str(scratch))), str(scratch), max_cache_bytes)
-        reading.enter_context(unchanged({**against.file_states, **files.file_states}))
+        reading.enter_context(hold_unchanged({**against.file_states, **files.file_states}))
         sketch_settings = SketchSettings(
             duplicates=duplicates,
             exact_only=settings.exact_only,
@@ -368,7 +368,7 @@ class _RowNamer:
 
     def __init__(self, pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[pa.ChunkedArray]) -> None:
         self._starts, self._ids = starts, ids
-        self.files = [escape_surrogates(piece.name) for piece in pieces]
+        self.files = [to_printable(piece.name) for piece in pieces]
         before, firsts = dict[str, int](), list[int]()
         for piece, rows in zip(pieces, np.diff(starts).tolist(), strict=True):
             firsts.append(before.get(piece.name, 0))

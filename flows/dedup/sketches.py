@@ -25,8 +25,8 @@ from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, build_shingle_sets, sort_sets
 from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
-from corpora.sources.files.fields import look_up
-from corpora.sources.files.parquet import values_of
+from corpora.sources.files.fields import find_value
+from corpora.sources.files.parquet import list_values
 from corpora.store.scratch import append_bytes, read_bytes
 from corpora.text.buffers import to_text_buffers
 from flows.dedup.columns import ColumnTypes, find_column_types, merge_types
@@ -176,9 +176,9 @@ def _list_values(chunk: RowChunk, name: str) -> list[str]:
     """Return the value of a column in each row as text; "" if there is none."""
     if isinstance(chunk.fields, pa.RecordBatch):
         is_present = name in chunk.fields.schema.names
-        values = values_of(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows
+        values = list_values(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows
     else:
-        values = [look_up(fields, name) if fields is not None else None for fields in chunk.fields]
+        values = [find_value(fields, name) if fields is not None else None for fields in chunk.fields]
     texts = ["" if value is None else str(value) for value in values]
     return [each if each.isascii() else each.encode(errors="backslashreplace").decode() for each in texts]
 
