@@ -30,7 +30,7 @@ from trainer.build import COMPONENT, read_events
 from trainer.job import seen_in
 from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
-from trainer.tasks.build import BASELINE, CONTROL, suite_in
+from trainer.tasks.build import BASELINE, CONTROL, rebuild_suite
 from trainer.tasks.suites import compare as comparing
 from trainer.tasks.suites import table
 from trainer.tasks.suites.compare import SuiteComparison
@@ -201,7 +201,7 @@ def task_views(run: RunView) -> list[View]:
     release = release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.of_each("tasks").items():
-        suite = suite_in(tasks)
+        suite = rebuild_suite(tasks)
         result = result_in(run.place, tasks, name)
         control = comparison_within(run.place, tasks, CONTROL)
         comparisons = [comparison_within(run.place, tasks, BASELINE)]

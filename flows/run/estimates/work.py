@@ -109,7 +109,7 @@ def answers_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, tex
 
 def _length(task: SuiteTask, begins: ModelEntry) -> int:
     """Return how many tokens of an example are read."""
-    return min(task.settings.max_length or read_task(task.task).usual_length, begins.settings.positions)
+    return min(task.settings.max_length or read_task(task.task).default_length, begins.settings.positions)
 
 
 def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
