@@ -236,8 +236,8 @@ def train_steps(
             stop=StopSignal(ranks),
             checkpoints=Checkpoints(Path(folder), 1, ranks),
             watchers=watchers,
-            describe_line=lambda line: {},
-            find_cursor=lambda step: Cursor(phase=0, step=step, slot=0),
+            describe_line=lambda report: {},
+            find_cursor=lambda steps_done: Cursor(phase=0, step=steps_done, slot=0),
             describe_progress=dict,
         )
         train(run, state, split_phases(settings), read_steps, lambda *_: None, export=None, resume_from=None)
@@ -246,7 +246,7 @@ def train_steps(
 class LastResult(Watcher):
     """Keeps what the last step came to."""
 
-    def after_step(self, result: StepResult, state: TrainState) -> None:
+    def on_step(self, result: StepResult, state: TrainState) -> None:
         """Keep it."""
         self.result = result
 

@@ -29,11 +29,11 @@ from cloze.workspace import Workspace, listed
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind_settings
-from flows.command.tasks.check import check_data
-from flows.command.tasks.finetune import FinetuneAsked, TaskFiles, finetune_events
+from flows.command.check import check_data
+from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.trainer_process import model_folder
-from flows.export.exported import new_folder
-from flows.run.record.ledger_balance import nothing_said
+from flows.export.exported import open_new_folder
+from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
 from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
@@ -152,7 +152,7 @@ class Model:
 
     def save(self, folder: str | Path) -> None:
         """Copy the model's files into a new folder. Raises InputError."""
-        with in_python(), model_folder(self.address) as own, new_folder(Path(folder)) as new:
+        with in_python(), model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
             copytree(own, new, dirs_exist_ok=True)
 
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":
@@ -207,7 +207,7 @@ def train(
             f"shards is of the type {type(shards).__name__}: give what cloze.build_shards or cloze.open_shards returns."
         )
     workspace, manifest = shards._workspace.showing(progress), shards._set.manifest
-    if problem := nothing_said(manifest.name, manifest):
+    if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
     with in_python(workspace.folder):
         settings = bind_settings(
@@ -366,8 +366,11 @@ def evaluate(
 
     Raises InputError, or TrainingFailed.
     """
-    from flows.command.tasks.evaluate import JSON, evaluate_model  # it knows reports, exports and the command line
-    from flows.command.tasks.options import EvaluationAsked
+    from flows.command.evaluate import (  # it knows reports, exports and the command line
+        JSON,
+        EvaluationAsked,
+        evaluate_model,
+    )
 
     workspace = Workspace(progress=progress)
     with in_python(workspace.folder):

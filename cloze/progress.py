@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from rich.console import Console
 
-from flows.command.terminal.progress import RunProgress
+from flows.command.progress import RunProgress
 
 
 class _Console(Console):

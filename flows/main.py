@@ -57,7 +57,7 @@ def _run() -> int:
     try:
         home = prepare(os.environ)
         if find_spec("cyclopts") is None:  # a machine with only what the trainer needs
-            from flows.command.training.train import train_arguments
+            from flows.command.train import train_arguments
 
             return train_arguments(sys.argv[1:])
         from flows.command.cli import run_command_line

@@ -11,7 +11,7 @@ from checkout import ROOT, files_below
 from markdown_it import MarkdownIt
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *files_below("docs", suffix=".md")]
-PRINTING = ("one-document.md", "api.md", "guide-own-loop.md")  # Python, each with what it prints: test_docs.py
+PRINTING = ("one-document.md", "api.md", "guide-own-loop.md", "index.md")  # Python with what it prints: test_docs.py
 WALKED = ("tutorial.md", *(path.name for path in files_below("docs/howto")))  # test_walkthroughs.py
 HERE = re.compile(r"<<'(\w+)'(.*?)\n(?s:.*?)^\1$", re.MULTILINE)
 

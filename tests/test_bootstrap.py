@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import bootstrap
-from flows.command import doctor
+from flows.command import machine_checks
 
 CHECKOUT = Path(bootstrap.__file__).parent
 COMPILE = "-m flows.command.compile_kernels"
@@ -367,12 +367,12 @@ def test_an_old_python_can_read_the_file() -> None:
 
 def test_the_pythons_are_the_same_everywhere() -> None:
     """Fails where pyproject.toml, `cloze doctor` or a page names other Pythons than the set-up takes."""
-    assert bootstrap.SUPPORTED == doctor.PYTHONS
+    assert bootstrap.SUPPORTED == machine_checks.PYTHONS
     first, last = ".".join(map(str, bootstrap.SUPPORTED[0])), bootstrap.SUPPORTED[-1]
     asked = f'requires-python = ">={first},<{last[0]}.{last[1] + 1}"'
     assert asked in (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
     oldest, *others, newest = [f"{major}.{minor}" for major, minor, _ in bootstrap.SUPPORTED]
     named = f"Python {', '.join([f'{oldest} ({first} or newer)', *others])} or {newest}"
-    assert named in doctor.python_version((3, 10, 0)).remedy
+    assert named in machine_checks.python_version((3, 10, 0)).remedy
     for name in ("README.md", "CONTRIBUTING.md", "bootstrap.py"):
         assert named in (CHECKOUT / name).read_text(encoding="utf-8"), name

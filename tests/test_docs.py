@@ -25,9 +25,9 @@ from page_blocks import PRINTING, blocks
 
 from flows.command import reference
 from flows.command.cli import app
-from flows.command.terminal.help import command_names
+from flows.command.help import command_names
 
-EXECUTED, API, OWN_LOOP = (ROOT / "docs" / name for name in PRINTING)  # the last where torch is installed
+EXECUTED, API, OWN_LOOP, INDEX = (ROOT / "docs" / name for name in PRINTING)  # OWN_LOOP where torch is installed
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
 
 
@@ -44,7 +44,7 @@ def executed_blocks(page: str, folder: Path) -> Iterator[tuple[re.Match[str], st
 
 
 @pytest.mark.parametrize(
-    ("page", "number"), [(EXECUTED, 10), (API, 4), pytest.param(OWN_LOOP, 6, marks=pytest.mark.slow)]
+    ("page", "number"), [(EXECUTED, 10), (API, 4), (INDEX, 1), pytest.param(OWN_LOOP, 6, marks=pytest.mark.slow)]
 )
 def test_an_executed_page_prints_what_it_says(page: Path, number: int, tmp_path: Path) -> None:
     """Fails where a block of the page does not run, or prints anything else."""
@@ -52,7 +52,8 @@ def test_an_executed_page_prints_what_it_says(page: Path, number: int, tmp_path:
         pytest.importorskip("torch")
     text = page.read_text(encoding="utf-8")
     pairs = [(block["output"], printed) for block, printed in executed_blocks(text, tmp_path)]
-    assert len(pairs) == text.count("```text") == number == text.count("```python") - 2 * (page == API)
+    assert number == len(pairs) == text.count("```text") - 2 * (page == INDEX)
+    assert number == text.count("```python") - 2 * (page == API)
     assert all(printed for _, printed in pairs), "a block that prints nothing shows nothing"
     assert [printed for _, printed in pairs] == [shown for shown, _ in pairs]
 
@@ -192,5 +193,5 @@ def write_outputs(page: Path) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    for executed in (EXECUTED, API, OWN_LOOP) if find_spec("torch") else (EXECUTED, API):
+    for executed in (EXECUTED, API, INDEX, *([OWN_LOOP] if find_spec("torch") else [])):
         write_outputs(executed)

@@ -15,8 +15,8 @@ from checkout import PACKAGES, ROOT, checkout_files, files_below
 from parsed_sources import nodes_of, sources, tree_of
 
 from flows.command.cli import app
+from flows.command.help import command_names
 from flows.command.reference import commands_table
-from flows.command.terminal.help import command_names
 from flows.run.stage_kinds import STAGES
 
 OWNERS = {

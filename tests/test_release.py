@@ -88,8 +88,8 @@ def test_the_workflow_runs_what_is_there() -> None:
     needed = [job["needs"] for job in jobs.values() if "needs" in job]
     assert {name for each in needed for name in ([each] if isinstance(each, str) else each)} <= {*jobs}
     commands = "\n".join(step["run"] for job in jobs.values() for step in job["steps"] if "run" in step)
-    assert {"build", "flows.command.ship_kernels"} == set(re.findall(r"python -m ([\w.]+)", commands))
-    assert (ROOT / "flows" / "command" / "ship_kernels.py").is_file()
+    assert {"build", "flows.command.compile_kernels"} == set(re.findall(r"python -m ([\w.]+)", commands))
+    assert (ROOT / "flows" / "command" / "compile_kernels.py").is_file()
     assert commands.index("docs/join_changes.py --check") < commands.index("python -m build")
     assert "podman build" in commands and CONTAINERFILE.is_file()
     assert "constraints.txt" in commands
@@ -137,7 +137,7 @@ def test_the_steps_of_the_image_run_in_an_empty_root(tmp_path: Path) -> None:
         assert image.run(["id", "-u"]).strip() == "1000"
         options = ("--set", "vocabulary.size=300", "--set", "duplicates.enabled=false")
         shown = image.run([*image.entry_point, "run", "--source", "texts", *options])
-        assert "balances checked" in shown and "not compiled" not in shown
+        assert "nothing is unaccounted for" in shown and "not compiled" not in shown
         assert image.files("home/cloze/.cloze/kernels") == kernels
         assert {path.stat().st_uid for path in (image.root / "data" / "store").rglob("*")} == {1000}
     finally:

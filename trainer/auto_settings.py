@@ -73,7 +73,12 @@ def choose(training: TrainingSettings, machine: Hardware, before: Computing | No
         precision = "bfloat16" if machine.has_bfloat16 else "float32"
         tf32 = machine.has_bfloat16
         if before is not None:
-            _refuse_without(before, machine)
+            if before.precision == "bfloat16" and machine.device == "cuda" and not machine.has_bfloat16:
+                raise InputError(
+                    'The checkpoint was trained in bfloat16, as training.precision = "auto" chose at the start, and '
+                    f"the {machine.name} of this machine has no bfloat16. Continue on a card that has it (Ampere or "
+                    'later), or set training.precision = "float32", which trains a different model from the beginning.'
+                )
             precision, tf32 = before.precision, before.tf32 and machine.has_bfloat16
     compiles = training.compile is True
     if training.compile == "auto":
@@ -86,16 +91,6 @@ def choose(training: TrainingSettings, machine: Hardware, before: Computing | No
             'leave training.compile out ("auto"): layers then run uncompiled.'
         )
     return Computing(device=machine.device, precision=precision, compile=compiles, tf32=tf32)
-
-
-def _refuse_without(before: Computing, machine: Hardware) -> None:
-    """Raise InputError if a card cannot compute as the checkpoint was trained."""
-    if before.precision == "bfloat16" and machine.device == "cuda" and not machine.has_bfloat16:
-        raise InputError(
-            'The checkpoint was trained in bfloat16, as training.precision = "auto" chose at the start, and the '
-            f"{machine.name} of this machine has no bfloat16. Continue on a card that has it (Ampere or later), or "
-            'set training.precision = "float32", which trains a different model from the beginning.'
-        )
 
 
 def choice_line(training: TrainingSettings, choice: Computing, machine: Hardware, padded: str) -> str:

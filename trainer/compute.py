@@ -95,7 +95,11 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
         if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in message:
             raise explain_no_memory(settings, processes, device) from error
         if NOT_DETERMINISTIC in message:
-            raise explain_no_algorithm(message) from error
+            operation = message[: message.index(NOT_DETERMINISTIC)].split()[-1]
+            raise InputError(
+                f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds in a fixed "
+                "order. Leave training.deterministic out: weights then differ by rounding from run to run."
+            ) from error
         raise
 
 
@@ -129,15 +133,6 @@ def propose_smaller_batch(settings: TrainingSettings, processes: int) -> str:
         return f"lower training.micro_batch, now {now}, to {max(now // 2, 1)}"
     half = max(share // 2, 1)
     return f"set training.micro_batch = {half} (a process now takes its whole share of a step, {share} examples)"
-
-
-def explain_no_algorithm(message: str) -> InputError:
-    """Return the error for an operation without an algorithm that adds up in one order."""
-    operation = message[: message.index(NOT_DETERMINISTIC)].split()[-1]
-    return InputError(
-        f"training.deterministic = true, and {operation} has no algorithm on this GPU that adds in a fixed order. "
-        "Leave training.deterministic out: weights then differ by rounding from run to run."
-    )
 
 
 def compile_parts(parts: Sequence[nn.Module]) -> None:

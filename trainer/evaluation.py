@@ -41,10 +41,10 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
     names = [shards.name for shards in feed.reading.inputs]
     parts = []
     for component in range(len(names)):
-        wanted = itertools.takewhile(lambda _: not stop.agree(), feed.held_out(component))
+        wanted = itertools.takewhile(lambda _: not stop.ask_all(), feed.held_out(component))
         parts.append(sum_batches(model, wanted, ranks))
     whole = EvaluationSums(*(np.sum(of_parts, axis=0) for of_parts in zip(*parts, strict=True)))
-    if stop.agreed or ranks.rank != 0 or not whole.guessed.any():
+    if stop.is_requested or ranks.rank != 0 or not whole.guessed.any():
         return None
     scores = {
         **describe_sums(model, whole),

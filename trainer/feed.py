@@ -52,31 +52,22 @@ class Feed:
         self.reading = readings(job)[phase]
         self._budget = self._token_budget()
         self._positions = job.model.positions
-        self._train = self._reader()
+        loaders = [self._loader(shards, "train") for shards in self.reading.inputs]
+        mixture = Interleave(self.reading.shares), self.reading.begins
+        self._train: SlotReader = loaders[0] if len(loaders) == 1 else Mixture(loaders, *mixture)
         if not len(self._train):
             raise InputError(
                 f"The shards {self.reading.inputs[0].folder} have no example to train on: build them from more text, "
                 "or a smaller held-out share."
             )
 
-    def _reader(self) -> SlotReader:
-        """Return the reader of what the phase trains on."""
-        loaders = [self._loader(shards, "train") for shards in self.reading.inputs]
-        if len(loaders) == 1:
-            return loaders[0]
-        return Mixture(loaders, Interleave(self.reading.shares), self.reading.begins)
-
     def _loader(self, shards: JobInput, split: str) -> Loader:
-        training, manifest = self._job.training, self._job.shard_set(shards)
-        if split != self._job.elsewhere:
-            window = training.mixed_shards if split == "train" else None
-            rate = self._settings.mask_rate if split == "train" else None
-            shard_set = ShardSet(Place(self._job.store), manifest, split)
-            return Loader(shard_set, training.seed, window, with_word_starts=split == "held-out", mask_rate=rate)
-        source = Place(self._job.source)
-        near = ShardCache(source, self._job.windows, training.cache_bytes)
-        rate = self._settings.mask_rate
-        return Loader(ShardSet(source, manifest, split), training.seed, training.mixed_shards, near, mask_rate=rate)
+        training, is_far, trains = self._job.training, split == self._job.elsewhere, split == "train"
+        place = Place(self._job.source if is_far else self._job.store)
+        near = ShardCache(place, self._job.windows, training.cache_bytes) if is_far else None
+        window, rate = (training.mixed_shards, self._settings.mask_rate) if trains else (None, None)
+        shard_set = ShardSet(place, self._job.shard_set(shards), split)
+        return Loader(shard_set, training.seed, window, near, with_word_starts=not trains, mask_rate=rate)
 
     def steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
         """Yield the steps of the phase from its step `first` on, whose slots begin at `slot`. before: steps of the run

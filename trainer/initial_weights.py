@@ -111,7 +111,9 @@ def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
     if job.teacher is None:
         return ""
     job.teacher.check("A student needs its teacher until training ends.")
-    check_tokens(job.teacher, _tokens(job))
+    files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
+    ids = collect_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
+    check_tokens(job.teacher, sorted(ids, key=ids.__getitem__))
     teacher = load_teacher(Path(job.teacher.folder))
     assert isinstance(model, DistilledModel), "what learns from a teacher is a student"
     model.learn_from(teacher)
@@ -128,10 +130,3 @@ def load_teacher(folder: Path) -> MaskedModel:
         raise InputError(f"The teacher in {folder} does not guess masked words: give a model that does.")
     model.load_state_dict(state)
     return model
-
-
-def _tokens(job: TrainingJob) -> list[str]:
-    """Return the tokens of the job's vocabulary, by id."""
-    files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
-    ids = collect_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
-    return sorted(ids, key=ids.__getitem__)

@@ -102,17 +102,17 @@ class TrainingJob:
 
     def __post_init__(self) -> None:
         assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
-        assert len(self.shards) == sum(self._numbers), "every component of a phase is a shard set"
+        assert len(self.shards) == sum(map(len, self.phase_shares)), "every component of a phase is a shard set"
 
     @property
-    def _numbers(self) -> list[int]:
-        """Shard sets of each phase."""
-        return [*map(len, self.shares)] if self.shares else [1] * len(self.training.phase)
+    def phase_shares(self) -> tuple[tuple[int, ...], ...]:
+        """The shares of every phase: 1 for the only set of a phase without a mixture."""
+        return self.shares or ((1,),) * len(self.training.phase)
 
     def inputs_of(self, phase: int) -> tuple[JobInput, ...]:
         """The shard sets that a phase reads."""
-        first = sum(self._numbers[:phase])
-        return self.shards[first : first + self._numbers[phase]]
+        first = sum(map(len, self.phase_shares[:phase]))
+        return self.shards[first : first + len(self.phase_shares[phase])]
 
     @property
     def identity(self) -> dict[str, Json]:
@@ -214,17 +214,15 @@ class Reading:
 def readings(job: TrainingJob) -> list[Reading]:
     """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
     inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
-    shares = job.shares or ((1,),) * len(inputs)
-    slots = [
-        Interleave(parts).count_before(phase.slots) for parts, phase in zip(shares, job.training.phase, strict=True)
-    ]
+    phases = zip(job.phase_shares, job.training.phase, strict=True)
+    slots = [Interleave(shares).count_before(phase.slots) for shares, phase in phases]
     flat = [one.content for some in inputs for one in some]
     before = {} if job.origin is None else job.origin.read
     firsts = compute_first_slots(flat, [number for some in slots for number in some])
     begins = iter([first + before.get(content, 0) for first, content in zip(firsts, flat, strict=True)])
     return [
         Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)
-        for some, parts, numbers in zip(inputs, shares, slots, strict=True)
+        for some, parts, numbers in zip(inputs, job.phase_shares, slots, strict=True)
     ]
 
 
@@ -280,19 +278,6 @@ def train_examples(shards: Manifest) -> tuple[int, int]:
     )
 
 
-def set_read(phase: int, shards: Manifest, slots: int) -> SetRead:
-    """Return what is read of an artifact until the end of a phase."""
-    examples, copies = train_examples(shards)[0], int(shards.settings.get("copies", 1))
-    return SetRead(phase=phase, name=shards.name, slots=slots, examples=examples, copies=copies)
-
-
-def reads_of(job: TrainingJob) -> Iterator[SetRead]:
-    """Yield every set of every phase of a job. Raises InputError if the store does not hold one."""
-    for number, reading in enumerate(readings(job), 1):
-        for shards, begin, slots in zip(reading.inputs, reading.begins, reading.slots, strict=True):
-            yield set_read(number, job.shard_set(shards), begin + slots)
-
-
 def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
     """Raise InputError if a set is read more often than `max_epochs` allows; without one, than `MOST_EPOCHS`."""
     for read in reads:
@@ -345,7 +330,13 @@ class Settled:
             for slots in Interleave(shares).count_before(phase.slots):
                 manifest = next(left)
                 read[manifest.content] = read.get(manifest.content, 0) + slots
-                yield set_read(number, manifest, read[manifest.content])
+                yield SetRead(
+                    phase=number,
+                    name=manifest.name,
+                    slots=read[manifest.content],
+                    examples=train_examples(manifest)[0],
+                    copies=int(manifest.settings.get("copies", 1)),
+                )
 
 
 def settle(

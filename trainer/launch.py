@@ -31,7 +31,6 @@ A trainer that runs, here or elsewhere, and its stop from another thread. No tor
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -46,14 +45,14 @@ from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE
 from corpora.store.checked_folder import check_files
 from corpora.store.damage import Damaged
-from corpora.store.file_check import open_checked_bytes
+from corpora.store.file_check import copy_checked_file, open_checked_bytes
 from corpora.store.places.files import explain_write_errors, hold_lock
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import MANIFEST, read_manifest
 from shards.reading.files.shard_cache import check_room, compute_bytes_needed
 from shards.reading.files.shard_set import ShardSet
-from trainer.job import CACHE, JOB, TrainingJob, reads_of, refuse_repeats, repeat_warning
+from trainer.job import CACHE, JOB, Settled, TrainingJob, refuse_repeats, repeat_warning
 from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
 
@@ -116,20 +115,6 @@ class Nodes:
         each = ["--nproc-per-node", str(processes), "--nnodes", str(self.count), "--node-rank", str(self.rank)]
         return [*each, "--master-addr", host.strip("[]"), "--master-port", port]
 
-    def to_text(self) -> str:
-        """Return the machines as one word, for a command line."""
-        return f"{self.count},{self.rank},{self.rendezvous}"
-
-    @staticmethod
-    def of(text: str) -> "Nodes":
-        """Parse what `to_text` wrote.
-
-        >>> Nodes.of(Nodes(count=2, rank=1, rendezvous="first:29500").to_text())
-        Nodes(count=2, rank=1, rendezvous='first:29500')
-        """
-        count, rank, rendezvous = text.split(",", 2)
-        return Nodes(count=int(count), rank=int(rank), rendezvous=rendezvous)
-
 
 ALONE = Nodes()
 
@@ -176,7 +161,7 @@ def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train"
     if processes == nodes.count == 1:
         return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), does, str(job)]
     agent = [sys.executable, "-m", "trainer.torchrun_agent", str(os.getpid()), str(processes), does, str(job)]
-    return agent if nodes == ALONE else [*agent, nodes.to_text()]
+    return [*agent, *nodes.arguments(processes)]
 
 
 # The output.
@@ -185,19 +170,14 @@ def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train"
 def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
     """Yield the events of an output; every other line goes to the log."""
     for line in output:
-        event = _event(line)
-        if event is None:
-            log.write(line)
-        else:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if isinstance(event, dict) and "event" in event:
             yield event
-
-
-def _event(line: bytes) -> Event | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and "event" in event else None
+        else:
+            log.write(line)
 
 
 def lines_after(log: Path, begin: int) -> list[str]:
@@ -266,10 +246,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
             for file in part.files:
                 path = f"{manifest.stage_folder}/{file.path}"
                 if copy.find_size(path) != file.size_bytes:
-                    with copy.create(path) as sink, store.open(path) as source:
-                        shutil.copyfileobj(source, sink)
-                        if sink.sha256() != file.sha256:
-                            raise Damaged(path, "its bytes are not those that were written")
+                    copy_checked_file(store, path, file, copy, path)
         copy.write(f"{shards.folder}/{MANIFEST}", manifest.to_bytes())
     return replace(job, store=str(folder), source="" if window is None else job.store)
 
@@ -374,7 +351,8 @@ def train(
                 hold_lock(work / f"lock{nodes.suffix}")
             )  # of several that are to train this model, one does
         if not _finished(job, on_event):
-            reads = [*reads_of(job)]
+            settled = Settled(training=job.training, shards=tuple(job.shard_sets), shares=job.phase_shares)
+            reads = [*settled.reads({} if job.origin is None else job.origin.read)]
             refuse_repeats(reads, job.training)
             if warning := repeat_warning(reads):
                 on_event({"event": "warning", "step": 0, "message": warning})
@@ -466,7 +444,8 @@ def run_trainer(
             stop.started(process)
             for event in events(process.stdout, log):
                 if event["event"] == "failure":
-                    failures.append(_input_error(event))
+                    damage = Damaged(str(event["path"]), str(event["what"])) if "path" in event else None
+                    failures.append(damage or InputError(str(event["message"])))
                 else:
                     on_event(event)
             code = process.wait()
@@ -481,10 +460,3 @@ def run_trainer(
 def ended(log_path: Path, begin: int, code: int) -> Exception:
     """Return the error of a trainer that ended with an exit code, whose log begins at a byte."""
     return mendable(code, lines_after(log_path, begin)) or TrainingFailed(failure(log_path, begin, code))
-
-
-def _input_error(event: Event) -> InputError:
-    """Return the error that a rank raised and the user can fix."""
-    if "path" in event:
-        return Damaged(str(event["path"]), str(event["what"]))
-    return InputError(str(event["message"]))

@@ -166,7 +166,7 @@ class TrainState:
     num_parameters: how many numbers these are, over all processes
     scale:          the factor on the loss
     scales_loss:    whether gradients would underflow without such a factor: in float16
-    step:           steps done, in all phases
+    steps_done:     in all phases
     """
 
     model: Objective
@@ -176,7 +176,7 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     scale: LossScale
     scales_loss: bool
-    step: int = 0
+    steps_done: int = 0
 
 
 def build_state(model: Objective, settings: TrainingSettings, ranks: Ranks) -> TrainState:

@@ -23,56 +23,45 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from corpora.store.places.files import replace_file
+
+if TYPE_CHECKING:
+    from trainer.tensorboard import TensorBoard
 
 Event = Mapping[str, Any]
 
 METRICS_FILE = "metrics.jsonl"
 
 
-class MetricsListener(Protocol):
-    """A listener that receives what the log receives, and keeps it in a form of its own."""
-
-    def begin(self, step: int) -> None:
-        """Discard what was reported of later steps; -1: all steps."""
-
-    def hear(self, event: Event) -> None:
-        """One event."""
-
-    def flush(self) -> None:
-        """Have the system write down what was heard."""
-
-
 class MetricsLog:
-    """The log of one run. Only one of its processes writes, and only that one has listeners."""
+    """The log of one run. Only one of its processes writes, and only that one shows it in a TensorBoard, if at all."""
 
-    def __init__(self, work: Path, speaks: bool, listeners: Sequence[MetricsListener] = ()) -> None:
+    def __init__(self, work: Path, speaks: bool, board: "TensorBoard | None" = None) -> None:
         self._path = work / METRICS_FILE
         self._speaks = speaks
-        self._listeners = listeners if speaks else ()
+        self._board = board
 
     def cut(self, step: int) -> None:
         """Keep what was logged up to a step; -1 for nothing."""
         if self._speaks:
             with replace_file(self._path, is_only_writer=True) as new, new.open("w", encoding="utf-8") as file:
-                file.writelines(line(event) for event in read_metrics(self._path) if event["step"] <= step)
-            for listener in self._listeners:
-                listener.begin(step)
+                file.writelines(to_line(event) for event in read_metrics(self._path) if event["step"] <= step)
+            if self._board is not None:
+                self._board.begin(step)
 
     def say(self, event: str, step: int, **fields: Any) -> None:
         """Write one event to standard output and to the file."""
         if self._speaks:
             record = {"event": event, "step": step, **fields}
-            text = line(record)
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(text)
-            speak(text)
-            for listener in self._listeners:
-                listener.hear(record)
+                file.write(to_line(record))
+            print_event(record)
+            if self._board is not None:
+                self._board.add_event(record)
 
     def has_event(self, event: str, step: int) -> bool:
         """Return whether an event of a step is in the file."""
@@ -83,11 +72,11 @@ class MetricsLog:
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
-            for listener in self._listeners:
-                listener.flush()
+            if self._board is not None:
+                self._board.flush()
 
 
-def line(event: Event) -> str:
+def to_line(event: Event) -> str:
     """An event as a line of JSON; a number that JSON does not have (an overflowed gradient's norm) becomes null."""
     fields = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in event.items()
@@ -95,9 +84,9 @@ def line(event: Event) -> str:
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
-def speak(text: str) -> None:
-    """Write a line to standard output in one call, so that lines of several processes do not mix."""
-    sys.stdout.write(text)
+def print_event(event: Event) -> None:
+    """Write an event to standard output in one call, so that lines of several processes do not mix."""
+    sys.stdout.write(to_line(event))
     sys.stdout.flush()
 
 

@@ -39,10 +39,10 @@ from trainer.huggingface.checkpoints import export
 from trainer.initial_weights import build_initial_model
 from trainer.job import TrainingJob, readings
 from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState, build_state
-from trainer.metrics import MetricsLog, line, speak
+from trainer.metrics import MetricsLog, print_event
 from trainer.ranks import PeersLost, Ranks, StopSignal, join_process_group
 from trainer.settings.training import decays_begin
-from trainer.step_log import StepLine, Watcher, describe_counts, name_counts
+from trainer.step_log import StepReport, Watcher, describe_counts, name_counts
 from trainer.tensorboard import TensorBoard
 from trainer.train import Phase, Run, find_phase, split_phases, train
 from trainer.watch import FirstSteps, NonFinite, Speed
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
             return pretrain(job, ranks)
     except InputError as error:
         of_file = {"path": error.path, "what": error.what} if isinstance(error, Damaged) else {}
-        speak(line({"event": "failure", "message": str(error), **of_file}))
+        print_event({"event": "failure", "message": str(error), **of_file})
         return 2
     except PeersLost as error:
         print(f"trainer: {error}", file=sys.stderr)
@@ -81,8 +81,8 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
     compute_reproducibly(job.training, ranks.device)
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
-    listeners = [TensorBoard(work)] if job.training.tensorboard and ranks.rank == 0 else []
-    log, stop = MetricsLog(work, ranks.rank == 0, listeners), StopSignal(ranks)
+    board = TensorBoard(work) if job.training.tensorboard and ranks.rank == 0 else None
+    log, stop = MetricsLog(work, ranks.rank == 0, board), StopSignal(ranks)
     checkpoints = Checkpoints(work, job.training.keep_checkpoints, ranks)
     resume_from, faults = checkpoints.find_newest(lambda path, facts: job.refuse_another(str(path), facts["identity"]))
     before = None if resume_from is None else resume_from.choice
@@ -173,7 +173,7 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
 def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: MetricsLog, read_counts: "ReadCounts") -> None:
     """Write the finished model as a folder, made visible in one step. All processes call it."""
     weights, read = gather_weights(state.model), read_counts.to_json()
-    facts = {"steps": state.step, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
+    facts = {"steps": state.steps_done, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
     if ranks.rank == 0:
         new = to_unfinished_path(job.export, is_only_writer=True)
         for folder in (new, job.export):
@@ -183,24 +183,24 @@ def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: Metrics
         write_complete_file(new, {"identity": job.identity, **facts}, describe_files(new, list_files(new)))
         new.rename(job.export)
     ranks.wait()
-    log.say("done", state.step, parameters=state.num_parameters, **read["counts"])
+    log.say("done", state.steps_done, parameters=state.num_parameters, **read["counts"])
 
 
-def describe_line(line: StepLine) -> dict[str, Any]:
+def describe_line(report: StepReport) -> dict[str, Any]:
     """Return phase, losses, rates and counts of a step."""
-    result = line.result
+    result = report.result
     scale = {} if result.loss_scale is None else {"loss_scale": result.loss_scale}
-    rates = {"learning_rate": result.rate, "gradient_norm": line.norm, **scale}
-    return {"phase": result.phase, **line.losses, **rates, **describe_counts(result.step.counts)}
+    rates = {"learning_rate": result.rate, "gradient_norm": report.norm, **scale}
+    return {"phase": result.phase, **report.losses, **rates, **describe_counts(result.step.counts)}
 
 
-def find_cursor(job: TrainingJob, step: int) -> Cursor:
+def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
     """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
-    phases, done = job.training.phase, step
+    phases, done = job.training.phase, steps_done
     for phase, (settings, reading) in enumerate(zip(phases, readings(job), strict=True)):
         if done < settings.steps or phase == len(phases) - 1:
             first = reading.begins[0] if len(reading.inputs) == 1 else 0  # a mixture's slots are the phase's own
-            return Cursor(phase=phase, step=step, slot=first + settings.slots_before(done))
+            return Cursor(phase=phase, step=steps_done, slot=first + settings.slots_before(done))
         done -= settings.steps
     raise AssertionError("a run has a phase")
 
@@ -216,11 +216,11 @@ class PhaseShards(Watcher):
     def open(self, phase: int) -> Feed:
         """Return the feed of a phase, after a check of what was read for another one. All processes call it."""
         if self._feed is None or phase != self._phase:
-            self.before_pause()
+            self.on_pause()
             self._phase, self._feed = phase, Feed(self._job, phase, self._ranks)
         return self._feed
 
-    def before_pause(self) -> None:
+    def on_pause(self) -> None:
         """Raise Damaged on all processes if one of them read a damaged shard."""
         mine: tuple[str, str] | None = None
         try:
@@ -242,7 +242,7 @@ class ReadCounts(Watcher):
         sets = [len(job.inputs_of(phase)) for phase in range(len(job.training.phase))]
         self._tallies = [np.zeros((number, len(TALLY_NAMES)), np.int64) for number in sets]  # of this process
 
-    def after_step(self, result: StepResult, state: TrainState) -> None:
+    def on_step(self, result: StepResult, state: TrainState) -> None:
         """Count a step."""
         self._counts += result.step.counts[: len(STEP_COUNTS)]
         for micro_batch in result.step.micro_batches:

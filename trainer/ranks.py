@@ -119,26 +119,29 @@ class Ranks:
 
 
 class StopSignal:
-    """Tracks whether any process received a signal to stop: each hears its own, and all leave after the same step."""
+    """Tracks whether any process received a signal to stop: each hears its own, and all leave after the same step.
+
+    is_requested: what the last `ask_all` learned; the same on all processes
+    """
 
     def __init__(self, ranks: Ranks) -> None:
         self.number = signal.SIGTERM
-        self.agreed = False
+        self.is_requested = False
         self._ranks = ranks
         self._received = False
 
     @property
     def exit_code(self) -> int:
         """Return 0, or 128 and the signal."""
-        return 128 + self.number if self.agreed else 0
+        return 128 + self.number if self.is_requested else 0
 
-    def agree(self) -> bool:
-        """Return whether any process is to stop by now; all must call it, and all get the same answer.
+    def ask_all(self) -> bool:
+        """Ask all processes whether one received a signal; return `is_requested`, the same for all. All must call it.
 
         Cost: nothing on one process; else a message to every other one, which waits for no device.
         """
-        self.agreed = self.agreed or self._ranks.any_true(self._received)
-        return self.agreed
+        self.is_requested = self.is_requested or self._ranks.any_true(self._received)
+        return self.is_requested
 
     @contextmanager
     def hold_signals(self) -> Iterator[None]:
@@ -242,7 +245,15 @@ def wait_for_all(store: Store, count: int) -> None:
 def choose_device(asked: str, number: int) -> torch.device:
     """Return the GPU of this process, or the processor if there is no GPU and none is asked for."""
     if asked == "cuda" and not torch.cuda.is_available():
-        raise InputError(explain_missing_gpu())
+        why = (
+            "its driver or the card does not respond (`nvidia-smi` says why)"
+            if torch.version.cuda
+            else f"the installed torch {torch.__version__} is built for processors only"
+        )
+        raise InputError(
+            f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Fix that, train on '
+            'a machine that has one, or leave training.device out ("auto") to use the processor.'
+        )
     if asked == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     if number >= torch.cuda.device_count():
@@ -253,16 +264,3 @@ def choose_device(asked: str, number: int) -> torch.device:
     device = torch.device("cuda", number)
     torch.cuda.set_device(device)
     return device
-
-
-def explain_missing_gpu() -> str:
-    """Return the message for when a GPU is asked for and torch sees none."""
-    why = (
-        "its driver or the card does not respond (`nvidia-smi` says why)"
-        if torch.version.cuda
-        else f"the installed torch {torch.__version__} is built for processors only"
-    )
-    return (
-        f'training.device = "cuda" asks for a GPU, and torch sees none on this machine: {why}. Fix that, train on a '
-        'machine that has one, or leave training.device out ("auto") to use the processor.'
-    )

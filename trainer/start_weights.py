@@ -24,6 +24,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.checked_folder import COMPLETE_FILE, check_folder, mark_complete, read_complete_file
 from corpora.store.damage import Damaged
+from corpora.store.file_check import copy_checked_file
 from corpora.store.manifest import Manifest, StoredFile, compute_fingerprint
 from corpora.store.places.files import hold_lock, to_unfinished_path
 from corpora.store.places.place import Place
@@ -115,12 +116,7 @@ def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile]
             return
         shutil.rmtree(new, ignore_errors=True)
         for name, file in files.items():
-            path = f"{manifest.stage_folder}/{file.path}"
-            (new / name).parent.mkdir(parents=True, exist_ok=True)
-            with place.open(path) as source, (new / name).open("wb") as sink:
-                shutil.copyfileobj(source, sink)
-            if sha256_of(new / name) != file.sha256:
-                raise Damaged(path, "its bytes are not those that were written")
+            copy_checked_file(place, f"{manifest.stage_folder}/{file.path}", file, Place(str(new)), name)
         mark_complete(new)
         new.rename(folder)
 
@@ -203,14 +199,11 @@ def find_checkpoint(location: str, models: Path) -> Path:
             f"{', '.join(map(str, sorted(checkpoints)))}. Checkpoints before a decay are kept, and the newest "
             "training.keep_checkpoints."
         )
-    return checkpoints[int(step)] if step else checkpoints[_default(checkpoints)]
-
-
-def _default(checkpoints: Mapping[int, Path]) -> int:
-    """Return the last step before a decay that has a checkpoint; the newest where there is none."""
+    if step:
+        return checkpoints[int(step)]
     newest = max(checkpoints)
     training = bind_settings(TrainingSettings, _facts(checkpoints[newest])["identity"]["training"], "training")
-    return max(decays_begin(training) & checkpoints.keys(), default=newest)
+    return checkpoints[max(decays_begin(training) & checkpoints.keys(), default=newest)]
 
 
 def _facts(path: Path) -> dict[str, Json]:

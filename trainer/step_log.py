@@ -1,6 +1,6 @@
-"""The log's line of a step, and what watchers see of it: numbers on their way from the device to the log.
+"""The report of a step, which watchers see and a line of the log holds: numbers on their way from the device.
 
-    StepResult (tensors) ─► summed over all processes ─► copied to main memory ─► StepLine (numbers) ─► the log
+    StepResult (tensors) ─► summed over all processes ─► copied to main memory ─► StepReport (numbers) ─► log
 
 Promise: on a GPU no step waits for this. The numbers travel while the next step is computed, and the line is written
 after that one is under way. On a processor it is written at once. Cost: one small message between the processes a line.
@@ -21,13 +21,13 @@ from trainer.ranks import Ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepLine:
+class StepReport:
     """The numbers of a step over all processes.
 
     losses:    `loss`, and the mean of each term with its accuracy
     norm:      of the whole gradient before it was clipped
     extra:     numbers of watchers, added up
-    is_logged: whether the log has a line of it; the first steps of a run are looked at in any case
+    is_logged: True if the log gets a line of it. The first steps of a run are reported in any case
     fields:    what watchers add to the line
     """
 
@@ -42,19 +42,19 @@ class StepLine:
 class Watcher:
     """Looks at a training without changing what is learned. All processes call every hook; each does nothing here."""
 
-    def after_step(self, result: StepResult, state: TrainState) -> None:
+    def on_step(self, result: StepResult, state: TrainState) -> None:
         """See a step whose weights have changed. A watcher must not wait for the device here."""
 
-    def before_line(self, line: StepLine) -> None:
-        """See the numbers of a step before its line is written."""
+    def on_report(self, report: StepReport) -> None:
+        """See the numbers of a step, before its line is written if it has one."""
 
-    def after_line(self, line: StepLine) -> None:
-        """See the numbers of a step after its line is written."""
+    def on_report_done(self, report: StepReport) -> None:
+        """See the numbers of a step, after its line is written if it has one."""
 
-    def before_pause(self) -> None:
+    def on_pause(self) -> None:
         """Prepare for an evaluation, a checkpoint or the export; refuse if what was learned must not be kept."""
 
-    def after_pause(self) -> None:
+    def on_pause_end(self) -> None:
         """See that training goes on."""
 
 
@@ -62,14 +62,14 @@ class Watcher:
 def pause_training(watchers: Sequence[Watcher]) -> Iterator[None]:
     """Tell watchers that training pauses for the time of the block."""
     for watcher in watchers:
-        watcher.before_pause()
+        watcher.on_pause()
     yield
     for watcher in watchers:
-        watcher.after_pause()
+        watcher.on_pause_end()
 
 
-class StepLines:
-    """Writes lines. At most one is pending: that of the newest step, while its numbers travel."""
+class StepReports:
+    """Reports steps to watchers and the log. At most one report, of the newest step, is pending while it travels."""
 
     def __init__(
         self,
@@ -77,15 +77,15 @@ class StepLines:
         ranks: Ranks,
         terms: Sequence[Term],
         watchers: Sequence[Watcher],
-        describe: Callable[[StepLine], Mapping[str, Any]],
+        describe: Callable[[StepReport], Mapping[str, Any]],
     ) -> None:
         """describe: gives the fields of a line"""
         self._log, self._ranks, self._terms = log, ranks, terms
         self._watchers, self._describe = watchers, describe
         self._pending: tuple[StepResult, torch.Tensor, torch.cuda.Event | None, bool] | None = None
 
-    def submit(self, result: StepResult, is_logged: bool) -> None:
-        """Send the numbers of a step on their way. All processes must call it."""
+    def begin(self, result: StepResult, is_logged: bool) -> None:
+        """Send the numbers of a step on their way. All processes must call it. is_logged: the log gets a line of it"""
         sums_T2 = torch.zeros(len(self._terms), 2, dtype=torch.float64, device=self._ranks.device)
         for of_micro_batch in result.sums:
             sums_T2 += of_micro_batch
@@ -100,7 +100,7 @@ class StepLines:
             self.flush()
 
     def flush(self) -> None:
-        """Write the pending line, if any. All processes must call it, because a watcher may refuse to go on."""
+        """Finish the pending report, if any. All processes must call it, because a watcher may refuse to go on."""
         if self._pending is None:
             return
         (result, arriving, arrival, is_logged), self._pending = self._pending, None
@@ -108,7 +108,7 @@ class StepLines:
             arrival.synchronize()
         *numbers, norm = arriving.tolist()
         sums, extra = numbers[: 2 * len(self._terms)], numbers[2 * len(self._terms) :]
-        line = StepLine(
+        report = StepReport(
             result=result,
             losses=compute_losses(sums[::2], sums[1::2], result.step.counts, self._terms),
             norm=norm,
@@ -116,11 +116,11 @@ class StepLines:
             is_logged=is_logged,
         )
         for watcher in self._watchers:
-            watcher.before_line(line)
+            watcher.on_report(report)
         if is_logged:
-            self._log.say("step", result.step.number, **self._describe(line), **line.fields)
+            self._log.say("step", result.step.number, **self._describe(report), **report.fields)
         for watcher in self._watchers:
-            watcher.after_line(line)
+            watcher.on_report_done(report)
 
 
 def compute_losses(

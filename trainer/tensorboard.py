@@ -8,7 +8,7 @@ Cost: about a kilobyte a logged step, written within FLUSH_SECONDS by a thread o
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +20,27 @@ SHOWN = ("step", "evaluation")  # events
 FLUSH_SECONDS = 5
 
 
-def find_writer() -> Callable[..., Any]:
-    """Return torch's writer. Raises InputError if its package is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"training.tensorboard is on, but the package {error.name} is missing where the model is trained: install "
-            "the extra `tensorboard` there (pip install 'cloze-pipeline[tensorboard]'), or leave the setting out."
-        ) from error
-    return SummaryWriter
-
-
 class TensorBoard:
-    """A listener of the metrics' log that writes scalars."""
+    """Shows what the log of a run receives as scalars."""
 
     def __init__(self, work: Path) -> None:
-        self._folder = work / FOLDER
-        self._find = find_writer()
+        """Raises InputError if the package of torch's writer is not installed."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"training.tensorboard is on, but the package {error.name} is missing where the model is trained: "
+                "install the extra `tensorboard` there (pip install 'cloze-pipeline[tensorboard]'), or leave the "
+                "setting out."
+            ) from error
+        self._folder, self._open = work / FOLDER, SummaryWriter
         self._writer: Any = None  # once a run has begun
 
     def begin(self, step: int) -> None:
         """Discard what was shown of later steps; -1: all steps."""
-        self._writer = self._find(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
+        self._writer = self._open(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
 
-    def hear(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Write the numbers of an event, if it is one that is shown."""
         for name, values in shown(event):
             for key, number in values.items():

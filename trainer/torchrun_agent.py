@@ -1,6 +1,6 @@
 """torchrun's agent as a process of its own, which starts the ranks of this machine and ends with its parent. No torch.
 
-python -m trainer.torchrun_agent PARENT PROCESSES COMMAND JOB [NODES]
+python -m trainer.torchrun_agent PARENT PROCESSES COMMAND JOB TORCHRUN_ARGUMENTS ...
 """
 
 import importlib
@@ -13,12 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import FrameType
 
 from corpora.store.processes import exit_now, exit_with_parent, install_handlers, list_children, send_signal
-from trainer.launch import ALONE, ENDED, Nodes, how_ended
+from trainer.launch import ENDED, how_ended
 
 LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
 
 
-def run_agent(parent: int, processes: int, does: str, job: str, nodes: Nodes = ALONE) -> int:
+def run_agent(parent: int, processes: int, does: str, job: str, arguments: Sequence[str]) -> int:
     """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
 
     A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
@@ -28,7 +28,7 @@ def run_agent(parent: int, processes: int, does: str, job: str, nodes: Nodes = A
     exit_with_parent(parent)
     pass_signals_on()
     with ThreadPoolExecutor(1) as torchrun:
-        ended = torchrun.submit(_run_ranks, does, job, nodes.arguments(processes))
+        ended = torchrun.submit(_run_ranks, does, job, arguments)
         kill_those_left(ended, processes)
         return ended.result()
 
@@ -77,4 +77,4 @@ def _run_ranks(does: str, job: str, arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    exit_now(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], *map(Nodes.of, sys.argv[5:])))
+    exit_now(run_agent(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]))

@@ -33,12 +33,12 @@ from corpora.store.randomness import compute_keys
 from trainer.auto_settings import Computing
 from trainer.checkpoints.folders import Checkpoints, Cursor, Saved
 from trainer.learn import Step, StepResult, TrainState, compute_gradient_norm
-from trainer.metrics import MetricsLog, line, speak
+from trainer.metrics import MetricsLog, print_event
 from trainer.optimizers import set_learning_rate, set_weight_decay
 from trainer.ranks import FIRST_STEPS, Ranks, StopSignal
 from trainer.settings.phases import Stretch
 from trainer.settings.training import TrainingSettings
-from trainer.step_log import StepLine, StepLines, Watcher, pause_training
+from trainer.step_log import StepReport, StepReports, Watcher, pause_training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,8 @@ class Run:
     describe_line: gives the fields of a step's line in the log
     find_cursor:   gives the place of a run after so many steps
     describe_progress: gives what else this kind of training must know to resume; all processes call it
-    checked_steps: how many steps are read back from the device at the beginning of a run even if the log has no line
-                   of them, so that watchers can refuse a start that leads nowhere
+    checked_steps: how many steps at the beginning of a run are reported even if the log has no line of them, so that
+                   watchers can refuse a start that leads nowhere
     """
 
     settings: TrainingSettings
@@ -81,7 +81,7 @@ class Run:
     stop: StopSignal
     checkpoints: Checkpoints
     watchers: Sequence[Watcher]
-    describe_line: Callable[[StepLine], Mapping[str, Any]]
+    describe_line: Callable[[StepReport], Mapping[str, Any]]
     find_cursor: Callable[[int], Cursor]
     describe_progress: Callable[[], dict[str, Json]]
     checked_steps: int = 0
@@ -113,30 +113,30 @@ def train(
     Raises InputError if the loss or the gradient is no longer finite, or if a watcher refuses to go on.
     """
     settings, ranks, stop, watchers = run.settings, run.ranks, run.stop, run.watchers
-    lines = StepLines(run.log, ranks, state.model.terms, watchers, run.describe_line)
+    reports = StepReports(run.log, ranks, state.model.terms, watchers, run.describe_line)
     weights_T = torch.tensor([term.weight for term in state.model.terms], device=ranks.device)
 
     # Resume, or begin. Each process draws dropout from torch's generator, seeded by its rank; a checkpoint that as many
     # processes wrote restores it.
     if resume_from is None:
-        state.step, owes_evaluation = phases[0].first, evaluates_first
+        state.steps_done, owes_evaluation = phases[0].first, evaluates_first
     else:
         run.checkpoints.load(resume_from, state)
-        owes_evaluation = lacks_evaluation(run, find_phase(phases, state.step), state.step)
+        owes_evaluation = lacks_evaluation(run, find_phase(phases, state.steps_done), state.steps_done)
     if resume_from is None or resume_from.ranks != ranks.count:
-        torch.manual_seed(int(compute_keys(settings.seed, "dropout", state.step, ranks.rank)))
-    begun_at, waits_long = state.step, True
+        torch.manual_seed(int(compute_keys(settings.seed, "dropout", state.steps_done, ranks.rank)))
+    begun_at, waits_long = state.steps_done, True
 
     for phase in phases:
-        if owes_evaluation and state.step <= phase.end:
+        if owes_evaluation and state.steps_done <= phase.end:
             run_evaluation(run, phase, state, evaluate)
             owes_evaluation = False
-        if state.step >= phase.end or stop.agreed:
+        if state.steps_done >= phase.end or stop.is_requested:
             continue
-        state.step = max(state.step, phase.first)  # the phase before may have ended early
+        state.steps_done = max(state.steps_done, phase.first)  # the phase before may have ended early
         set_weight_decay(state.optimizer, phase.weight_decay)
 
-        with closing(read_steps(phase, state.step)) as steps:
+        with closing(read_steps(phase, state.steps_done)) as steps:
             for step in steps:
                 ranks.record_position(f"in step {step.number}")
 
@@ -160,7 +160,7 @@ def train(
                     torch.nn.utils.clip_grads_with_norm_(state.parameters, settings.clip_norm, norm)
 
                 # Change the weights. In float16 a step whose gradient overflowed is left out, by all processes alike.
-                rate = phase.schedule.rate(state.step)
+                rate = phase.schedule.rate(state.steps_done)
                 set_learning_rate(state.optimizer, rate)
                 is_sound = not state.scales_loss or bool(norm.isfinite())  # in float16 this waits for the device
                 if is_sound:
@@ -169,39 +169,39 @@ def train(
                     state.scale.update(is_sound)
                 state.optimizer.zero_grad()
 
-                # The log. On a GPU this writes the line of the step before: its numbers have arrived meanwhile.
-                lines.flush()
-                state.step += 1
-                ranks.record_position(f"after step {state.step}")
-                if waits_long and state.step >= begun_at + FIRST_STEPS:  # what is compiled at first is compiled by now
+                # Report. On a GPU this finishes the report of the step before: its numbers have arrived meanwhile.
+                reports.flush()
+                state.steps_done += 1
+                ranks.record_position(f"after step {state.steps_done}")
+                if waits_long and state.steps_done >= begun_at + FIRST_STEPS:  # compiling is over by now
                     ranks.wait_no_longer_than(settings.timeout_seconds)
                     waits_long = False
                 scale = state.scale.factor if state.scales_loss else None
                 result = StepResult(step=step, phase=phase.number, rate=rate, sums=sums, norm=norm, loss_scale=scale)
                 for watcher in watchers:
-                    watcher.after_step(result, state)
-                has_line = is_due(settings.log_every, state.step, phase.end)
-                if has_line or state.step <= run.checked_steps:
-                    lines.submit(result, has_line)
+                    watcher.on_step(result, state)
+                is_logged = is_due(settings.log_every, state.steps_done, phase.end)
+                if is_logged or state.steps_done <= run.checked_steps:  # watchers see the first steps in any case
+                    reports.begin(result, is_logged)
 
                 # Evaluate, save, stop. All processes agree whether a signal came to any of them.
-                if is_due(settings.evaluate_every, state.step, phase.end):
-                    lines.flush()
+                if is_due(settings.evaluate_every, state.steps_done, phase.end):
+                    reports.flush()
                     run_evaluation(run, phase, state, evaluate)
-                if is_saved := is_checkpoint_due(run, state.step, phase.end):
-                    lines.flush()
+                if is_saved := is_checkpoint_due(run, state.steps_done, phase.end):
+                    reports.flush()
                     save_checkpoint(run, state)
                 finish_checkpoint(run, wait=False)
-                if stop.agree():
-                    lines.flush()
+                if stop.ask_all():
+                    reports.flush()
                     if ranks.rank == 0:
-                        speak(line({"event": "stopping", "step": state.step}))
+                        print_event({"event": "stopping", "step": state.steps_done})
                     if not is_saved:
                         save_checkpoint(run, state)
                     break
 
     finish_checkpoint(run, wait=True)
-    if export is not None and not stop.agreed:
+    if export is not None and not stop.is_requested:
         with pause_training(watchers):
             export(state)
         if ranks.rank == 0:
@@ -224,36 +224,36 @@ def split_phases(settings: TrainingSettings) -> list[Phase]:
     ]
 
 
-def find_phase(phases: Sequence[Phase], step: int) -> Phase:
-    """Return the phase of a step, from 1."""
-    return next(phase for phase in phases if step <= phase.end)
+def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
+    """Return the phase of the last of the steps done."""
+    return next(phase for phase in phases if steps_done <= phase.end)
 
 
-def lacks_evaluation(run: Run, phase: Phase, step: int) -> bool:
+def lacks_evaluation(run: Run, phase: Phase, steps_done: int) -> bool:
     """Return whether an evaluation that was due after a step is not in the log, because a signal stopped it."""
-    was_due = is_due(run.settings.evaluate_every, step, phase.end)
-    [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", step))  # the first has the log
-    return is_missing
+    was_due = is_due(run.settings.evaluate_every, steps_done, phase.end)
+    [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", steps_done))
+    return is_missing  # as the first process says, which has the log
 
 
 def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate) -> None:
     """Evaluate, and log the scores. If a signal stops it, nothing is logged, and it is done after the resume."""
-    run.ranks.record_position(f"in the evaluation after step {state.step}")
+    run.ranks.record_position(f"in the evaluation after step {state.steps_done}")
     with pause_training(run.watchers):
         began = time.monotonic()
         scores = evaluate(phase, state)
         if scores is not None:
-            run.log.say("evaluation", state.step, **scores, seconds=round(time.monotonic() - began, 3))
+            run.log.say("evaluation", state.steps_done, **scores, seconds=round(time.monotonic() - began, 3))
 
 
 def save_checkpoint(run: Run, state: TrainState) -> None:
     """Write a checkpoint, unless a watcher refuses what it would hold. On a GPU training goes on meanwhile."""
-    run.ranks.record_position(f"before the checkpoint of step {state.step}")
+    run.ranks.record_position(f"before the checkpoint of step {state.steps_done}")
     in_background = run.settings.async_checkpoints and run.ranks.computes_ahead  # a processor cannot do both
     with pause_training(run.watchers):
         run.log.flush()  # a checkpoint presumes that everything up to its step is in the log
         saved = Saved(
-            cursor=run.find_cursor(state.step),
+            cursor=run.find_cursor(state.steps_done),
             loss_scale=(state.scale.factor, state.scale.good_steps),
             ranks=run.ranks.count,
             identity=run.identity,
@@ -272,19 +272,19 @@ def finish_checkpoint(run: Run, wait: bool) -> None:
         run.log.say("checkpoint", written.step, name=written.name, **seconds)
 
 
-def is_checkpoint_due(run: Run, step: int, end: int) -> bool:
+def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
     """Return whether a checkpoint is due after a step: by its number, or by the clock of the first process."""
-    if is_due(run.settings.checkpoint_every, step, end) or step in run.checkpoints.kept_steps:
+    if is_due(run.settings.checkpoint_every, steps_done, end) or steps_done in run.checkpoints.kept_steps:
         return True
     seconds = run.settings.checkpoint_minutes * 60
     is_late = run.ranks.rank == 0 and time.monotonic() - run.checkpoints.begun_at >= seconds
     return bool(seconds) and run.ranks.any_true(is_late)
 
 
-def is_due(every: int, step: int, end: int) -> bool:
+def is_due(every: int, steps_done: int, end: int) -> bool:
     """Return whether something is due after a step: every so many steps (0: never), and at the end of a phase.
 
     >>> is_due(10, 20, end=25), is_due(10, 25, end=25), is_due(0, 20, end=25), is_due(0, 25, end=25)
     (True, True, False, True)
     """
-    return step == end or bool(every and step % every == 0)
+    return steps_done == end or bool(every and steps_done % every == 0)

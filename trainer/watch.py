@@ -49,7 +49,7 @@ from trainer.metrics import MetricsLog
 from trainer.model.objective import Objective, peak_flops
 from trainer.ranks import Ranks
 from trainer.settings.training import TrainingSettings
-from trainer.step_log import StepLine, Watcher
+from trainer.step_log import StepReport, Watcher
 
 TOKEN_TERM, PAIR_TERMS = "masked", ("pair", "replaced")  # with V answers, and with two
 FAR = 3.0  # nats from chance; e^3: twenty times worse than guessing
@@ -81,7 +81,7 @@ class NonFinite(Watcher):
         self.step = torch.full((), -1, dtype=torch.int64, device=ranks.device)  # the first such step; -1: none yet
         self.micro_batch = self.step.clone()  # whose loss it was; -1: only a gradient, or not of this process
 
-    def after_step(self, result: StepResult, state: TrainState) -> None:
+    def on_step(self, result: StepResult, state: TrainState) -> None:
         """Note the step if it is the first one."""
         if not state.scales_loss:
             is_bad_N = ~torch.stack([*result.sums]).isfinite().flatten(1).all(1)  # bool [micro-batches]
@@ -90,12 +90,12 @@ class NonFinite(Watcher):
             self.micro_batch = torch.where(is_first & is_bad_N.any(), is_bad_N.int().argmax(), self.micro_batch)
         result.extra["nonfinite"] = self.step >= 0
 
-    def before_line(self, line: StepLine) -> None:
+    def on_report(self, report: StepReport) -> None:
         """Refuse to go on if any process has noted a step."""
-        if line.extra["nonfinite"]:
+        if report.extra["nonfinite"]:
             self._refuse()
 
-    def before_pause(self) -> None:
+    def on_pause(self) -> None:
         """Refuse to evaluate and to save what is not finite. Steps without a line are seen here."""
         if self._ranks.any_true(bool(self.step >= 0)):
             self._refuse()
@@ -126,7 +126,7 @@ class Speed(Watcher):
                 return
             yield step
 
-    def after_step(self, result: StepResult, state: TrainState) -> None:
+    def on_step(self, result: StepResult, state: TrainState) -> None:
         """Count a step."""
         if result.phase != self._phase and (measured := measure_flops(state.model, result.step)) is not None:
             self._phase, self._flops_of = result.phase, measured
@@ -134,26 +134,26 @@ class Speed(Watcher):
         self._tokens += tokens
         self._flops += tokens * self._flops_of[0] + places * self._flops_of[1]
 
-    def before_pause(self) -> None:
+    def on_pause(self) -> None:
         """Stop the clock."""
         self._paused_at = time.monotonic()
 
-    def after_pause(self) -> None:
+    def on_pause_end(self) -> None:
         """Start it again."""
         self._since += time.monotonic() - self._paused_at
 
-    def before_line(self, line: StepLine) -> None:
+    def on_report(self, report: StepReport) -> None:
         """Add the speed since the last line."""
-        if not line.is_logged:
+        if not report.is_logged:
             return
         seconds, device = max(time.monotonic() - self._since, 1e-9), self._ranks.device
-        line.fields["tokens_per_second"] = round(self._tokens / seconds, 1)
-        line.fields["wait_seconds"] = round(self._wait_seconds, 4)
-        line.fields["wait_share"] = round(min(self._wait_seconds / seconds, 1.0), 4)
+        report.fields["tokens_per_second"] = round(self._tokens / seconds, 1)
+        report.fields["wait_seconds"] = round(self._wait_seconds, 4)
+        report.fields["wait_share"] = round(min(self._wait_seconds / seconds, 1.0), 4)
         if self._peak is not None and self._flops:
-            line.fields["mfu"] = round(self._flops / seconds / (self._peak * self._ranks.count), 4)
+            report.fields["mfu"] = round(self._flops / seconds / (self._peak * self._ranks.count), 4)
         is_gpu = device.type == "cuda"
-        line.fields["memory_bytes"] = (
+        report.fields["memory_bytes"] = (
             torch.cuda.max_memory_allocated(device) if is_gpu else read_resident_bytes(os.getpid())
         )
         self._tokens, self._flops, self._wait_seconds, self._since = 0, 0.0, 0.0, time.monotonic()
@@ -206,18 +206,18 @@ class FirstSteps(Watcher):
         self._first: dict[str, float] = {}
         self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=RECENT))
 
-    def after_step(self, result: StepResult, state: TrainState) -> None:
+    def on_step(self, result: StepResult, state: TrainState) -> None:
         """Count the examples of one of the first steps."""
         for micro_batch in result.step.micro_batches if result.step.number <= self._last else ():
             labels = micro_batch.batch.targets.get(PAIR)
             ids = micro_batch.batch.ids.numpy()
             self._counts += count_texts(self._inputs.special_ids, ids, None if labels is None else labels.numpy())
 
-    def after_line(self, line: StepLine) -> None:
+    def on_report_done(self, report: StepReport) -> None:
         """Warn, or raise InputError if the run cannot succeed."""
-        number, counts = line.result.step.number, line.result.step.counts[len(STEP_COUNTS) :].tolist()
-        losses = {name: line.losses[f"{name}_loss"] for name in self._terms}
-        warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), line.norm)
+        number, counts = report.result.step.number, report.result.step.counts[len(STEP_COUNTS) :].tolist()
+        losses = {name: report.losses[f"{name}_loss"] for name in self._terms}
+        warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), report.norm)
         if number == self._last:
             warnings += judge_texts(self._ranks.total(self._counts.tolist()))
         for message in warnings:

@@ -32,11 +32,11 @@ from corpora.sources.bytes.archives import (
     MemberCount,
     TarMember,
     TarReader,
-    file_pieces,
-    xz_pieces,
+    read_file_pieces,
+    read_xz_pieces,
 )
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -47,13 +47,19 @@ from corpora.sources.contract import (
     cut_at,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
 from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines
-from corpora.sources.files.parquet import BATCH_ROWS, group_batches, group_starts, holds_text, open_parquet
+from corpora.sources.files.parquet import (
+    BATCH_ROWS,
+    compute_group_starts,
+    is_text_type,
+    iter_group_batches,
+    open_parquet,
+)
 from corpora.store.settings import check_range
 
 ARCHIVE_ENDINGS = (".xz", ".tar")
@@ -94,7 +100,7 @@ class OpenWebTextSource:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain tar cut at its subsets, Parquet at its row groups, lines every 8 MB; else the whole file."""
@@ -102,10 +108,10 @@ class OpenWebTextSource:
         if name.endswith(LINE_ENDINGS):
             return self._build_line_format().slices(file)
         if name.endswith(".tar"):
-            return cut_at(file, _find_tar_starts(raw_path(file.path)))
+            return cut_at(file, _find_tar_starts(parse_raw_path(file.path)))
         if name.endswith(PARQUET_ENDING):
-            with _open_parquet(raw_path(file.path)) as table:
-                return cut_at(file, [0, *group_starts(table, file.size_bytes)[1:]])
+            with _open_parquet(parse_raw_path(file.path)) as table:
+                return cut_at(file, [0, *compute_group_starts(table, file.size_bytes)[1:]])
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
@@ -158,24 +164,24 @@ class OpenWebTextSource:
 
     def _read_members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The members of a tar, and in place of each subset its members."""
-        file, path = piece.file, raw_path(piece.file.path)
+        file, path = piece.file, parse_raw_path(piece.file.path)
         packed = _is_xz(path.name)
-        pieces = file_pieces(path, piece.start, piece.stop)
+        pieces = read_file_pieces(path, piece.start, piece.stop)
         outer = TarReader(
-            ByteReader(_count_members(xz_pieces(pieces, str(path)) if packed else pieces, tally), piece.start),
+            ByteReader(_count_members(read_xz_pieces(pieces, str(path)) if packed else pieces, tally), piece.start),
             str(path),
             closed=piece.stop == file.size_bytes,
         )
-        for member in outer.members():
+        for member in outer.iter_members():
             if not _is_subset(member):
                 yield from self._read_member(outer, member, file, 0 if packed else -1, tally)
                 continue
             tally.records -= 1  # it holds records, and is none
             name = f"{path}: {member.name}"
-            member_pieces = outer.pieces(member)
-            inner_pieces = xz_pieces(member_pieces, name) if _is_xz(member.name) else member_pieces
+            member_pieces = outer.iter_pieces(member)
+            inner_pieces = read_xz_pieces(member_pieces, name) if _is_xz(member.name) else member_pieces
             inner = TarReader(ByteReader(_count_members(inner_pieces, tally)), name)
-            for page in inner.members():
+            for page in inner.iter_members():
                 yield from self._read_member(inner, page, file, member.start, tally)
 
     def _read_member(
@@ -198,9 +204,9 @@ class OpenWebTextSource:
         yield Record(locator=locator, text="", raw=str(locator).encode(), title=name, drop=drop)
 
     def _read_rows(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        path, file = raw_path(piece.file.path), piece.file
+        path, file = parse_raw_path(piece.file.path), piece.file
         with _open_parquet(path) as table:
-            for group, start in enumerate(group_starts(table, file.size_bytes)):
+            for group, start in enumerate(compute_group_starts(table, file.size_bytes)):
                 if not piece.start <= start < piece.stop:
                     continue
                 tally.records += table.metadata.row_group(group).num_rows
@@ -261,7 +267,7 @@ def _find_tar_starts(path: Path) -> list[int]:
     starts = [0]
     try:
         with path.open("rb") as file:
-            for member in TarReader(FileReader(file), str(path)).members():
+            for member in TarReader(FileReader(file), str(path)).iter_members():
                 is_due = _is_subset(member) or member.offset - starts[-1] >= SLICE_BYTES
                 if is_due and member.offset > starts[-1]:
                     starts.append(member.offset)
@@ -276,15 +282,15 @@ def _read_raw_member(path: Path, locator: Locator) -> bytes:
     is_nested = locator.stream > 0
     first = locator.stream if is_nested else locator.offset
     if packed:
-        outer = ByteReader(xz_pieces(file_pieces(path), str(path)))
+        outer = ByteReader(read_xz_pieces(read_file_pieces(path), str(path)))
         outer.skip(first)
     else:
-        outer = ByteReader(file_pieces(path, first), first)
+        outer = ByteReader(read_file_pieces(path, first), first)
     if not is_nested:
         return outer.read(locator.length)
     head = outer.read(len(XZ_START))
     pieces = chain([head], iter(lambda: outer.read(1 << 16), b""))
-    inner = ByteReader(xz_pieces(pieces, str(locator)) if head == XZ_START else pieces)
+    inner = ByteReader(read_xz_pieces(pieces, str(locator)) if head == XZ_START else pieces)
     inner.skip(locator.offset)
     return inner.read(locator.length)
 
@@ -296,20 +302,20 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
         names = ", ".join(table.schema_arrow.names)
         raise InputError(f"{path} has no column {TEXT_COLUMN!r}, only {names}. Rename the column that holds the pages.")
     kind = table.schema_arrow.field(TEXT_COLUMN).type
-    if not holds_text(kind):
+    if not is_text_type(kind):
         raise InputError(f"{path}: the column {TEXT_COLUMN!r} is of type {kind}, not text. Rename the one that is.")
     return table
 
 
 def _iter_texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | None]:
     """The texts of a row group as bytes, whether they are UTF-8 or not. Raises InputError."""
-    for batch in group_batches(table, group, path, BATCH_ROWS, [TEXT_COLUMN]):
+    for batch in iter_group_batches(table, group, path, BATCH_ROWS, [TEXT_COLUMN]):
         yield from batch.column(0).cast(pa.large_binary()).to_pylist()
 
 
 def _read_raw_row(path: Path, locator: Locator) -> bytes:
     with _open_parquet(path) as table:
-        group = group_starts(table, path.stat().st_size).index(locator.stream)
+        group = compute_group_starts(table, path.stat().st_size).index(locator.stream)
         offset = 0
         for data in _iter_texts(table, group, path):
             if offset == locator.offset and len(data or b"") == locator.length:

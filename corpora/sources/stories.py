@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import is_packed, packed
-from corpora.sources.bytes.faults import refusing_damage
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import Line, line_after, open_raw, read_again, read_lines
+from corpora.sources.bytes.endings import is_packed, with_packed_endings
+from corpora.sources.bytes.faults import explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines, seek_line
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -32,16 +32,16 @@ from corpora.sources.contract import (
     cut_every,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
 from corpora.sources.files.endings import LINE_ENDINGS
-from corpora.sources.files.formats import JsonLines, TextFile, counted, stop_of
+from corpora.sources.files.formats import JsonLines, TextFile, find_stop, iter_nonblank_lines
 from corpora.store.settings import check_choice, check_range
 
-ENDINGS = (*packed(".txt"), *LINE_ENDINGS)
-ENDINGS_IN_WORDS = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
+ENDINGS = (*with_packed_endings(".txt"), *LINE_ENDINGS)
+SHOWN_ENDINGS = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
 FORMS = ("line", "blank-line", "file")
 SEEK_BACK_BYTES = 1 << 12
 
@@ -76,9 +76,9 @@ class StoriesSource:
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
-        wanted = f"a file with one of the endings {ENDINGS_IN_WORDS}, a folder of them, or a glob"
-        return find_files_with_endings(
-            self.name, self.path, ENDINGS, wanted, f"is none of {ENDINGS_IN_WORDS}. Rename or convert it."
+        wanted = f"a file with one of the endings {SHOWN_ENDINGS}, a folder of them, or a glob"
+        return find_by_ending(
+            self.name, self.path, ENDINGS, wanted, f"is none of {SHOWN_ENDINGS}. Rename or convert it."
         )
 
     def slices(self, file: RawFile) -> list[Slice]:
@@ -92,9 +92,9 @@ class StoriesSource:
         if not self._is_line_file(piece.file.name):
             yield from self._build_format(piece.file.name).records(piece, tally)
             return
-        path = raw_path(piece.file.path)
-        with open_raw(path) as stream, refusing_damage(path):
-            for story in self._iter_stories(stream, piece.start, stop_of(piece), tally):
+        path = parse_raw_path(piece.file.path)
+        with open_raw(path) as stream, explain_damage(path):
+            for story in self._iter_stories(stream, piece.start, find_stop(piece), tally):
                 yield self._build_record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
@@ -104,7 +104,7 @@ class StoriesSource:
     def _iter_stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
         """The stories that begin in bytes `start` to `stop`, counted by their first lines."""
         if self.form == "line":
-            yield from counted(read_lines(stream, start, stop, self.max_record_bytes), tally)
+            yield from iter_nonblank_lines(read_lines(stream, start, stop, self.max_record_bytes), tally)
         else:
             lines = read_lines_around(stream, start, stop, self.max_record_bytes)
             yield from join_lines(iter_story_lines(lines, start, stop, tally), self.max_record_bytes)
@@ -147,7 +147,7 @@ def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_
         return read_lines(stream, 0, None, max_bytes)
     first_line = find_line_start(stream, start, max_bytes + 2)
     if first_line is None:
-        first_line = line_after(stream, start, stop)
+        first_line = seek_line(stream, start, stop)
         if stop is not None and first_line >= stop:
             return iter(())
     stream.seek(0)  # where `read_lines` takes a stream to be

@@ -11,6 +11,7 @@ temporary file meanwhile.
 import hashlib
 import mmap
 import os
+import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -79,6 +80,27 @@ def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes],
             copy.write(piece)
     copy.flush()
     return copy, digest.hexdigest()
+
+
+def copy_checked_file(source: Place, path: str, file: StoredFile, target: Place, target_path: str) -> None:
+    """Copy a file to another store. The copy appears only if its bytes match the recorded digest.
+
+    Args:
+        source: The store that holds the file.
+        path: Path of the file, relative to `source`.
+        file: The recorded digest.
+        target: The store to copy to.
+        target_path: Path of the copy, relative to `target`.
+
+    Raises:
+        Damaged: If the bytes differ from those that were written.
+        FileNotFoundError: If the file is missing.
+        InputError: If the copy cannot be written, e.g. because the disk is full.
+    """
+    with target.create(target_path) as sink, source.open(path) as stream:
+        shutil.copyfileobj(stream, sink, _PIECE_BYTES)
+        if sink.sha256() != file.sha256:
+            raise Damaged(path, "its bytes are not those that were written")
 
 
 def find_damage(

@@ -1,13 +1,13 @@
-"""The command line: `cli.py` reads arguments; each command calls one module and shows the result.
+"""The command line: `cli.py` finds the file of a command and calls it; `help.py` and `help.toml` explain all of them.
 
-`arguments.py` has those that several take, and finds the recipe that they name. A command is a file of its name, with
-what it prints; those that share options are together: `run_commands.py` (`cloze runs`, `status`, `gc`),
-`release_commands.py`, `dedup_commands.py`, `shard_commands.py`, `vocabulary_commands.py`. These are imported by every
-command, so what they print is next to them, in `records_display.py` and files of like names. `prepare.py` and
-`compile_kernels.py` are the compiled kernels. `trainer_process.py` calls the trainer in a process of its own;
+A command is a function of its name in a file of its own, with its arguments, what it does and what it prints; those of
+one story are together (`run.py`, `runs.py`, `releases.py`, `schedules.py`, `shards.py`, `vocabulary.py`), and those
+that call one function are in `cli.py`. The file is imported when its command is called. What several commands share:
+
+    arguments.py, record_files.py    options, the recipe that they mean; files of records, also from a pipe
+    terminal.py, progress.py         what they print to: the console, tables that fit it, bars
+    trainer_process.py               the trainer in a process of its own
+    compile_kernels.py               compiled kernels; `kernel_calls.py` lists what is compiled
+
 `reference.py` writes docs/reference.md from the program.
-
-    tasks/        `cloze finetune`, `predict`, `evaluate`, `embed`, `fill`
-    training/     `cloze train`, a checkpoint as a folder
-    terminal/     what all of them print to and with
 """

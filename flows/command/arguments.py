@@ -1,9 +1,10 @@
-"""Arguments that several commands take, and the recipe that they mean.
+"""Arguments that several commands take, the recipe that they mean, and the home of the command that runs.
 
 Nothing is written; recipes are imported when one is read.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,13 +13,30 @@ from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.lean_process import hide_pandas_from_pyarrow
+from corpora.sources.files.endings import KNOWN_ENDINGS
 from corpora.store import settings
 from corpora.store.settings import NumberRange
 
 if TYPE_CHECKING:
+    from cyclopts.completion import CompletionContext
+
     from flows.recipes.recipe import Recipe
 
 STANDARD_INPUT = "/dev/stdin"  # what `-` means
+
+
+_home = Path()
+
+
+def set_home(home: Path) -> None:
+    """Make a folder the home of the command that runs in this process."""
+    global _home
+    _home = home
+
+
+def find_home() -> Path:
+    """Return the home of the command that runs in this process: the folder of its caches."""
+    return _home
 
 
 def is_standard_output(path: Path) -> bool:
@@ -56,7 +74,33 @@ Shown = Parameter(
     show_default=lambda value: None if value is None or value is False or value == "" else str(value),
     validator=check_path,
 )
+
+
+def complete_recipe(context: "CompletionContext") -> Iterator[str]:
+    """Yield the recipes that a beginning may mean: those that come with the program, files `.toml`, folders.
+
+    The shell calls the command for it, each time that the Tab key is pressed.
+    """
+    from flows.recipes.recipe import read_shipped_recipes
+
+    begun = context.incomplete
+    yield from (name for name in read_shipped_recipes() if name.startswith(begun))
+    folder, slash, start = begun.rpartition("/")
+    if not Path(folder + slash or ".").is_dir():
+        return
+    for path in sorted(Path(folder + slash or ".").iterdir()):
+        if path.name.startswith(start) and (path.is_dir() or path.suffix == ".toml") and path.name[0] != ".":
+            yield f"{folder}{slash}{path.name}{'/' * path.is_dir()}"
+
+
+RecipeName = Annotated[
+    str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=complete_recipe)
+]
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
+Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN_ENDINGS}.")]
+Model = Annotated[
+    str, Parameter(help="A model's folder, an artifact's folder or short id, a release (STORE@NAME), or a store.")
+]
 StoreAddress = Annotated[str, Parameter(help="A store: a folder, or s3://bucket/prefix.")]
 VocabularyName = Annotated[
     str, Parameter(help="A tokenizer's folder, a vocab.txt, or the name of a vocabulary in the store.")
@@ -121,11 +165,11 @@ def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     A vocabulary's path is relative to the current folder, too, if there is something.
     """
     from flows.recipes.tables import parse_setting, to_toml
-    from flows.run.inputs.folder_defaults import recipe_of_folder
+    from flows.run.inputs.folder_defaults import build_folder_recipe
 
     if not source.exists():
         raise InputError(f"--source {source}: there is no such folder.")
     path = parse_setting(overrides.get(VOCABULARY_PATH, ""))
     if isinstance(path, str) and path and Path(path).exists():
         overrides = overrides | {VOCABULARY_PATH: to_toml(str(Path(path).resolve()))}
-    return recipe_of_folder(source, Path.cwd() / "store", overrides)
+    return build_folder_recipe(source, Path.cwd() / "store", overrides)

@@ -1,43 +1,23 @@
-"""The command line: each command reads its arguments, calls one module, and shows the result.
+"""The command line: it finds the file of a command, and turns what goes wrong into a paragraph.
 
 Exit codes: 0 done, 1 the run failed or a check found something wrong, 2 the user's input is wrong (every
 InputError, printed by `launch`); a signal as in `flows.signals`.
-Each command imports what it needs when it runs, so that `cloze --help` answers at once.
+The file of a command has its arguments, what it does and what it prints. It is imported when the command is called, so
+that `cloze --help` answers at once.
 """
 
-import json
 import re
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, CoercionError, CycloptsError, Parameter, ValidationError
 
 from corpora.errors import InputError
-from corpora.sources.files.endings import KNOWN
-from corpora.store.settings import suggest
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.dedup_commands import duplicates_app
-from flows.command.diff import differing_app
-from flows.command.export import exporting_app
-from flows.command.release_commands import releases_app
-from flows.command.run_commands import operations_app
-from flows.command.shard_commands import shards_app
-from flows.command.tasks.cli import tasks_app
-from flows.command.terminal.completion import recipes
-from flows.command.terminal.help import WELCOME, arrange
-from flows.command.terminal.output import StandardOutput, console, console_for, print_json, say, teller
-from flows.command.training.cli import training_app
-from flows.command.vocabulary_commands import vocabulary_app
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from flows.orchestration.run_state import RunState
-    from flows.recipes.recipe import Recipe
+from flows.command.help import WELCOME, arrange
+from flows.command.terminal import StandardOutput, console, say
 
 app = App(
     name="cloze",
@@ -47,15 +27,32 @@ app = App(
     default_parameter=arguments.Shown,
 )
 
+# The commands by the file that has them; those that only call one function are below.
+COMMANDS = {
+    "run": "run demo",
+    "preview": "preview",
+    "plan": "plan",
+    "runs": "runs status report",
+    "trace": "trace",
+    "finetune": "finetune",
+    "doctor": "doctor",
+    "prepare": "prepare",
+    "inspect": "inspect",
+    "diff": "diff",
+    "verify": "verify",
+    "dedup": "dedup",
+    "releases": "release releases rollback",
+    "schedules": "serve deploy",
+    "gc": "gc",
+    "export": "export",
+    "shards": "shards",
+    "check": "check",
+    "predict": "predict",
+    "evaluate": "evaluate",
+    "embed": "embed",
+    "vocabulary": "vocabulary",
+}
 SHOWN_PATH = 300  # characters
-_home = Path()
-
-RecipeName = Annotated[
-    str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=recipes)
-]
-Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
-
-Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
 
 
 def run_command_line(given: list[str], home: Path) -> int:
@@ -63,8 +60,7 @@ def run_command_line(given: list[str], home: Path) -> int:
 
     So does what the system refuses of a path that was named, or an argument that is no text where one is needed.
     """
-    global _home
-    _home = home
+    arguments.set_home(home)
     if not given:
         say(WELCOME)
         return 0
@@ -96,172 +92,6 @@ def run_command_line(given: list[str], home: Path) -> int:
 def _holds(argument: str, path: str | Path) -> bool:
     """Return whether an argument, or the value of an option in it, names a path or a folder above it."""
     return Path(path).absolute().is_relative_to(Path(argument.rpartition("=")[2]).absolute())
-
-
-@app.command
-def doctor(
-    recipe: RecipeName = None,
-    *,
-    store: arguments.RecipeStore = None,
-    engine: arguments.Engine = None,
-    as_json: arguments.AsJson = False,
-) -> int:
-    """Check this machine, and say how to fix what is missing.
-
-    With a recipe, also say what slows its training on the GPU.
-    """
-    from corpora.store.places.place import Place
-    from flows.command.cluster_findings import engine_findings
-    from flows.command.doctor import examine, render
-    from flows.command.prepare import database_finding, kernels_finding
-
-    place = Place(store) if store else None
-    folder = Path(place.address) if place is not None and place.is_local else None
-    findings = [*examine(_home, folder), kernels_finding(), database_finding(_home), *engine_findings(engine)]
-    if recipe is not None:
-        from flows.command.training.gpu_findings import training_findings
-
-        findings += training_findings(load_recipe(recipe, store=store))
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        console.print(render(findings))
-    return 1 if any(finding.ok == "fail" for finding in findings) else 0
-
-
-@app.command
-def prepare() -> None:
-    """Compile kernels and make the UI's database, before a first run."""
-    from flows.command.prepare import prepare as prepare_home
-
-    prepare_home(_home, say)
-
-
-@app.command
-def run(
-    recipe: RecipeName = None,
-    *,
-    source: Source = None,
-    store: arguments.RecipeStore = None,
-    overrides: arguments.Overrides = None,
-    workers: arguments.Workers = None,
-    engine: arguments.Engine = None,
-    own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
-    watch: Watch = None,
-) -> int:
-    """Build what a recipe asks for; a folder of text needs no recipe.
-
-    What the store has already is reused. A run that was stopped resumes with the same command.
-    """
-    from flows.command.terminal.summary import show_summary
-
-    finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
-    show_summary(console, finished)
-    return 1 if finished.record.is_drifted else 0
-
-
-@app.command
-def demo(*, workers: arguments.Workers = None) -> None:
-    """Run a small recipe here, from raw files to a model.
-
-    It then shows one example from end to end. Your Prefect profile is not used.
-    """
-    from flows.command.terminal.summary import show_summary, show_tour
-
-    finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
-    show_summary(console, finished)
-    show_tour(console, finished, _home)
-
-
-def _built(
-    load: "Callable[[], Recipe]", workers: int | None, own_server: bool, watch: bool | None = None
-) -> "RunState":
-    """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
-    from flows.command.compile_kernels import compiled_meanwhile
-    from flows.command.terminal.progress import RunProgress
-    from flows.orchestration.run_recipe import run_recipe
-
-    with compiled_meanwhile(say), RunProgress(console) as progress:
-        return run_recipe(load(), _home, progress.tell, workers, own_server, progress.advance, watch)
-
-
-@app.command
-def plan(
-    recipe: RecipeName = None,
-    *,
-    source: Source = None,
-    store: arguments.RecipeStore = None,
-    overrides: arguments.Overrides = None,
-    workers: arguments.Workers = None,
-    engine: arguments.Engine = None,
-    quick: Annotated[bool, Parameter(help="Skip the sample and the estimates from it.", negative=())] = False,
-    as_json: arguments.AsJson = False,
-) -> None:
-    """Show what a run would build, reuse and cost; build nothing.
-
-    Each stage has the reason. Costs are estimated from a sample.
-    """
-    from flows.command.cluster_findings import engine_lines
-    from flows.command.plan import estimate, show_plan
-    from flows.run.estimates.capacity import refuse_without_room
-    from flows.run.plan_reach import reach_of
-    from flows.run.plan_run import plan_recipe
-
-    loaded = load_recipe(recipe, source, store, overrides, engine)
-    planned = plan_recipe(loaded, _home)
-    estimates = estimate(loaded, planned, workers, quick)
-    if as_json:
-        print_json(
-            {
-                "inputs": planned.inputs,
-                "stages": [entry.to_json() for entry in planned.stages],
-                "estimates": estimates.to_json(),
-                "engine": engine_lines(loaded.engine),
-                "reach": reach_of(loaded),
-            }
-        )
-    else:
-        show_plan(console, loaded, planned, estimates)
-        say(*engine_lines(loaded.engine))
-    refuse_without_room(loaded, estimates)
-
-
-@app.command
-def preview(
-    source: Annotated[str, Parameter(help="Name of a source of the recipe, or a folder of text.")],
-    *,
-    recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
-    overrides: arguments.Overrides = None,
-    number: Annotated[arguments.Count, Parameter(name=("--number", "-n"), help="Number of documents to show.")] = 10,
-    as_json: arguments.AsJson = False,
-) -> None:
-    """Show documents of a source before and after every step.
-
-    A document that is dropped has the reason.
-    """
-    from flows.command.preview import look_at, preview_source
-    from flows.command.terminal.display import show_preview
-    from flows.recipes.guessed_fields import describe_chosen, describe_fitted
-
-    named = {entry.source.name for entry in load_recipe(recipe).sources}
-    folder = Path(source) if source not in named and Path(source).exists() else None
-    loaded = load_recipe(None if folder else recipe, folder, overrides=overrides)
-    entries = {source if folder else entry.source.name: entry for entry in loaded.sources}
-    if source not in entries:
-        raise InputError(f"The recipe {recipe!r} has no source {source!r}: {suggest(source, entries)}")
-    looked = look_at(loaded, entries[source])
-    entry = looked.entry
-    if as_json:
-        print_json([asdict(item) for item in preview_source(entry, looked.files, number, teller(as_json))])
-        return
-    if entry.documents.needs_statistics:
-        console.print(
-            "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
-        )
-    for item in preview_source(entry, looked.files, number, say):
-        console.print(show_preview(item))
-    fitted = describe_fitted(loaded.name, loaded.fitted) if loaded.fitted else ""
-    say(*filter(None, [*looked.lines, fitted, describe_chosen(loaded.name, loaded.chosen or {})]))
 
 
 @app.command
@@ -297,7 +127,7 @@ def fetch(
     overrides: arguments.Overrides = None,
 ) -> None:
     """Download the raw files of a recipe; a run does so by itself."""
-    from flows.command.terminal.progress import FetchProgress
+    from flows.command.progress import FetchProgress
     from flows.recipes.recipe import write_recipe
     from flows.run.inputs.fetch import FetchOptions
     from flows.run.inputs.raw_files import fetch_inputs
@@ -306,113 +136,11 @@ def fetch(
     write_recipe(loaded)
     options = FetchOptions(source=source, limit=limit, refresh=refresh)
     with FetchProgress(console) as progress:
-        lines = fetch_inputs(loaded, _home, say, options, progress.advance)
+        lines = fetch_inputs(loaded, arguments.find_home(), say, options, progress.advance)
     say(*lines)
 
 
-@app.command
-def inspect(
-    address: Annotated[str, Parameter(help="An artifact's folder or short id, a store, or a release: STORE@NAME.")],
-    *,
-    as_json: arguments.AsJson = False,
-) -> None:
-    """Show what is in an artifact: ledger, samples, masks in color.
-
-    For a store, or a folder in it, the ledger of each artifact.
-    """
-    from flows.command.inspect import show_artifact
-    from flows.run.addresses import find_artifacts
-
-    artifacts = find_artifacts(address)
-    if as_json:
-        print_json([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts])
-        return
-    for artifact in artifacts:
-        show_artifact(console, artifact, detailed=len(artifacts) == 1)
-
-
-@app.command
-def trace(
-    shards: Annotated[
-        str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
-    ],
-    index: Annotated[arguments.Position | None, Parameter(help="Number of an example.")] = None,
-    *,
-    document: Annotated[str | None, Parameter(help="A document id instead: find its examples and answers.")] = None,
-    split: Annotated[str, Parameter(help="train or held-out.")] = "train",
-    as_json: arguments.AsJson = False,
-) -> None:
-    """Follow an example back to its raw records.
-
-    Or follow a document to its examples and answers, with --document.
-    """
-    from flows.command.inspect import show_document_trace, show_example_trace
-    from flows.command.trace import document_facts, example_facts
-    from flows.run.addresses import find_artifacts, newest
-
-    if (index is None) == (document is None):
-        raise InputError("Give the number of an example, or --document ID (one of the two).")
-    artifact = newest(find_artifacts(shards, "shards"))
-    if as_json:
-        print_json(example_facts(artifact, index, split) if index is not None else document_facts(artifact, document))
-    elif index is not None:
-        show_example_trace(console, artifact, index, split)
-    else:
-        assert document is not None
-        show_document_trace(console, artifact, document)
-
-
-@app.command
-def verify(
-    address: Annotated[str, Parameter(help="An artifact's folder or short id, or a store.")],
-    *,
-    rebuild: Annotated[
-        bool, Parameter(help="Build the first part of each artifact again, and compare the contents.", negative=())
-    ] = False,
-    as_json: arguments.AsJson = False,
-) -> int:
-    """Check every file of a store, and list what is damaged.
-
-    A file is compared with what was written. What is damaged is built again by the next `cloze run` with its recipe.
-    """
-    from flows.command.verify import rebuild_store, verify_store
-
-    lines = console_for(as_json)
-    result = verify_store(lines, address)
-    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.whole else []
-    if as_json:
-        print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
-    return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1
-
-
-@app.command
-def report(
-    address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
-    *,
-    run_id: Annotated[str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")] = None,
-    output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
-    as_json: arguments.AsJson = False,
-) -> None:
-    """Write the HTML report of a run, and print its path."""
-    from flows.command.inspect import write_report
-
-    path = write_report(address, run_id, output)
-    if as_json:
-        print_json({"report": path})
-    else:
-        say(f"Report: {quote(path)}")
-
-
-app.command(vocabulary_app)
-app.command(shards_app)
-app.command(operations_app, name="*")
-app.command(differing_app, name="*")
-app.command(duplicates_app, name="*")
 app.register_install_completion_command(help="Let the shell complete commands, options and recipes.")
-app.command(releases_app, name="*")
-app.command(exporting_app, name="*")
-app.command(training_app, name="*")
-app.command(tasks_app, name="*")
 
 
 @app.command
@@ -426,26 +154,50 @@ def ui(*, port: arguments.Port = 4200) -> int:
 
 
 @app.command
-def serve(
-    recipe: arguments.RecipeFile,
+def fill(
+    model: arguments.Model,
+    text: Annotated[str, Parameter(help="A text with [MASK] in place of each word to guess.")],
     *,
-    cron: arguments.Cron = None,
-    every: arguments.Every = None,
-    store: arguments.RecipeStore = None,
-    overrides: arguments.Overrides = None,
-    workers: arguments.Workers = None,
-    engine: arguments.Engine = None,
-    run_now: Annotated[bool, Parameter(help="Also run once at the start.", negative=())] = False,
-    port: arguments.Port = 4200,
-) -> int:
-    """Run a recipe on a schedule, with the UI; Ctrl-C stops it.
+    top: Annotated[arguments.Count, Parameter(help="Words to show for each mask.")] = 5,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Show the most probable words for each [MASK] of a text."""
+    from flows.command.trainer_process import model_folder, relay
 
-    Every line that it prints has the time, and a line of a run the run's short id.
+    with model_folder(model) as folder:
+        relay(["fill", "--top", str(top), *(["--json"] if as_json else []), "--", str(folder), text], print)
+
+
+@app.command
+def train(
+    job: Annotated[Path, Parameter(help="A job's file: job.json of the `work` folder of a model that a run began.")],
+    *,
+    store: Annotated[str | None, Parameter(help="The store with the shards, if not where the job says.")] = None,
+    work: Annotated[
+        str | None, Parameter(help="The folder for checkpoints and the model, if not where the job says.")
+    ] = None,
+    start: Annotated[
+        str | None, Parameter(help="The folder of the model to begin with, if not where the job says.")
+    ] = None,
+    teacher: Annotated[
+        str | None, Parameter(help="The folder of the model to learn from, if not where the job says.")
+    ] = None,
+    nodes: Annotated[
+        arguments.Processes, Parameter(help="Number of machines that train together; each runs this command.")
+    ] = 1,
+    node_rank: Annotated[arguments.Position, Parameter(help="The number of this machine, from 0.")] = 0,
+    rendezvous: Annotated[str, Parameter(help="HOST:PORT of the first machine, where the others meet it.")] = "",
+) -> None:
+    """Train a model from a job file, without a run around it.
+
+    Run the same command again to resume it.
     """
-    loaded = load_recipe(recipe, None, store, overrides, engine)  # first: mistakes in it are said at once
-    from flows.orchestration.serve import serve_recipe
+    from flows.command.train import train_file
+    from trainer.launch import Nodes
 
-    serve_recipe(loaded, cron, every, _home, port, say, store, workers, run_now)
+    machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
+    places = {"store": store, "work": work, "start": start, "teacher": teacher}
+    train_file(job, places, machines, say)
 
 
-arrange(app)
+arrange(app, COMMANDS)

@@ -4,10 +4,22 @@
 first those of a run of a folder of text, then what only other runs call.
 `flows.command.kernel_calls` writes it.
 Cost: some 70 s of one core.
+
+    python -m flows.command.compile_kernels                in the background, next to pip (`bootstrap.py`)
+    python -m flows.command.compile_kernels --for-wheel    into corpora/kernels/shipped/python311-0123456789abcdef/
+
+The code of a wheel is for `BASELINE`, not for this machine, and for the Python and the numba that run this: run it with
+each Python that the wheel is for, before the wheel is built. What is there for another one stays. A kernel that fits no
+more is compiled where it is used, so that a wheel is never wrong, only slower. Cost: one to three minutes of a core for
+each Python; 3 MB of the wheel.
 """
 
 import hashlib
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +28,18 @@ from pathlib import Path
 from threading import Thread
 
 from corpora.generic_types import Tell
-from corpora.kernels.calls import compile_call
-from corpora.kernels.compiling import ROOT, compute_source_digest, find_shipped_folder, make_kernel_folder
+from corpora.kernels.calls import compile_call, parse_call
+from corpora.kernels.compiling import (
+    BASELINE,
+    ROOT,
+    SHIPPED_FOLDER,
+    compute_shipped_name,
+    compute_source_digest,
+    find_shipped_folder,
+    make_kernel_folder,
+)
 from corpora.store.worker_pool import WorkerDied, WorkerPool
-from flows.run.policies import default_workers
+from flows.run.policies import count_cores
 
 CALLS = Path(__file__).with_name("kernel_calls.txt")
 LINE_SECONDS = 10.0  # between two progress lines
@@ -96,7 +116,7 @@ def compiled_meanwhile(tell: Tell) -> Iterator[None]:
         yield
         return
     tell("The kernels are not compiled yet: this run compiles what it needs next to its work.")
-    with WorkerPool(max(1, default_workers() // 2)) as pool:
+    with WorkerPool(max(1, count_cores() // 2)) as pool:
         thread = Thread(target=_compile_until_it_ends, args=(pool,), name="compile-kernels")
         thread.start()
         try:
@@ -111,5 +131,27 @@ def _compile_until_it_ends(pool: WorkerPool) -> None:
         _compile(pool, True, lambda line: None)
 
 
+def compile_for_wheel() -> int:
+    """Compile for a wheel in a process of its own, whose caches are new; return its exit code."""
+    with tempfile.TemporaryDirectory() as home:
+        variables = {**os.environ, "CLOZE_HOME": home, "NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
+        again = [sys.executable, "-m", "flows.command.compile_kernels", "--into-checkout"]
+        return subprocess.run(again, env=variables, check=False).returncode
+
+
+def compile_into_checkout() -> None:
+    """Compile what a run calls, and copy it to where a wheel takes it from."""
+    compile_kernels(print, count_cores())
+    folder = SHIPPED_FOLDER / compute_shipped_name()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    calls = map(parse_call, listed_calls())
+    kernels = [kernel.compute_path(arguments) for kernel, arguments in calls]  # not what kernels alone call
+    for path in (*kernels, *make_kernel_folder().glob("arrays-*.npz"), make_kernel_folder() / compiled_name()):
+        shutil.copyfile(path, folder / path.name)
+
+
 if __name__ == "__main__":
-    compile_in_background()
+    if "--for-wheel" in sys.argv:
+        sys.exit(compile_for_wheel())
+    compile_into_checkout() if "--into-checkout" in sys.argv else compile_in_background()

@@ -6,23 +6,23 @@ newest completed run. So two runs may be from two stores.
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
 
 from corpora.errors import InputError
+from corpora.store.places.place import Place
 from flows.command.arguments import AsJson
-from flows.command.terminal.output import console, print_json, say
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from corpora.store.places.place import Place
-    from flows.report.compared import Compared
-    from flows.run.record.figures import Figures
-    from flows.run.record.run_record import RunRecord
-
-differing_app = App(name="differing")
+from flows.command.runs import when
+from flows.command.terminal import console, plain_table, print_json, say
+from flows.recipes.privacy import to_printable
+from flows.report.compared import RunComparison, format_change, format_figure
+from flows.run.addresses import find_run, shorten_run_ids
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import Figures, find_run_before, get_figures
+from flows.run.record.run_record import RunRecord, list_run_ids
 
 Run = Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")]
 OtherRun = Annotated[
@@ -30,7 +30,6 @@ OtherRun = Annotated[
 ]
 
 
-@differing_app.command
 def diff(
     run: Run = "store",
     other: OtherRun = None,
@@ -44,21 +43,17 @@ def diff(
     The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
     negative natural logarithm of the probability that the model gave the right token.
     """
-    from flows.report.compared import Compared
-
     before, after = _two_runs(run, other, store)
-    compared = Compared.of(before.record, before.figures, after.figures)
+    compared = RunComparison.from_figures(before.record, before.figures, after.figures)
     if as_json:
         print_json(_json(before, after, compared))
         return
     say(*_heading(before, after))
-    shown = compared.changes if whole else compared.differing
+    shown = compared.changes if whole else compared.differences
     if shown:
         console.print(_table(compared, shown))
-    if same := len(compared.changes) - len(compared.differing):
-        from flows.run.record.counts_text import counted
-
-        equal = f"{counted(same, 'figure is', 'figures are')} the same."
+    if same := len(compared.changes) - len(compared.differences):
+        equal = f"{format_count(same, 'figure is', 'figures are')} the same."
         say(equal if shown else f"Nothing differs: {equal}")
 
 
@@ -66,20 +61,17 @@ def diff(
 class KeptRun:
     """A recorded run in its store, with its figures."""
 
-    place: "Place"
-    record: "RunRecord"
-    figures: "Figures"
+    place: Place
+    record: RunRecord
+    figures: Figures
 
 
 def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, KeptRun]:
     """Return the earlier and the later run that two names mean. Raises InputError."""
-    from flows.run.addresses import find_run
-    from flows.run.record.figures import run_before
-
     place, record = find_run(first, store)
     if second is not None:
         return _kept(place, record), _kept(*find_run(second, store))
-    before = run_before(place, record)
+    before = find_run_before(place, record)
     if before is None:
         raise InputError(
             f"There is no completed run of the recipe {record.recipe!r} before {record.run_id} in "
@@ -88,11 +80,9 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
     return _kept(place, before), _kept(place, record)
 
 
-def _kept(place: "Place", record: "RunRecord") -> KeptRun:
+def _kept(place: Place, record: RunRecord) -> KeptRun:
     """Return a run with its figures. Raises InputError if they can no longer be counted."""
-    from flows.run.record.figures import figures_of_run
-
-    figures = figures_of_run(place, record)
+    figures = get_figures(place, record)
     if figures is None:
         raise InputError(
             f"The run {record.run_id} has kept no figures, and its artifacts are not all in {place.to_address('')} any "
@@ -103,36 +93,26 @@ def _kept(place: "Place", record: "RunRecord") -> KeptRun:
 
 def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     """Yield lines that name the two runs."""
-    from flows.command.records_display import when
-    from flows.run.addresses import short_run_ids
-    from flows.run.record.run_record import list_runs
-
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
         record = run.record
-        short = short_run_ids(list_runs(run.place))[record.run_id]
+        short = shorten_run_ids(list_run_ids(run.place))[record.run_id]
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 
-def _table(compared: "Compared", shown: Any) -> "Table":
+def _table(compared: RunComparison, shown: Any) -> Table:
     """Return a table with a line for each figure; those shown first of a run are bold."""
-    from rich.text import Text
-
-    from flows.command.terminal.tables import plain_table
-    from flows.recipes.privacy import to_printable
-    from flows.report.compared import change_text, figure_text
-
     table = plain_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
-        values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
+        values = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(to_printable(change.name), style), *values, change_text(change))
+        table.add_row(Text(to_printable(change.name), style), *values, format_change(change))
     return table
 
 
-def _json(before: KeptRun, after: KeptRun, compared: "Compared") -> dict[str, Any]:
+def _json(before: KeptRun, after: KeptRun, compared: RunComparison) -> dict[str, Any]:
     """Return the comparison for scripts: every figure, with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,

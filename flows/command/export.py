@@ -1,18 +1,36 @@
-"""`cloze export`: data or a model's checkpoint for others. It calls one module, and shows the result."""
+"""`cloze export`: data, a model, one of its checkpoints or a whole release, for others.
 
+A checkpoint is also one of a model still in training: MODEL is then its `work` folder, or a folder above it: the
+artifact's (STORE/models/NAME/FINGERPRINT), or that of its name, or the store, where there is only one model; or a
+release. For an object store the work folder is in the cache of this machine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from corpora.errors import InputError
+from corpora.store.places.address import is_object_address, normalize_address
+from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Position
-from flows.command.terminal.output import print_json, teller
+from flows.command.terminal import print_json, teller
+from flows.command.trainer_process import model_folder, trainer_events
+from flows.export.export import ExportSettings, choose_artifact, write_export
+from flows.export.exported import parse_local_target
+from flows.export.release_folder import export_release
+from flows.run.addresses import find_artifacts, pick_newest
+from flows.run.record.counts_text import format_count
+from flows.run.record.ledger_balance import format_bytes
+from flows.run.record.releases import parse_release_address
+from trainer.job import CACHE, JOB
 
-exporting_app = App(name="exporting")
+MODELS = "models"
 
 
-@exporting_app.command
-def export(
+def export_artifact(
     artifact: Annotated[
         str, Parameter(help="A corpus or shard set: its folder, a store, or a release. Or a model's folder.")
     ],
@@ -39,15 +57,7 @@ def export(
 
     Parquet files come with a data card and Croissant metadata.
     """
-    from flows.command.training.checkpoints import export_onnx, export_step, is_model
-    from flows.export.export import ExportSettings, choose
-    from flows.export.export import export as export_rows
-    from flows.export.exported import local_target
-    from flows.export.release_folder import export_release
-    from flows.run.record.counts_text import counted
-    from flows.run.record.ledger_balance import readable_bytes
-
-    tell, target = teller(as_json), local_target(folder)
+    tell, target = teller(as_json), parse_local_target(folder)
     done: dict[str, Any] = {"artifact": artifact, "folder": str(target), "splits": {}}
     if int8 and not onnx:
         raise InputError("--int8 is of an ONNX file: add --onnx, or leave it out.")
@@ -65,15 +75,91 @@ def export(
         return
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
-    chosen = choose(artifact, kind, name)
-    content = export_rows(chosen, target, settings)
+    chosen = choose_artifact(artifact, kind, name)
+    content = write_export(chosen, target, settings)
     unit = "example" if content.has_examples else "document"
     facts: dict[str, dict[str, int]] = {}
     for each in content.splits:
-        files = content.of_split(each)
+        files = content.list_files(each)
         size = sum(file.size_bytes for file in files)
-        facts[each] = {f"{unit}s": content.rows(each), "files": len(files), "bytes": size}
-        tell(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}")
+        facts[each] = {f"{unit}s": content.count_rows(each), "files": len(files), "bytes": size}
+        rows = format_count(facts[each][f"{unit}s"], unit)
+        tell(f"{each}: {rows} in {format_count(len(files), 'file')}, {format_bytes(size)}")
     tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     if as_json:
         print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A folder where a model is trained. store: the one that it belongs to, None where that is unknown"""
+
+    folder: Path
+    store: str | None
+
+
+def is_model(address: str) -> bool:
+    """Return whether an address is that of a model's folder with its work folder, or of the only one of a name."""
+    return bool(_works(address, ("", "work", "*/work")))
+
+
+def find_works(address: str) -> list[Work]:
+    """Return the work folders that an address may mean, a model's or a store's. Raises InputError for a release of
+    none."""
+    if parse_release_address(address) is None:
+        return _works(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
+    artifact = pick_newest(find_artifacts(address, MODELS))
+    return _works(artifact.place.to_address(artifact.manifest.folder), ("work",))
+
+
+def _works(address: str, patterns: Sequence[str]) -> list[Work]:
+    """Return the folders with a job at or below an address."""
+    plain = normalize_address(address).rstrip("/")
+    if not is_object_address(plain):
+        return [Work(folder=path, store=_store_of(path)) for path in _below(Path(plain), patterns)]
+    store, _, inside = f"{plain}/".partition(f"/{MODELS}/")
+    local = CACHE.expanduser() / MODELS / inside
+    return [Work(folder=path, store=store) for path in _below(local, patterns)]
+
+
+def _below(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the folders of some patterns that have a job."""
+    jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
+    return [job.parent for job in jobs]
+
+
+def _store_of(work: Path) -> str | None:
+    """Return the local store in which a work folder is, by its place: STORE/models/NAME/FINGERPRINT/work."""
+    whole = work.resolve()
+    in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS
+    return str(whole.parents[3]) if in_store else None
+
+
+def export_step(address: str, folder: Path, step: int | None) -> str:
+    """Write a checkpoint of a model to a folder; return a line about it. Raises InputError, or TrainingFailed."""
+    works = find_works(address)
+    if len(works) != 1:
+        raise InputError(
+            f"{address} has {'several models' if works else 'no model'} with checkpoints on this machine: name "
+            f"{'one of ' + ', '.join(str(one.folder) for one in works) if works else 'the folder of one'} "
+            "(STORE/models/NAME/FINGERPRINT)."
+        )
+    [work] = works
+    # The folder may have been copied out of its store.
+    known = work.store is not None and Place(work.store).list_files("vocabularies")
+    store = ["--store", str(work.store)] if known else []
+    at = ["--step", str(step)] if step is not None else []
+    heard = trainer_events("export", *at, *store, "--", str(work.folder), str(folder))
+    [done] = [event for event in heard if event["event"] == "done"]
+    return f"{work.folder.parent}: the checkpoint of step {done['step']:,} is in {folder}"
+
+
+def export_onnx(model: str, folder: Path, int8: bool) -> str:
+    """Write a model as an ONNX file to a folder; return a line about it. Raises as `export_step`.
+
+    int8: also a file with 8-bit integer weights
+    """
+    with model_folder(model) as source:
+        for _ in trainer_events("onnx", *(["--int8"] if int8 else []), "--", str(source), str(folder)):
+            pass
+    return f"ONNX: {folder}"

@@ -1,41 +1,139 @@
-"""The output of `inspect`, `trace` and `report`: read from the store, drawn by `display`."""
+"""`cloze inspect`: what is in an artifact: its manifest, and samples of what it has."""
 
-from pathlib import Path
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import Annotated
 
-from rich.console import Console
+import pyarrow as pa
+from cyclopts import Parameter
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from corpora.errors import InputError
-from corpora.schema import DROPPED, iter_dropped
-from corpora.store.places.place import Place
+from corpora.schema import DROPPED, DroppedDocument, iter_dropped
+from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
-from flows.command.terminal.display import (
-    MOST_LINES,
-    show_dropped,
-    show_example,
-    show_lines,
-    show_manifest,
-    show_trace,
+from flows.command import arguments
+from flows.command.terminal import EXCERPT, TITLE, VALUE, console, left_out, plain_table, print_json
+from flows.command.trace import show_example
+from flows.recipes.privacy import to_one_line
+from flows.recipes.tables import iter_settings
+from flows.report.masked_example import (
+    find_label_kind,
+    get_example_masks,
 )
-from flows.command.trace import trace_document, trace_number
-from flows.recipes.lock import Lock
-from flows.report.masked_example import example_masks, labels_of
-from flows.run.addresses import RUNS, Artifact, split_address, vocabulary_of, whole_run_id
-from flows.run.record.run_record import (
-    DamagedRun,
-    list_runs,
-    newest_runs,
-    read_run,
-    recorded_lock,
-    recorded_recipe,
-    to_stderr,
-)
-from flows.run.record.task_scores import scores_of
+from flows.run.addresses import Artifact, find_artifacts, read_vocabulary_for
+from flows.run.record.counts_text import describe_rows, format_count, name_parent
+from flows.run.record.ledger_balance import format_bytes, sum_bytes
+from flows.run.record.task_scores import iter_scores
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
+LINES = 20  # of many documents, shown
+ROWS = 20
 EXAMPLES = 3
 TOKENS = 200
+
+
+def inspect(
+    address: Annotated[str, Parameter(help="An artifact's folder or short id, a store, or a release: STORE@NAME.")],
+    *,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Show what is in an artifact: ledger, samples, masks in color.
+
+    For a store, or a folder in it, the ledger of each artifact.
+    """
+    artifacts = find_artifacts(address)
+    if as_json:
+        print_json([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts])
+        return
+    for artifact in artifacts:
+        show_artifact(console, artifact, detailed=len(artifacts) == 1)
+
+
+def show_manifest(manifest: Manifest) -> RenderableType:
+    """Return an artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
+    head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
+    head.append(f"\nbuild        {manifest.build_version}, {format_count(len(manifest.parts), 'part')}, ")
+    head.append(f"{format_bytes(sum_bytes(manifest))}")
+    libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
+    head.append(f"\nlibraries    {libraries}" if libraries else "")
+    for parent in manifest.parents[:ROWS]:
+        head.append(f"\nmade from    {parent.role}/{to_one_line(name_parent(parent), TITLE)} {parent.fingerprint}")
+    sections: list[RenderableType] = [
+        head,
+        *left_out(len(manifest.parents), ROWS, "parents"),
+        _tables(manifest),
+        _ledger(manifest),
+    ]
+    for title, values in (("setting", manifest.settings), ("fact", manifest.facts)):
+        pairs = [(key, str(value)) for key, value in iter_settings(values)]
+        if pairs:
+            sections += [_two_columns(title, pairs[: 3 * ROWS]), *left_out(len(pairs), 3 * ROWS, f"{title}s")]
+    return Group(*sections)
+
+
+def _tables(manifest: Manifest) -> Table:
+    table = plain_table("table", "rows", "size", "content")
+    called = describe_rows(manifest)
+    for name, content in manifest.tables.items():
+        files = (file for part in manifest.parts for file in part.files if file.table == name)
+        size = format_bytes(sum(file.size_bytes for file in files))
+        table.add_row(Text(name), Text(called[name]), Text(size), Text(f"{content.digest:032x}"[:16]))
+    return table
+
+
+def _ledger(manifest: Manifest) -> Table:
+    table = plain_table("ledger", "count")
+    for account in manifest.ledger.accounts:
+        table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
+        for name, count in sorted(account.outcomes.items(), key=lambda item: (-item[1], item[0])):
+            table.add_row(Text(f"  {name}"), Text(f"{count:,}"))
+    for name, count in manifest.ledger.figures.items():
+        table.add_row(Text(f"({name})", "dim"), Text(f"{count:,}", "dim"))
+    return table
+
+
+def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
+    table = plain_table(title, "value")
+    table.columns[1].justify = "left"
+    for name, value in pairs:
+        table.add_row(Text(name), Text(to_one_line(value, VALUE)))
+    return table
+
+
+def show_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
+    """Return the first dropped rows: step and reason, where the record is, how it begins. Reads one row more."""
+    first = list(islice(rows, ROWS + 1))
+    rest = [Text("  … and more", "dim")] if len(first) > ROWS else []
+    return Group(*(_dropped_text(row) for row in first[:ROWS]), *rest)
+
+
+def _dropped_text(row: DroppedDocument) -> Text:
+    detail = f" ({to_one_line(row.detail, VALUE)})" if row.detail else ""
+    text = Text.assemble(
+        (f"{row.step}: {row.reason}", "red"), detail, "  ", (to_one_line(row.title or "", TITLE), "bold")
+    )
+    if row.survivor is not None:
+        text.append(f"\n  stays: {row.survivor.hex()}, similarity {row.similarity:.3f}")
+    text.append(f"\n  {to_one_line(str(row.locator), 2 * VALUE)}", "dim")
+    return text.append(f"\n  {to_one_line(row.excerpt, EXCERPT)}" if row.excerpt else "")
+
+
+def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
+    """Return the lines that are in most documents of a source, and in how many of the sample each is."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    rows.sort(key=lambda row: (-row["documents"], row["line"]))
+    text = Text(
+        f"{format_count(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
+        "dim",
+    )
+    for row in rows[:LINES]:
+        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(to_one_line(row["line"], EXCERPT))
+    return text
 
 
 def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
@@ -50,71 +148,16 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
     if manifest.count_rows("lines"):
         console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "tasks":
-        for score in scores_of(place, manifest):
+        for score in iter_scores(place, manifest):
             console.print(f"{score.name}: {score.value:.4g} {score.unit}", markup=False)
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
         console.print(" ".join(map(vocabulary.format_token, range(min(TOKENS, vocabulary.size)))), markup=False)
     if manifest.kind == "shards":
-        vocabulary = vocabulary_of(artifact)
+        vocabulary = read_vocabulary_for(artifact)
         for split in SPLITS:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
                 example = shard_set[index]
-                masks = example_masks(shard_set, example)
-                console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
-
-
-def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
-    """Show one example, its documents, and the raw bytes they came from."""
-    shard_set, traces = trace_number(shards, index, split)
-    example = shard_set[index]
-    masks = example_masks(shard_set, example)
-    console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
-    for item in traces:
-        console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
-
-
-def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
-    """Show one document, its raw bytes, the numbers of its examples, and its answers."""
-    from flows.command.trace import answers_to, raw_bytes
-
-    document, examples = trace_document(shards, id_hex)
-    console.print(show_trace("document", document, raw_bytes(shards.place, document)))
-    for split, numbers in examples.items():
-        listed = ", ".join(map(str, numbers[:50])) or "none"
-        more = f" and {len(numbers) - 50} more" if len(numbers) > 50 else ""
-        console.print(f"{split} examples: {listed}{more}")
-    for folder, answer in answers_to(shards.place, document).items():
-        console.print(f"{folder}: {answer}", markup=False)
-
-
-def write_report(address: str, run_id: str | None, output: Path | None) -> str:
-    """Build the report of a recorded run; returns where it is. Raises InputError if there is no run."""
-    from flows.report.page import build_page
-
-    place, inside = split_address(address)
-    if run_id is None and inside.startswith(f"{RUNS}/"):
-        run_id = inside.split("/")[1]
-    if not list_runs(place):
-        raise InputError(f"There is no recorded run in {place.to_address('')}: `cloze run` records one.")
-    record = read_run(place, whole_run_id(run_id, place)) if run_id is not None else next(newest_runs(place), None)
-    if record is None:
-        raise InputError(f"The record of every run in {place.to_address('')} is damaged: run the recipe once more.")
-    samples = recorded_recipe(record, place.address).privacy.samples
-    page = build_page(place, record, samples, _lock_of(place, record.run_id))
-    if output is not None:
-        output.write_text(page, encoding="utf-8")
-        return str(output)
-    path = f"runs/{record.run_id}/report.html"
-    place.write(path, page.encode())
-    return place.to_address(path)
-
-
-def _lock_of(place: Place, run_id: str) -> Lock | None:
-    """Return the lock of a run for its report, which works without a damaged one."""
-    try:
-        return recorded_lock(place, run_id)
-    except DamagedRun as fault:
-        to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
-        return None
+                masks = get_example_masks(shard_set, example)
+                console.print(show_example(example, vocabulary, masks, find_label_kind(manifest)))

@@ -1,30 +1,72 @@
 """`cloze plan`: what a run would do to each stage, and what that would cost."""
 
+from typing import Annotated
+
+from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from corpora.store.places.place import Place
-from flows.command.terminal.tables import plain_table
+from flows.command import arguments
+from flows.command.arguments import load_recipe
+from flows.command.doctor import card, engine_lines, slow_lines
+from flows.command.terminal import console, plain_table, print_json, say
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
+from flows.run.estimates.capacity import refuse_without_room
+from flows.run.estimates.run_estimates import estimate_run
 from flows.run.estimates.stage_estimates import Estimates, StageEstimate
-from flows.run.plan_reach import reach_of
-from flows.run.plan_run import RunPlan
-from flows.run.policies import workers_for
-from flows.run.record.counts_text import readable_seconds
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.inputs.start_model import with_start_model
+from flows.run.plan_reach import find_reach
+from flows.run.plan_run import RunPlan, plan_recipe
+from flows.run.policies import choose_num_workers
+from flows.run.record.counts_text import format_seconds
+from flows.run.record.ledger_balance import format_bytes
 
 COLUMNS = ("documents", "tokens", "disk", "memory", "CPU", "time")
+
+
+def plan(
+    recipe: arguments.RecipeName = None,
+    *,
+    source: arguments.Source = None,
+    store: arguments.RecipeStore = None,
+    overrides: arguments.Overrides = None,
+    workers: arguments.Workers = None,
+    engine: arguments.Engine = None,
+    quick: Annotated[bool, Parameter(help="Skip the sample and the estimates from it.", negative=())] = False,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Show what a run would build, reuse and cost; build nothing.
+
+    Each stage has the reason. Costs are estimated from a sample.
+    """
+    loaded = load_recipe(recipe, source, store, overrides, engine)
+    planned = plan_recipe(loaded, arguments.find_home())
+    estimates = estimate(loaded, planned, workers, quick)
+    if as_json:
+        print_json(
+            {
+                "inputs": planned.inputs,
+                "stages": [entry.to_json() for entry in planned.stages],
+                "estimates": estimates.to_json(),
+                "engine": engine_lines(loaded.engine),
+                "reach": find_reach(loaded),
+            }
+        )
+    else:
+        show_plan(console, loaded, planned, estimates)
+        say(*engine_lines(loaded.engine))
+    refuse_without_room(loaded, estimates)
 
 
 def estimate(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
     """Return the estimates of a plan; none with `quick`. workers: None for as many as the run would have"""
     if quick:
         return Estimates(stages=())
-    from flows.run.estimates.run_estimates import estimate_run
 
-    workers = workers or workers_for(planned.lock.raw_bytes)
+    workers = workers or choose_num_workers(planned.lock.raw_bytes)
     return estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
 
 
@@ -51,17 +93,14 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
             console.print(f"  {line}", markup=False)
     for line in _slow_lines(recipe, planned.lock):
         console.print(line, markup=False)
-    for what, entries in reach_of(recipe).items():
+    for what, entries in find_reach(recipe).items():
         if entries:
             console.print(f"This recipe {what}: {'; '.join(entries)}", markup=False)
 
 
 def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
     """Return what makes training slow on the GPUs of this machine."""
-    from flows.command.training.gpu_findings import card, slow_lines
-    from flows.run.inputs.start_model import begun
-
-    asked, _ = begun(recipe, lock)
+    asked, _ = with_start_model(recipe, lock)
     return [f"Slow on this machine: {line}" for line in slow_lines(asked, card())] if recipe.model else []
 
 
@@ -76,5 +115,5 @@ def estimates_table(estimates: Estimates) -> Table:
 
 def _cells(stage: StageEstimate) -> tuple[str, ...]:
     counts = (f"{count:,}" if count is not None else "" for count in (stage.documents, stage.tokens))
-    sizes = (readable_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
-    return (stage.stage, *counts, *sizes, readable_seconds(stage.cpu_seconds), readable_seconds(stage.seconds))
+    sizes = (format_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
+    return (stage.stage, *counts, *sizes, format_seconds(stage.cpu_seconds), format_seconds(stage.seconds))

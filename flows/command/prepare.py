@@ -20,17 +20,24 @@ from pathlib import Path
 from corpora.generic_types import Tell
 from corpora.kernels.compiling import ROOT, find_shipped_folder, make_kernel_folder
 from corpora.kernels.sealed import read_sealed
+from flows.command.arguments import find_home
 from flows.command.compile_kernels import compile_kernels, compiled_name, is_compiled
-from flows.command.doctor import Finding, fail, ok, warn
+from flows.command.machine_checks import Finding, fail, ok, warn
+from flows.command.terminal import say
 from flows.orchestration.embedded_server import EmbeddedServer, database_fault, database_of
-from flows.run.policies import default_workers
+from flows.run.policies import count_cores
 
 UNUSED_SECONDS = 60 * 86400.0
 SEALED = (".kernel", ".npz")
 PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze")
 
 
-def prepare(home: Path, tell: Tell) -> None:
+def prepare() -> None:
+    """Compile kernels and make the UI's database, before a first run."""
+    prepare_home(find_home(), say)
+
+
+def prepare_home(home: Path, tell: Tell) -> None:
     """Do what is not done yet. Raises InputError."""
     if is_prepared(home):
         tell("The kernels are compiled, and the orchestrator has its database.")
@@ -47,7 +54,7 @@ def prepare(home: Path, tell: Tell) -> None:
         (make_kernel_folder() / compiled_name()).unlink(missing_ok=True)
     if not is_compiled():
         _remove_unused(make_kernel_folder().parent)
-        workers = default_workers()
+        workers = count_cores()
         tell(f"Compiling the kernels, once for this state of the code: a minute or two of a core, on {workers} ...")
         compile_kernels(tell, workers)
     tell(f"Prepared in {time.monotonic() - began:.0f} s.")

@@ -1,19 +1,31 @@
 """`cloze preview`: some documents of a source before and after every step, with the reason of each drop."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from pathlib import Path
+from typing import Annotated
 
-from corpora.errors import FileFault
+from cyclopts import Parameter
+from rich.console import RenderableType
+from rich.text import Text
+
+from corpora.errors import FileFault, InputError
 from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import RawFile, Record, Tally, list_unhashed_files
 from corpora.sources.passed_over import count_files
+from corpora.store.settings import suggest
+from flows.command import arguments
+from flows.command.arguments import load_recipe
+from flows.command.terminal import EXCERPT, TITLE, VALUE, console, print_json, say, teller
 from flows.recipes.guessed_fields import (
     TABLE_WITHOUT_TEXT,
+    describe_chosen,
+    describe_fitted,
     describe_guess,
     find_files_without_text,
     get_guessable_source,
@@ -24,9 +36,42 @@ from flows.recipes.guessed_fields import (
 from flows.recipes.lock import build_store_check, list_raw_files, read_lock
 from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.run.inputs.unread_files import looked_lines
+from flows.run.inputs.unread_files import describe_unread
 
 REASON, NAME = 400, 60  # characters
+
+
+def preview(
+    source: Annotated[str, Parameter(help="Name of a source of the recipe, or a folder of text.")],
+    *,
+    recipe: Annotated[str, Parameter(help="The recipe that has the source.")] = "demo",
+    overrides: arguments.Overrides = None,
+    number: Annotated[arguments.Count, Parameter(name=("--number", "-n"), help="Number of documents to show.")] = 10,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Show documents of a source before and after every step.
+
+    A document that is dropped has the reason.
+    """
+    named = {entry.source.name for entry in load_recipe(recipe).sources}
+    folder = Path(source) if source not in named and Path(source).exists() else None
+    loaded = load_recipe(None if folder else recipe, folder, overrides=overrides)
+    entries = {source if folder else entry.source.name: entry for entry in loaded.sources}
+    if source not in entries:
+        raise InputError(f"The recipe {recipe!r} has no source {source!r}: {suggest(source, entries)}")
+    looked = look_at(loaded, entries[source])
+    entry = looked.entry
+    if as_json:
+        print_json([asdict(item) for item in preview_source(entry, looked.files, number, teller(as_json))])
+        return
+    if entry.documents.needs_statistics:
+        console.print(
+            "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
+        )
+    for item in preview_source(entry, looked.files, number, say):
+        console.print(show_preview(item))
+    fitted = describe_fitted(loaded.name, loaded.fitted) if loaded.fitted else ""
+    say(*filter(None, [*looked.lines, fitted, describe_chosen(loaded.name, loaded.chosen or {})]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +116,13 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
     if not left:
         refuse_source_without_text(source, guesses[source.name])
     names = [kept_guess.name for kept_guess in kept.get(source.name, ())]
-    kinds = {str(raw_path(path).absolute()): TABLE_WITHOUT_TEXT for path in without}
+    kinds = {str(parse_raw_path(path).absolute()): TABLE_WITHOUT_TEXT for path in without}
     looked = count_files(source, left, is_excluded=build_store_check(source, recipe), kinds=kinds)
     guess = [describe_guess(source, names, guesses.get(source.name))] if names and get_guessable_source(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
-        lines=(*guess, *looked_lines({source.name: looked}, recipe.privacy.samples)),
+        lines=(*guess, *describe_unread({source.name: looked}, recipe.privacy.samples)),
     )
 
 
@@ -130,3 +175,25 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
         steps=tuple(passed),
         verdict=f"dropped: {passed[-1].drop}" if passed[-1].drop else "kept",
     )
+
+
+def show_preview(preview: Preview) -> RenderableType:
+    """Return a record as its source gives it, after every step, and where it ends."""
+    kept = preview.verdict == "kept"
+    head = Text.assemble(
+        (to_one_line(preview.title or "(no title)", TITLE), "bold"),
+        "  ",
+        (to_one_line(preview.verdict, VALUE), "green" if kept else "red"),
+        (f"\n  {to_one_line(preview.where, 2 * VALUE)}", "dim"),
+    )
+    width = max(len(step.step) for step in (*preview.steps, Passed(step="parsed")))
+    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {to_one_line(preview.parsed, 2 * EXCERPT)}")
+    for step in preview.steps:
+        head.append(f"\n  {step.step:{width}}", "dim")
+        if step.drop:
+            head.append(f" dropped: {to_one_line(step.drop, VALUE)}", "red")
+        elif step.text is None:
+            head.append(" as it was", "dim")
+        else:
+            head.append(f" {to_one_line(step.text, 2 * EXCERPT)}")
+    return head.append("\n")

@@ -20,7 +20,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.registry import SOURCES, load_source_class
 from flows.command.cli import app
-from flows.command.terminal.help import EXAMPLES, JSON_KEYS, command_names, command_of, summary_of
+from flows.command.help import EXAMPLES, JSON_KEYS, command_names, command_of, rank, summary_of
 from flows.environment import ROOT
 from flows.recipes.meanings import SETTINGS, explain_by_name, read_meanings
 from flows.recipes.recipe import SourceEntry
@@ -103,14 +103,16 @@ def reference() -> str:
 
 
 def _commands() -> str:
-    """Return every command with its arguments, as cyclopts writes it, without the introduction of the program.
+    """Return every command with its arguments, as cyclopts writes it, in the order of the help.
 
-    Two examples of a command are after its arguments.
+    The introduction of the program is left out; two examples of a command are after its arguments.
     """
     page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
-    sections = page[page.index("### cloze ") :].split("\n### cloze ")
-    return "\n\n### cloze ".join(section.strip() + _examples(section) for section in sections)
+    sections = page[page.index("### cloze ") + len("### cloze ") :].split("\n### cloze ")
+    texts = {section.partition("\n")[0]: section for section in sections}
+    order = sorted(texts, key=lambda name: rank(name.split()[0]))
+    return "\n\n".join(f"### cloze {texts[name].strip()}{_examples(name)}" for name in order)
 
 
 def _keys(text: str) -> str:
@@ -126,10 +128,9 @@ def _keys(text: str) -> str:
     return "; ".join(pieces).replace("each: ", "a list, of each: ", 1)
 
 
-def _examples(section: str) -> str:
-    """Return the examples of the command in a section of the page; "" for a group of commands."""
-    examples = EXAMPLES.get(section.partition("\n")[0].removeprefix("### cloze "))
-    return f"\n\nExamples:\n\n```console\n{examples}```" if examples else ""
+def _examples(name: str) -> str:
+    """Return the examples of a command for the page; "" for a group of commands."""
+    return f"\n\nExamples:\n\n```console\n{EXAMPLES[name]}```" if name in EXAMPLES else ""
 
 
 def commands_table() -> str:

@@ -1,10 +1,13 @@
 """`cloze trace`: an example back to documents and raw records, a document forward to its examples and answers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from cyclopts import Parameter
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from corpora.errors import InputError
 from corpora.schema import Document
@@ -12,12 +15,60 @@ from corpora.store.places.place import Place
 from corpora.store.settings import check_choice
 from corpora.store.stage import MANIFEST, read_manifest
 from corpora.store.tables import read_file
-from flows.run.addresses import Artifact
-from flows.run.record.run_record import find_raw_file, recorded_recipe
+from flows.command import arguments
+from flows.command.terminal import EXCERPT, TITLE, console, left_out, print_json
+from flows.recipes.privacy import to_one_line, to_printable
+from flows.report.masked_example import (
+    ShownToken,
+    describe_example,
+    find_label_kind,
+    get_example_masks,
+    get_stored_masks,
+    list_shown_tokens,
+)
+from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
+from flows.run.record.counts_text import format_count
+from flows.run.record.run_record import (
+    find_raw_file,
+    read_recorded_recipe,
+)
 from flows.run.stage_kinds import STAGES
 from shards.build import SPLITS
+from shards.masks.masking import Masks
 from shards.reading.epoch_rows import TracedDocument, find_document, open_corpus, trace_example
 from shards.reading.files.shard_set import ShardSet
+from shards.schema import Example
+from tokenizers_train.vocabularies.vocabulary import Vocabulary
+
+MOST_TOKENS = 512
+MOST_BYTES, MOST_LINES = 1_500, 40
+SEGMENT_STYLES = ("cyan", "yellow")
+
+
+def trace(
+    shards: Annotated[
+        str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
+    ],
+    index: Annotated[arguments.Position | None, Parameter(help="Number of an example.")] = None,
+    *,
+    document: Annotated[str | None, Parameter(help="A document id instead: find its examples and answers.")] = None,
+    split: Annotated[str, Parameter(help="train or held-out.")] = "train",
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Follow an example back to its raw records.
+
+    Or follow a document to its examples and answers, with --document.
+    """
+    if (index is None) == (document is None):
+        raise InputError("Give the number of an example, or --document ID (one of the two).")
+    artifact = pick_newest(find_artifacts(shards, "shards"))
+    if as_json:
+        print_json(example_facts(artifact, index, split) if index is not None else document_facts(artifact, document))
+    elif index is not None:
+        show_example_trace(console, artifact, index, split)
+    else:
+        assert document is not None
+        show_document_trace(console, artifact, document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +99,7 @@ def raw_bytes(place: Place, document: Document) -> bytes | None:
     if recorded is None:
         return None
     record, file = recorded
-    recipe = recorded_recipe(record, place.address)
+    recipe = read_recorded_recipe(record, place.address)
     sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
     return next(sources).raw_record(file, document.locator)
 
@@ -68,10 +119,8 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 
 def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
     """Return an example with its documents and where their records are, for scripts. Raises InputError."""
-    from flows.run.addresses import vocabulary_of
-
     shard_set, traces = trace_number(shards, index, split)
-    example, vocabulary = shard_set[index], vocabulary_of(shards)
+    example, vocabulary = shard_set[index], read_vocabulary_for(shards)
     return {
         "shards": shards.manifest.folder,
         "split": split,
@@ -112,3 +161,86 @@ def _facts(document: Document, raw: bytes | None) -> dict[str, Any]:
     fields = ("title", "source", "url", "date", "license", "language", "text")
     where = {"id": document.id.hex(), "where": str(document.locator), "raw_bytes": None if raw is None else len(raw)}
     return {**where, **{name: getattr(document, name) for name in fields}}
+
+
+def show_example(
+    example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
+) -> Text:
+    """Return one example: segments in two colors, each masked token as the model sees it, with what it must guess.
+
+    masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
+    """
+    tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
+    guessed = sum(token.kind not in ("plain", "special") for token in tokens)
+    title = describe_example(example, labels)
+    text = Text.assemble((title, "bold"), f"; {format_count(len(tokens), 'token')}, {guessed} to guess\n")
+    if example.boundary < len(tokens):
+        text.append("A", SEGMENT_STYLES[0]).append(": ")
+    for place, token in enumerate(tokens[:MOST_TOKENS]):
+        if place == example.boundary:
+            text.append("\n").append("B", SEGMENT_STYLES[1]).append(": ")
+        text.append_text(_token_text(token)).append(" ")
+    for line in left_out(len(tokens), MOST_TOKENS, "tokens"):
+        text.append("\n").append_text(line)
+    return text
+
+
+def _token_text(token: ShownToken) -> Text:
+    """Return a token; a masked one reversed, followed by the original: `[MASK]→the`, `dog→the`, `the→=`."""
+    style = SEGMENT_STYLES[token.segment]
+    if token.kind in ("plain", "special"):
+        return Text(to_one_line(token.text, TITLE), "dim" if token.kind == "special" else style)
+    guess = "=" if token.kind == "kept" else to_one_line(token.text, TITLE)
+    return Text.assemble((to_one_line(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
+
+
+def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MOST_LINES) -> RenderableType:
+    """Return a document and the first lines of the raw record it came from; raw: None where its file is gone."""
+    head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
+    fields = {
+        "title": document.title,
+        "source": document.source,
+        "where": str(document.locator),
+        "url": document.url,
+        "date": document.date,
+        "licence": document.license,
+        "language": document.language,
+    }
+    for name, value in fields.items():
+        head.append(f"\n  {name:9} {to_one_line(value, 3 * TITLE)}" if value else "")
+    text = Text.assemble(("\n  text      ", "dim"), to_one_line(document.text, EXCERPT))
+    return Group(head.append_text(text), raw_text(raw, lines))
+
+
+def raw_text(raw: bytes | None, most: int) -> Text:
+    """Return the beginning of a raw record, line by line, and where it was cut."""
+    if raw is None:
+        return Text("  the raw file is not on this machine", "dim")
+    lines = raw[:MOST_BYTES].splitlines(keepends=True)[:most]
+    rest = len(raw) - sum(map(len, lines))
+    text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
+    for line in lines:
+        text.append("\n  │ ", "dim").append(to_printable(line.rstrip(b"\r\n").decode("utf-8", "replace").expandtabs()))
+    return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
+
+
+def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
+    """Show one example, its documents, and the raw bytes they came from."""
+    shard_set, traces = trace_number(shards, index, split)
+    example = shard_set[index]
+    masks = get_example_masks(shard_set, example)
+    console.print(show_example(example, read_vocabulary_for(shards), masks, find_label_kind(shards.manifest)))
+    for item in traces:
+        console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
+
+
+def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
+    """Show one document, its raw bytes, the numbers of its examples, and its answers."""
+    document, examples = trace_document(shards, id_hex)
+    console.print(show_trace("document", document, raw_bytes(shards.place, document)))
+    for split, numbers in examples.items():
+        listed = ", ".join(map(str, numbers[:50])) or "none"
+        more = f" and {len(numbers) - 50} more" if len(numbers) > 50 else ""
+        console.print(f"{split} examples: {listed}{more}")
+    for folder, answer in answers_to(shards.place, document).items():
+        console.print(f"{folder}: {answer}", markup=False)

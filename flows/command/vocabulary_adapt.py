@@ -15,18 +15,22 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.sources.contract import RawFile, Tally, split_glob
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
+from flows.command.terminal import plain_table
+from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import refuse_store
-from flows.run.addresses import find_artifacts, newest, split_address
-from flows.run.record.releases import release_address
+from flows.run.addresses import find_artifacts, pick_newest, split_address
+from flows.run.record.releases import parse_release_address
 from tokenizers_train.adapting import (
     APPEND,
     FILL,
@@ -50,7 +54,9 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.counts import count_words, merge_counts
 from tokenizers_train.words.table import WordCounts
 
+Facts = dict[str, Any]
 CORPORA = "corpora"
+NAME, MOST_TOKENS = 40, 12  # characters of a name, and tokens, that are shown
 BATCH_CHARACTERS = 8_000_000
 MOST_TABLES = 32  # of counts that wait to be merged
 OUT = PersonalDataSettings(
@@ -107,7 +113,7 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
     """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
     if (
         "://" in address
-        or release_address(address) is not None
+        or parse_release_address(address) is not None
         or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA)
     ):
         return _of_corpus(address)
@@ -122,7 +128,7 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
 
 
 def _of_corpus(address: str) -> Texts:
-    artifact = newest(find_artifacts(address, CORPORA))
+    artifact = pick_newest(find_artifacts(address, CORPORA))
     for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
         names = train.column("source")
@@ -148,7 +154,7 @@ def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
 def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
     """Yield the texts of the records that can be read. The files are not hashed for it."""
     for name, path in source.files():
-        with unchanged(states_of([str(path)])):
+        with hold_unchanged(read_states([str(path)])):
             file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
             for piece in source.slices(file):
                 for record in source.records(piece, Tally()):
@@ -235,3 +241,35 @@ def _measure_facts(measures: Measures) -> dict[str, Any]:
     unknown_rate = measures.unknown_words / measures.words if measures.words else None
     shares = {"fertility": measures.fertility, "unknown_rate": unknown_rate, "whole_share": measures.whole_share}
     return {**asdict(measures), **shares}
+
+
+def adaptation_display(name: str, facts: Facts, output: Path) -> RenderableType:
+    """Return what new tokens gain, the first of them, and how the vocabulary has grown."""
+    table = plain_table("source", "words", "tokens a word", "words of one token", "words unknown")
+    before, after = facts["before"], facts["after"]
+    sources = before["sources"] if len(before["sources"]) > 1 else {}
+    for source in sources:
+        table.add_row(Text(to_one_line(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
+    table.add_row("all", *_gains(before, after))
+    added = plain_table("token added", "saves", "was", texts=["token added", "was"])
+    for token in facts["tokens"][:MOST_TOKENS]:
+        was = Text(to_one_line(" ".join(token["pieces"]), 2 * NAME))
+        added.add_row(Text(to_one_line(token["token"], NAME)), f"{token['saved']:,}", was)
+    return Group(table, Text(), added, Text(), *map(Text, _outcome(name, facts)), Text(str(output)))
+
+
+def _gains(before: Facts, after: Facts) -> list[str]:
+    shown = {"fertility": ".3f", "whole_share": ".2%", "unknown_rate": ".3%"}
+    return [f"{before['words']:,}", *(f"{before[k] or 0:{form}} → {after[k] or 0:{form}}" for k, form in shown.items())]
+
+
+def _outcome(name: str, facts: Facts) -> Iterator[str]:
+    size, number = facts["size"], len(facts["tokens"])
+    yield (
+        f"{number:,} tokens added to {to_one_line(name, NAME)}: {facts['filled']:,} in unused slots, "
+        f"{facts['appended']:,} after the last one ({size['before']:,} → {size['after']:,} tokens)"
+    )
+    if number < facts["wanted"]:
+        yield f"{facts['wanted']:,} were asked for: no more words occur often enough and are cut."
+    if facts["model_rows"] is not None:
+        yield f"The model has {facts['model_rows']:,} rows; those of the new tokens are means of their old pieces'."

@@ -18,7 +18,7 @@ from distributed.security import Security
 
 from corpora.errors import InputError
 from flows.engines.worker_checks import Identity, differences, identity
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 
 CONNECT_SECONDS = 10.0
 PATIENCE_SECONDS = 60.0  # to wait for a lost scheduler or lost workers to return
@@ -152,8 +152,9 @@ def look_at(address: str) -> tuple[str, str]:
     finally:
         client.close(CLOSE_SECONDS)
     memory = {machine.host: machine.memory_bytes for machine in machines.values()}
-    has = f"{counted(len(workers), 'worker')} ({with_gpus or 'none'} with GPUs) with {counted(threads, 'thread')}"
-    where = f"{counted(len(memory), 'machine')} with {sum(memory.values()) / 1e9:.1f} GB of memory"
+    gpus = f"{with_gpus or 'none'} with GPUs"
+    has = f"{format_count(len(workers), 'worker')} ({gpus}) with {format_count(threads, 'thread')}"
+    where = f"{format_count(len(memory), 'machine')} with {sum(memory.values()) / 1e9:.1f} GB of memory"
     return f"{address}: {has} on {where}", _remedy(machines)
 
 
@@ -164,8 +165,8 @@ def _remedy(machines: Mapping[str, Machine]) -> str:
     if not unlike:
         return ""
     return (
-        f"{len(unlike)} of {counted(len(machines), 'worker')} are not like this machine: {unlike[0]}; install the same "
-        "versions there and start them again"
+        f"{len(unlike)} of {format_count(len(machines), 'worker')} are not like this machine: {unlike[0]}; install the "
+        "same versions there and start them again"
     )
 
 

@@ -56,7 +56,7 @@ from flows.engines.connect import (
 )
 from flows.engines.dask_worker import BEGAN, LEFT, UNFIT, Answer, perform, perform_training, value_of
 from flows.engines.worker_checks import Identity, Sight, differences, identity, refuse_unseen, unseen
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 from trainer.launch import Stop, TrainingFailed
 
 HEAR_SECONDS = 0.2
@@ -231,7 +231,9 @@ class Cluster:
         refuse_unseen(ask_all(self._client, unseen, sight))
         workers = workers_of(self._client)
         self.num_workers = sum(int(worker["nthreads"]) for worker in workers.values())
-        self._tell(f"{counted(len(workers), 'worker')} with {counted(self.num_workers, 'thread')} at {self.address}.")
+        self._tell(
+            f"{format_count(len(workers), 'worker')} with {format_count(self.num_workers, 'thread')} at {self.address}."
+        )
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker and wait for its result.

@@ -18,28 +18,28 @@ from typing import NamedTuple
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.integrity.inventory import faults_of
+from flows.integrity.inventory import find_artifact_faults
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import check_release_name
-from flows.run.addresses import RUNS, find_run
-from flows.run.record.figures import Figures, crossings_of_run, figures_before, figures_of_run
+from flows.run.addresses import RUNS_FOLDER, find_run
+from flows.run.record.figures import Figures, find_figures_before, get_figures, list_run_crossings
 from flows.run.record.releases import (
     Release,
-    Released,
+    ReleasedArtifact,
     add_release,
-    artifacts_of_run,
-    current_release,
-    names_of_releases,
-    this_user,
+    get_user,
+    list_release_names,
+    list_run_artifacts,
+    read_current_release,
 )
 from flows.run.record.run_record import (
     RunRecord,
-    ahead_of_clock,
+    describe_clock_gap,
+    format_now,
     is_ahead,
-    newest_runs,
-    now_text,
+    iter_newest_runs,
+    read_recorded_recipe,
     read_run,
-    recorded_recipe,
 )
 
 
@@ -59,7 +59,7 @@ class Promotion:
     name: str
     recipe: Recipe
     record: RunRecord
-    artifacts: tuple[Released, ...]
+    artifacts: tuple[ReleasedArtifact, ...]
     figures: Figures
     crossed: tuple[str, ...]
     against: str
@@ -73,8 +73,8 @@ class Promotion:
             recipe=self.record.recipe,
             run=self.record.run_id,
             artifacts=self.artifacts,
-            who=(verdict.who if verdict is not None else "") or this_user(),
-            when=now_text(),
+            who=(verdict.who if verdict is not None else "") or get_user(),
+            when=format_now(),
             reason=(verdict.reason if verdict is not None else "") or reason,
             approved="bounds" if verdict is None else "person",
             crossed=self.crossed,
@@ -89,14 +89,14 @@ def run_of_recipe(recipe: Recipe) -> RunRecord:
     Raises InputError if there is none, or a clock that was ahead leaves open which one it is.
     """
     place = Place(recipe.store)
-    completed = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
+    completed = (run for run in iter_newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
     record = next(completed, None)
     if record is None:
         raise InputError(f"No run of {recipe.name!r} in {place.to_address('')} is complete: `cloze run` comes first.")
     if is_ahead(record):
         raise InputError(
-            f"{ahead_of_clock(record)}: a clock was ahead, and a newer run may have a name that comes before. Release "
-            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe again."
+            f"{describe_clock_gap(record)}: a clock was ahead, and a newer run may have a name that comes before. "
+            f"Release one by its folder, STORE/{RUNS_FOLDER}/RUN (`cloze runs` lists them), or run the recipe again."
         )
     return record
 
@@ -106,7 +106,7 @@ def run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
     place, record = find_run(address, store)
     if record.state != "completed":
         raise InputError(f"The run {record.run_id} is {record.state}: only a run that is complete can be released.")
-    return recorded_recipe(record, place.address), record
+    return read_recorded_recipe(record, place.address), record
 
 
 def promotion_of(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> Promotion:
@@ -116,9 +116,9 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str, figures: Figures 
     """
     check_release_name("--name", name)
     place = Place(recipe.store)
-    artifacts = artifacts_of_run(place, record)
+    artifacts = list_run_artifacts(place, record)
     _verify(place, artifacts)
-    figures = figures or figures_of_run(place, record)
+    figures = figures or get_figures(place, record)
     if figures is None:
         raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe again.")
     before, against = _before(place, record, name)
@@ -129,7 +129,7 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str, figures: Figures 
         record=record,
         artifacts=artifacts,
         figures=figures,
-        crossed=crossings_of_run(place, recipe.bounds, record, figures, before),
+        crossed=list_run_crossings(place, recipe.bounds, record, figures, before),
         against=against,
     )
 
@@ -139,18 +139,20 @@ def release_by_itself(promotion: Promotion, tell: Callable[[str], None]) -> None
     name = promotion.name
     for crossing in promotion.crossed:
         tell(f"Not released as {name}: a bound is crossed against {promotion.against}: {crossing}.")
-    is_new = name not in names_of_releases(promotion.place)
-    if promotion.crossed or not (is_new or current_release(promotion.place, name).artifacts != promotion.artifacts):
+    is_new = name not in list_release_names(promotion.place)
+    if promotion.crossed or not (
+        is_new or read_current_release(promotion.place, name).artifacts != promotion.artifacts
+    ):
         return
     tell(f"Released as {name}, number {promotion.release('its bounds hold').number}.")
 
 
-def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
+def _verify(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
     """Raise InputError if a file that is to be released is not what was written."""
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
-        if faults := faults_of(place, manifest):
+        if faults := find_artifact_faults(place, manifest):
             raise InputError(
                 f"{place.to_address(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify` "
                 "on the store lists what is damaged, and the next `cloze run` builds it again."
@@ -159,11 +161,11 @@ def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
 
 def _before(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
     """Return the run to compare a run with, its figures, and what it is."""
-    if name in names_of_releases(place):
-        now = current_release(place, name)
+    if name in list_release_names(place):
+        now = read_current_release(place, name)
         with suppress(FileNotFoundError):
             run = read_run(place, now.run)
-            if (figures := figures_of_run(place, run)) is not None:
+            if (figures := get_figures(place, run)) is not None:
                 return (run, figures), f"{name} number {now.number}"
-    before = figures_before(place, record)
+    before = find_figures_before(place, record)
     return before, "nothing before it" if before is None else f"the run {before[0].run_id}"

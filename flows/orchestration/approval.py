@@ -23,8 +23,8 @@ from flows.orchestration.notifications import Notifier
 from flows.orchestration.pages import escape_braces, in_row, show_once, ui_of
 from flows.orchestration.scheduled_run import shown_in_status
 from flows.orchestration.serve import answering_profile, api_at_work
-from flows.run.record.run_record import now_text
-from flows.run.record.run_status import waiting_path
+from flows.run.record.run_record import format_now
+from flows.run.record.run_status import get_waiting_path
 
 POLL_SECONDS = 2
 
@@ -57,7 +57,7 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
             tell(f"Waiting for approval: {url} (Resume there; rejected after {seconds} s without an answer)")
             _tell_person(promotion, url, tell)
             place, waiting = promotion.place, says_who_waits(promotion, url)
-            with shown_in_status(place, waiting_path(promotion.name), lambda: waiting, "release", tell):
+            with shown_in_status(place, get_waiting_path(promotion.name), lambda: waiting, "release", tell):
                 verdict = _answer(promotion, seconds)
             verdicts.append(verdict)
             by = f" by {verdict.who}" if verdict.who else ""
@@ -73,7 +73,7 @@ def _pause(promotion: Promotion, ui: str, seconds: int, tell: Tell) -> PersonsWo
 def says_who_waits(promotion: Promotion, url: str) -> dict[str, str]:
     """Return what `cloze status` reports of the store while a release waits for a person."""
     run = promotion.record
-    return {"release": promotion.name, "recipe": run.recipe, "run": run.run_id, "since": now_text(), "url": url}
+    return {"release": promotion.name, "recipe": run.recipe, "run": run.run_id, "since": format_now(), "url": url}
 
 
 def _answer(promotion: Promotion, seconds: int) -> PersonsWord:

@@ -54,7 +54,7 @@ from flows.orchestration.stages import Ended, PendingTask, StageBuild, is_worth_
 from flows.orchestration.steps import complete_run, open_workers, prepare_run, record_failure
 from flows.recipes.recipe import Recipe
 from flows.run.pipeline import Outcome
-from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, threads_for
+from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, choose_num_threads
 from flows.run.stage_kinds import STAGES
 
 STAGE_FAILED = "Stage failed"  # of a subflow: an automation that waits for "Failed" sends one notice a run
@@ -81,7 +81,7 @@ def run_in_flow(run: RunState) -> bool:
     named = cloze.with_options(
         name=flow_called(run.recipe.name),  # the orchestrator keeps the runs of each recipe apart
         flow_run_name=escape_braces(name_run(run.recipe.name, run.started)),
-        task_runner=ThreadPoolTaskRunner(max_workers=threads_for(run.pool.num_workers)),  # type: ignore[arg-type]
+        task_runner=ThreadPoolTaskRunner(max_workers=choose_num_threads(run.pool.num_workers)),  # type: ignore[arg-type]
     )
     _run.set(run)
     state = FlowEnd().call(lambda: named(**parameters_of(run.recipe), return_state=True))

@@ -20,10 +20,10 @@ from corpora.generic_types import Tell
 from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe, read_recipe
 from flows.recipes.run_settings import parse_notify_settings
-from flows.run.inputs.unread_files import set_aside_in_words
-from flows.run.record.figures import bound_of
-from flows.run.record.notifications import Notice, is_due, keep_named, named_earlier, notify, settings_at_work
-from flows.run.record.run_record import RunRecord, now_text
+from flows.run.inputs.unread_files import describe_set_aside
+from flows.run.record.figures import parse_bound
+from flows.run.record.notifications import Notice, is_due, list_setting_warnings, notify, read_named, write_named
+from flows.run.record.run_record import RunRecord, format_now
 from flows.signals import give_way
 
 Advance = Callable[[str, int, int], None]
@@ -59,27 +59,27 @@ class Notifier:
         if not self.settings.is_enabled:
             return
         place = Place(self.recipe.store)
-        before = named_earlier(place, record.recipe)
-        bounds = [*map(bound_of, record.all_crossed)] if "bounds" in self.settings.on else []
+        before = read_named(place, record.recipe)
+        bounds = [*map(parse_bound, record.all_crossed)] if "bounds" in self.settings.on else []
         named = {bound: before[bound] for bound in bounds if bound in before}
         if any(bound not in named or is_due(named[bound]) for bound in bounds):
             crossed = "; ".join(record.all_crossed)
             text = f"The run of {record.recipe} is complete and crosses {len(bounds)} of its bounds. {crossed}."
             if self.send("bounds", text, bounds=record.all_crossed, report=report):
-                named = dict.fromkeys(bounds, now_text())
+                named = dict.fromkeys(bounds, format_now())
         elif bounds:
             self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
         aside = {f"{each.kind}: {each.place}": each for each in record.set_aside}
         named |= {what: before[what] for what in aside if what in before}
         new = {what: each for what, each in aside.items() if what not in before}
         if new and "damage" in self.settings.on:
-            kinds = set_aside_in_words(new.values())
+            kinds = describe_set_aside(new.values())
             text = f"The run of {record.recipe} is complete and goes on without {kinds}. Its report names them."
             if self.send("damage", text, report=report):
-                named |= dict.fromkeys(new, now_text())
+                named |= dict.fromkeys(new, format_now())
         if named != before:
             try:
-                keep_named(place, record.recipe, named)
+                write_named(place, record.recipe, named)
             except InputError as error:
                 self.tell(f"The next run may send this notice again: {error}")
 
@@ -88,7 +88,7 @@ class Notifier:
 def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
     """Send a notice if an exception ends the block; the exception is still raised."""
     notifier = Notifier(recipe, tell)
-    for line in settings_at_work(recipe.notify, os.environ):
+    for line in list_setting_warnings(recipe.notify, os.environ):
         tell(line)
     try:
         yield notifier

@@ -51,11 +51,11 @@ from flows.recipes.recipe import Recipe
 from flows.report.lineage_picture import Box, draw_lineage
 from flows.run.pipeline import Outcome
 from flows.run.plan_run import NEW, UNCHANGED
-from flows.run.policies import PROGRESS_SECONDS, SAMPLES, SAMPLES_EACH
-from flows.run.record.counts_text import ASIDE, counted, progress_text, rows_called, rows_in_words
+from flows.run.policies import MAX_SAMPLES, MAX_SAMPLES_PER_REASON, PROGRESS_SECONDS
+from flows.run.record.counts_text import MINOR_TABLES, choose_row_words, describe_progress, describe_rows, format_count
 from flows.run.record.run_record import FlowRun, StageRecord
 from flows.run.record.run_status import StageProgress
-from flows.run.stage_kinds import STAGES, stage_order
+from flows.run.stage_kinds import STAGES, get_stage_index
 
 Row = Mapping[str, str]
 Data = float | str | Sequence[Row]  # a bar from 0 to 100, Markdown of our own, or a table
@@ -206,12 +206,12 @@ CLOUD = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/workspaces
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
     """Show the ledger as a table artifact, and samples of the dropped documents."""
     name = manifest.stage_folder
-    described = f"{name}: {summary(manifest)}"
+    described = ": ".join(filter(None, [name, summary(manifest)]))
     show_once(f"ledger-{name}", ledger_table(manifest), described)
     for table in ("dropped", "removed"):
         samples = dropped_samples(place, manifest, table, Privacy(privacy))
         if samples:
-            described = f"{name}: samples of the {rows_in_words(manifest)[table]}, by reason"
+            described = f"{name}: samples of the {describe_rows(manifest)[table]}, by reason"
             show_once(f"{table}-{name}", samples, described)
 
 
@@ -280,7 +280,7 @@ def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
         rows += [{"unit": account.unit, "outcome": o, "count": f"{n:,}"} for o, n in account.outcomes.items()]
     rows += [{"unit": name, "outcome": "", "count": f"{n:,}"} for name, n in manifest.ledger.figures.items()]
     return rows or [
-        {"unit": rows_called(manifest.kind, table)[1], "outcome": "rows", "count": f"{content.rows:,}"}
+        {"unit": choose_row_words(manifest.kind, table)[1], "outcome": "rows", "count": f"{content.rows:,}"}
         for table, content in manifest.tables.items()
     ]
 
@@ -292,11 +292,11 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
     for row in iter_dropped(read_table(place, manifest, table, DROPPED.names)):
         reason = f"{row.step}: {row.reason}"
         seen[reason] += 1
-        if seen[reason] <= SAMPLES_EACH:
+        if seen[reason] <= MAX_SAMPLES_PER_REASON:
             texts = {"title": row.title, "excerpt": row.excerpt, "detail": row.detail}
             shown = {name: privacy.show(text) for name, text in texts.items()}
             rows.append({"reason": reason, **shown, "where": privacy.format_locator(row.locator)})
-        if len(rows) >= SAMPLES:
+        if len(rows) >= MAX_SAMPLES:
             break
     return rows
 
@@ -304,14 +304,20 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
 def describe_stage(record: StageRecord, manifest: Manifest) -> str:
     """Describe one stage in one line for the terminal: with the reason, unless its state says as much."""
     what = manifest.stage_folder
-    how = f"{record.state} {record.parts_built}/{record.parts} parts" if record.parts_built else record.state
-    why = f"   ({record.reason})" if record.reason not in EXPECTED else ""
-    return f"{what:32} {how:22} {record.seconds:7.1f} s   {summary(manifest)}{why}"
+    some = 0 < record.parts_built < record.parts
+    how = f"{record.state} {record.parts_built:,} of {record.parts:,} parts" if some else record.state
+    why = f"({record.reason})" if record.reason not in EXPECTED else ""
+    return "   ".join([f"{what:32} {how:22} {record.seconds:7.1f} s", *filter(None, [summary(manifest), why])])
 
 
 def summary(manifest: Manifest) -> str:
-    """Describe the contents of an artifact in a few words: its tables that have rows, or the first if none has."""
-    texts = {table: text for table, text in rows_in_words(manifest).items() if table not in ASIDE}
+    """Describe the results of a stage in a few words: its tables that have rows, or the first if none has.
+
+    Tables that tell an operator nothing are left out; a stage that has no others is described by "".
+    """
+    if manifest.kind == "models":
+        return format_count(manifest.ledger.figures["steps"], "training step")
+    texts = {table: text for table, text in describe_rows(manifest).items() if table not in MINOR_TABLES}
     return ", ".join([text for table, text in texts.items() if manifest.tables[table].rows] or [*texts.values()][:1])
 
 
@@ -319,8 +325,8 @@ def conclusion(outcome: Outcome) -> str:
     """Describe the results of a run in a few words."""
     examples = sum(manifest.count_rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
-    learnt = f", fine-tuned on {counted(len(outcome.tasks), 'task')}" if outcome.tasks else ""
-    return f"{counted(examples, 'example')}{trained}{learnt}"
+    learnt = f", fine-tuned on {format_count(len(outcome.tasks), 'task')}" if outcome.tasks else ""
+    return f"{format_count(examples, 'example')}{trained}{learnt}"
 
 
 def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
@@ -341,7 +347,7 @@ def picture(manifests: Sequence[Manifest]) -> str:
 
     All generations of a kind and name share one box, which shows the newest; with many sources, the last share one.
     """
-    manifests = sorted(manifests, key=lambda manifest: stage_order(manifest.kind))  # a settled corpus comes first
+    manifests = sorted(manifests, key=lambda manifest: get_stage_index(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
     names: dict[str, list[str]] = {}
     for kind, name in newest:
@@ -414,7 +420,7 @@ class Progress:
     def __init__(self, recipe: Recipe) -> None:
         self._name = recipe.name
         self._artifact = Living(key=f"progress-{recipe.name}")
-        self._groups = {kind.group: _Group() for kind in STAGES.values() if kind.artifact_names(recipe, {})}
+        self._groups = {kind.group: _Group() for kind in STAGES.values() if kind.list_artifact_names(recipe, {})}
         self._shown, self._is_over = 0.0, False
 
     def begin(self, stage: Stage, missing: int) -> None:
@@ -434,7 +440,7 @@ class Progress:
         group = self._groups[STAGES[folder.partition("/")[0]].group]
         if folder == what:
             group.built[folder] = built
-        group.now = f"{folder}: {progress_text(what, pace.said(now))}"
+        group.now = f"{folder}: {describe_progress(what, pace.to_json(now))}"
         if now - self._shown >= PROGRESS_SECONDS:
             self.show()
 

@@ -52,7 +52,7 @@ from flows.orchestration.steps import (
 )
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
-from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, default_workers, threads_for
+from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, choose_num_threads, count_cores
 from flows.run.record.run_status import Advance
 from flows.run.stage_kinds import STAGES
 from flows.signals import give_way, last_word
@@ -136,7 +136,7 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
     if recipe.engine != LOCAL_ENGINE or not Place(recipe.store).is_local or not is_safe_to_fork():
         yield None
         return
-    with WorkerPool(workers or default_workers(), recipe.workers, tell) as pool:
+    with WorkerPool(workers or count_cores(), recipe.workers, tell) as pool:
         pool.fork_workers(MAX_FORKS)
         yield pool
 
@@ -163,7 +163,7 @@ def keep_failure(run: RunState, mine: Recording) -> Iterator[None]:
 
 def run_on_threads(run: RunState) -> None:
     """Complete a run that is prepared and has its workers, without a server. Raises what a stage raised."""
-    with ThreadPoolExecutor(threads_for(run.pool.num_workers)) as threads:
+    with ThreadPoolExecutor(choose_num_threads(run.pool.num_workers)) as threads:
         try:
             complete_run(run, ThreadTasks(threads, run.pages.tasks))
         finally:

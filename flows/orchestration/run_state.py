@@ -33,22 +33,28 @@ from flows.orchestration.pages import (
 from flows.orchestration.recording import KeptPages, api_of_profile
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.faults.damage import DamageTracker, find_set_aside, unread_lines
+from flows.run.faults.damage import DamageTracker, describe_unread_records, find_set_aside
 from flows.run.faults.locks import change_lock
-from flows.run.inputs.unread_files import looked_json
+from flows.run.inputs.unread_files import build_unread_json
 from flows.run.pipeline import Outcome
-from flows.run.record.figures import Figures, crossings_of_run, figures_at_end, figures_before, run_before
-from flows.run.record.ledger_balance import telling_looks, warnings_of
+from flows.run.record.figures import (
+    Figures,
+    compute_final_figures,
+    find_figures_before,
+    find_run_before,
+    list_run_crossings,
+)
+from flows.run.record.ledger_balance import list_surface_warnings, list_warnings
 from flows.run.record.run_record import (
     FlowRun,
     RunRecord,
     SetAside,
     StageHistory,
     StageRecord,
-    machine_versions,
+    read_versions,
     write_run,
 )
-from flows.run.record.run_status import Advance, Pulse, StageProgress, names_of
+from flows.run.record.run_status import Advance, RunHeartbeat, StageProgress, list_artifact_names
 from flows.signals import give_way
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
@@ -95,7 +101,7 @@ class RunState:
     recipe: Recipe
     run_id: str
     started: str
-    pulse: Pulse
+    pulse: RunHeartbeat
     terminal: Tell
     watch: Advance = no_advance
     lock: Lock = field(default_factory=Lock)
@@ -201,9 +207,9 @@ class RunState:
         notice = manifest.facts.get("notice")
         if notice and record.state == "reused":  # else it was given before the stage was built
             self.warn(f"{manifest.stage_folder}: {notice}")
-        for unread in unread_lines(self.place, manifest, self.recipe.privacy.samples):
+        for unread in describe_unread_records(self.place, manifest, self.recipe.privacy.samples):
             self.warn(unread)
-        for warning in warnings_of(manifest) if manifest.kind == "shards" else ():
+        for warning in list_warnings(manifest) if manifest.kind == "shards" else ():
             self.warn(warning)
 
     def judge(self) -> None:
@@ -211,13 +217,13 @@ class RunState:
         self.settle_generations()
         self.judgement = Judgement(settled=self.outcome.settled)
         record, recipe = self.record_now("completed"), self.recipe
-        figures = figures_at_end(self.place, record)
-        for looks in telling_looks({name: figure.value for name, figure in figures.items()}):
+        figures = compute_final_figures(self.place, record)
+        for looks in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
             self.tell(looks)
-        before = figures_before(self.place, record, self.tell) if recipe.bounds else None
-        crossed = crossings_of_run(self.place, recipe.bounds, record, figures, before)
+        before = find_figures_before(self.place, record, self.tell) if recipe.bounds else None
+        crossed = list_run_crossings(self.place, recipe.bounds, record, figures, before)
         name = recipe.release.name
-        earlier = run_before(self.place, record, self.tell)
+        earlier = find_run_before(self.place, record, self.tell)
         known = earlier.set_aside if earlier is not None else ()
         self.judgement = Judgement(
             figures=figures,
@@ -240,10 +246,10 @@ class RunState:
             workers=self.pulse.workers,
             state=state,
             stages=tuple(self.records),
-            versions=machine_versions(),
+            versions=read_versions(),
             overrides=recipe.overrides,
-            inputs=looked_json(self.looked, recipe.privacy.samples),
-            names=names_of(recipe),
+            inputs=build_unread_json(self.looked, recipe.privacy.samples),
+            names=list_artifact_names(recipe),
             crossed=judgement.crossed,
             withheld=judgement.promotion.crossed if judgement.promotion is not None else (),
             set_aside=judgement.set_aside,
@@ -283,7 +289,7 @@ class RunState:
         """
         with self._turn:
             if not self._written:
-                cost = self.pulse.cost(sum(stage.bytes_built for stage in record.stages))
+                cost = self.pulse.measure_cost(sum(stage.bytes_built for stage in record.stages))
                 write_run(self.place, replace(record, cost=cost), self.lock, report)
                 self._written = True
         self.pulse.end()

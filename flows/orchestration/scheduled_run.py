@@ -172,9 +172,9 @@ class RunLog:
 
     def begin(self, run_id: str) -> None:
         """Put the short id of a run before the lines from now on."""
-        from flows.run.addresses import short_run_ids  # not above: what it imports compiles
+        from flows.run.addresses import shorten_run_ids  # not above: what it imports compiles
 
-        self._run = f"[{short_run_ids([run_id])[run_id]}] "
+        self._run = f"[{shorten_run_ids([run_id])[run_id]}] "
 
     def __call__(self, text: str) -> None:
         print(stamped(text, self._run), flush=True)

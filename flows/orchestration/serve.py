@@ -77,7 +77,7 @@ from flows.orchestration.scheduled_run import (
     when,
 )
 from flows.recipes.recipe import Recipe, write_recipe
-from flows.run.record.run_status import schedule_path
+from flows.run.record.run_status import get_schedule_path
 from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
 
 
@@ -233,7 +233,7 @@ class Service:
             timing = when(timetable(self._given["cron"], self._given["every"]))
             self._tell(f"{self._recipe.name} is on its schedule, {timing}; Ctrl-C ends it.")
             facts = {"recipe": self._recipe.name, "when": timing, "next": None, "waiting": 0}
-            place, path = Place(self._recipe.store), schedule_path(self._recipe.name)
+            place, path = Place(self._recipe.store), get_schedule_path(self._recipe.name)
             with shown_in_status(place, path, lambda: facts, "schedule", self._tell):
                 self._watch(client, deployment_id, facts)
         return "The Prefect server is gone"

@@ -29,13 +29,13 @@ from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
 from flows.orchestration.pages import show_ledger, summary
 from flows.orchestration.run_state import RunState
-from flows.run.faults.damage import MOST, no_record_to_blame, quarantine_record
+from flows.run.faults.damage import MAX_QUARANTINED, add_to_quarantine, explain_deaths
 from flows.run.faults.rule_limits import RefusedSources
-from flows.run.faults.skipped_files import leave_damage, leave_out
+from flows.run.faults.skipped_files import accept_damage, leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan_run import explain
-from flows.run.policies import RETRIES, ranges
+from flows.run.policies import RETRIES, group_parts
 from flows.run.record.run_record import StageHistory
 from flows.run.stage_kinds import STAGES
 from flows.signals import give_way
@@ -95,17 +95,17 @@ def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
     quarantined = len(run.lock.quarantine)
     while True:
         try:
-            return run_recipe(run.place, recipe, run.lock, builder.build, run.warn, not run.mending.distrusted)
+            return run_recipe(run.place, recipe, run.lock, builder.build, run.warn, not run.mending.damaged)
         except PoolClosed:
             raise
         except WorkerDied as error:
             barred = run.lock.quarantine
             to_blame = run.deaths[error.record] > RETRIES and error.record not in barred
-            if not to_blame or len(barred) - quarantined == MOST:
-                raise InputError(no_record_to_blame(error)) from error
-            run.lock = quarantine_record(recipe, run.lock, error, run.tell)
+            if not to_blame or len(barred) - quarantined == MAX_QUARANTINED:
+                raise InputError(explain_deaths(error)) from error
+            run.lock = add_to_quarantine(recipe, run.lock, error, run.tell)
         except RefusedSources as refused:
-            run.lock = leave_damage(recipe, run.lock, refused, run.warn)
+            run.lock = accept_damage(recipe, run.lock, refused, run.warn)
         except FileFault as fault:
             before = run.lock
             run.lock = leave_out(recipe, before, [fault], run.warn)
@@ -134,7 +134,7 @@ class StageBuilder:
             mending.rewrite_records(stage)
         builds = [StageBuild(run, stage, mending.survey(stage)) for stage in stages]
         for stage, survey in ((build.stage, build.survey) for build in builds):
-            faults = mending.faults_of(stage, survey)
+            faults = mending.list_faults(stage, survey)
             mending.refuse_changed_inputs(stage, survey)
             history = run.stages.setdefault(stage.folder, StageHistory())
             history.begin(survey, explain(stage, survey, faults), bool(faults or survey.damaged))
@@ -153,7 +153,7 @@ class StageBuilder:
                 build.submit(self._tasks)
             for build in builds:
                 manifest = build.wait()
-                run.mending.trust_rebuilt(build.survey, manifest)
+                run.mending.mark_rebuilt(build.survey, manifest)
                 if not build.is_known:
                     run.end_stage(manifest, time.monotonic() - started)
                 run.put_last(build.stage.folder)
@@ -165,7 +165,7 @@ class StageBuilder:
         except Damaged as fault:
             for path, other in {other.path: other for other in find_faults(builds, Damaged)}.items():
                 if path != fault.path:
-                    run.mending.distrust(other)
+                    run.mending.mark_damaged(other)
             raise
         except WorkerDied:
             find_faults(builds, WorkerDied)  # no task is under way when the run goes through its stages again
@@ -181,7 +181,7 @@ class StageBuild:
 
     def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
         self.run, self.stage, self.survey = run, stage, survey
-        self.distrusted = frozenset(run.mending.distrusted)
+        self.distrusted = frozenset(run.mending.damaged)
         self.is_known = survey.manifest is not None and stage.folder in run.manifests
         self._pending: PendingTask | None = None
         self._built: set[str] = set()
@@ -231,7 +231,7 @@ def build_stage(build: StageBuild) -> Ended[Manifest]:
     files; of other errors the first.
     """
     run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
-    pieces = ranges(build.survey.missing, run.pool.num_workers)
+    pieces = group_parts(build.survey.missing, run.pool.num_workers)
     with ThreadPoolExecutor(min(len(pieces), 2 * run.pool.num_workers) or 1) as threads:
         under_way = [
             threads.submit(run.call, build_parts, run.place, stage.without_parts, plans, build.distrusted)
@@ -290,5 +290,5 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)
     if whole:
-        return Ended(manifest, f"whole in the store: {summary(manifest)}", "Reused")
+        return Ended(manifest, ": ".join(filter(None, ["whole in the store", summary(manifest)])), "Reused")
     return Ended(manifest, summary(manifest))

@@ -39,17 +39,17 @@ from flows.orchestration.stages import Ended, TaskRunner, build_stages
 from flows.recipes.lock import write_lock
 from flows.recipes.recipe import Recipe, write_recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
-from flows.run.estimates.capacity import refuse_plainly_without_room
+from flows.run.estimates.capacity import refuse_without_least_room
 from flows.run.faults.damage import DamageTracker, run_past_damage
-from flows.run.faults.locks import clear_up, recipe_held, wait_for_clearing
-from flows.run.inputs.raw_files import describe_inputs, fetch_inputs, labelled_lines, resolve_inputs
-from flows.run.inputs.unread_files import totals_lines
+from flows.run.faults.locks import hold_recipe, remove_leftovers, wait_for_cleanup
+from flows.run.inputs.raw_files import check_labelled_files, describe_inputs, fetch_inputs, resolve_inputs
+from flows.run.inputs.unread_files import summarize_unread
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan_run import explain
-from flows.run.policies import default_workers, workers_for
-from flows.run.record.figures import keep_figures, recount_figures
-from flows.run.record.run_record import StageHistory, begin_run, new_run_id, now_text, recipe_file
-from flows.run.record.run_status import Pulse, follow_schedule, names_of, unless_begun
+from flows.run.policies import choose_num_workers, count_cores
+from flows.run.record.figures import rebuild_figures, write_figures
+from flows.run.record.run_record import StageHistory, begin_run, build_run_id, format_now, get_recipe_path
+from flows.run.record.run_status import RunHeartbeat, end_on_failure, follow_schedule, list_artifact_names
 from flows.signals import give_way, last_word
 
 
@@ -68,33 +68,33 @@ def prepare_run(
             "install` without TORCH=none, or take [model] and [training] out of the recipe."
         )
     recipe = follow_schedule(recipe)
-    place, started = Place(recipe.store), now_text()
-    run_id = new_run_id(place, recipe.name)
+    place, started = Place(recipe.store), format_now()
+    run_id = build_run_id(place, recipe.name)
     begun(run_id)
-    with unless_begun(Pulse(place, recipe, run_id, started)) as pulse:
+    with end_on_failure(RunHeartbeat(place, recipe, run_id, started)) as pulse:
         run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
-        pulse.workers = workers or default_workers()
-        wait_for_clearing(place, pulse.waiting(run.tell))
-        for finding in labelled_lines(place, recipe):
+        pulse.workers = workers or count_cores()
+        wait_for_cleanup(place, pulse.wrap_tell(run.tell))
+        for finding in check_labelled_files(place, recipe):
             run.warn(finding)
         for line in fetch_inputs(recipe, home, run.tell):
             run.tell(line)
-        with recipe_held(recipe.lock_path, pulse.waiting(run.tell)):
+        with hold_recipe(recipe.lock_path, pulse.wrap_tell(run.tell)):
             resolved = resolve_inputs(recipe, home)
             run.lock = replace(resolved.lock, pending=resolved.lock.pending + bool(resolved.added))
             run.looked = resolved.unread
             if workers is None:
-                pulse.workers = workers_for(run.lock.raw_bytes)
-            for line in describe_inputs(recipe, resolved, totals_lines):
+                pulse.workers = choose_num_workers(run.lock.raw_bytes)
+            for line in describe_inputs(recipe, resolved, summarize_unread):
                 run.tell(line)
-            clear_up(place, home, run.tell)
+            remove_leftovers(place, home, run.tell)
             new_files = [file for files in resolved.added.values() for file in files]
-            refuse_plainly_without_room(recipe, new_files, pulse.workers)
+            refuse_without_least_room(recipe, new_files, pulse.workers)
             begin_run(place, run_id, recipe)
             write_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, run.lock)
-        run.mending.distrust_listed(names_of(recipe))
+        run.mending.mark_listed(list_artifact_names(recipe))
     return run
 
 
@@ -132,7 +132,7 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
         for generation in run.lock.generations:
             for name, new in generation.items():
                 files.setdefault(name, []).extend(new)
-        return Sight.of(run.place, recipe_file(run.run_id), files)
+        return Sight.of(run.place, get_recipe_path(run.run_id), files)
 
     with engine_at_work(recipe.engine, workers, recipe.workers, run.tell, collect_shared_paths) as engine:
         run.pool, run.pulse.workers = engine, engine.num_workers
@@ -185,8 +185,8 @@ def render_report(run: RunState) -> str:
     for crossed in run.judgement.crossed:
         run.warn(f"A bound is crossed: {crossed}.")
     run.record = run.record_now("completed")
-    keep_figures(run.place, run.record, run.judgement.figures)
-    recount_figures(run.place)
+    write_figures(run.place, run.record, run.judgement.figures)
+    rebuild_figures(run.place)
     return build_page(run.place, run.record, run.recipe.privacy.samples, run.lock)
 
 
@@ -229,7 +229,7 @@ def find_unchanged(run: RunState) -> str | None:
     """
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}
-    damage = DamageTracker(place=run.place, tell=lambda line: None, distrusted=dict(run.mending.distrusted))
+    damage = DamageTracker(place=run.place, tell=lambda line: None, damaged=dict(run.mending.damaged))
 
     def find(stage: Stage) -> Manifest:
         if stage.folder not in manifests:
@@ -247,7 +247,7 @@ def find_unchanged(run: RunState) -> str | None:
         return [find(stage) for stage in wanted]
 
     try:
-        run.outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=not damage.distrusted)
+        run.outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=not damage.damaged)
         run.stages, run.manifests = stages, manifests
         run.judge()
         if run.end_name != DRIFTED:

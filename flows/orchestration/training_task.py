@@ -22,11 +22,11 @@ from typing import Any
 
 from corpora.store.stage import Stage
 from flows.orchestration.pages import Living, as_address, in_alt, log
-from flows.report.plots import MAIN, loss_curve, main_term, terms_of, words_of
-from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, KEPT_EVENTS, METRIC_ROWS, METRIC_SECONDS
-from flows.run.record.counts_text import progress_text
+from flows.report.plots import MAIN_TERM, describe_term, draw_loss_curve, find_main_term, list_terms
+from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, MAX_KEPT_EVENTS, MAX_METRIC_ROWS, METRIC_SECONDS
+from flows.run.record.counts_text import describe_progress
 from flows.run.record.run_status import StageProgress
-from flows.run.record.task_scores import Listener
+from flows.run.record.task_scores import EventPrinter
 from flows.signals import being_stopped, last_word, say
 from trainer.job import TrainingJob
 from trainer.launch import Stop
@@ -130,13 +130,13 @@ class Watch:
     def _keep(self, event: Event) -> None:
         if event["event"] in OF:
             self.curve_events.append(event)
-        if len(self.curve_events) > KEPT_EVENTS:
+        if len(self.curve_events) > MAX_KEPT_EVENTS:
             self.curve_events = thinned(self.curve_events)
 
     def _show_progress(self, event: Event) -> None:
         step = int(event.get("step", 0))
         pace = self.advance(f"{self.what} steps", step, self.steps)
-        text = progress_text(f"{self.what} steps", pace.said(time.monotonic()))
+        text = describe_progress(f"{self.what} steps", pace.to_json(time.monotonic()))
         self.progress.show(100.0 * step / self.steps, f"{self.what}: {text}")
 
     def show_metrics(self) -> None:
@@ -164,10 +164,10 @@ def thinned(events: Sequence[Event]) -> list[Event]:
 def curves(events: Sequence[Event], what: str) -> str:
     """Return the loss curve of each term with its caption, as Markdown. what: is trained"""
     shown = []
-    for number, term in enumerate(terms_of(events) or [MAIN]):
-        caption = f"{words_of(term).caption} {DOTTED}" if term == MAIN else words_of(term).caption
+    for number, term in enumerate(list_terms(events) or [MAIN_TERM]):
+        caption = f"{describe_term(term).caption} {DOTTED}" if term == MAIN_TERM else describe_term(term).caption
         name = f"{in_alt(term)} loss curve" if number else "loss curve"
-        shown.append(f"![{name} of {in_alt(what)}]({as_address(loss_curve(events, term=term))})\n\n{caption}\n")
+        shown.append(f"![{name} of {in_alt(what)}]({as_address(draw_loss_curve(events, term=term))})\n\n{caption}\n")
     return "\n".join(shown)
 
 
@@ -177,7 +177,7 @@ def metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
     All rows have the same columns, because the UI takes those of the first.
     """
     steps = [event for event in events if event["event"] == "step"]
-    stride = max(1, len(steps) // METRIC_ROWS)
+    stride = max(1, len(steps) // MAX_METRIC_ROWS)
     shown = {id(event) for event in [*steps[::stride], *steps[-1:]]}
     kept = [event for event in events if event["event"] == "evaluation" or id(event) in shown]
     columns = dict.fromkeys(name for event in kept for name, _ in figures(event))
@@ -194,7 +194,7 @@ def standing(events: Sequence[Event], steps: int) -> str:
     'step 3 of 10, masked loss 8.25'
     """
     newest = {event["event"]: event for event in events}
-    term = main_term(events)
+    term = find_main_term(events)
     parts = [f"step {events[-1]['step']} of {steps}"]
     if "step" in newest:
         parts.append(f"{term} loss {readable(newest['step'].get(f'{term}_loss'))}")
@@ -263,18 +263,18 @@ class LearningWatch:
     task: str
     advance: Advance
     progress: Living = field(init=False)
-    _listener: Listener = field(init=False)
+    _listener: EventPrinter = field(init=False)
     _steps: int = 1
 
     def __post_init__(self) -> None:
         self.progress = Living(key=f"learning-{self.what}-{self.task}")
-        self._listener = Listener(lambda line: log(f"{self.what}: {line}"))
+        self._listener = EventPrinter(lambda line: log(f"{self.what}: {line}"))
 
     def hear(self, event: Event) -> None:
         """Show one event."""
         if being_stopped():
             return
-        self._listener.hear(event)
+        self._listener.print_event(event)
         if event["event"] == "run":
             done, of = event["number"] - 1, event["of"]
             self.progress.show(100.0 * done / of, f"{self.what}: {done} of {of} models learnt for {self.task}")

@@ -45,10 +45,10 @@ from trainer.tasks.vectors.settings import EmbedSettings
 
 BUILD_VERSION = 1
 PREDICT, EMBED = "predict", "embed"
-READ = ("id", "source", "text")
-ANSWERED = pa.schema([("id", pa.string()), ("answer", pa.string()), ("row", pa.string())])
-TOGETHER = 20_000  # documents, from which parts of a corpus are no longer answered together
-ASIDE = ("line", "id")  # of a row of `predict`, besides the answer
+READ_COLUMNS = ("id", "source", "text")
+ANSWER_SCHEMA = pa.schema([("id", pa.string()), ("answer", pa.string()), ("row", pa.string())])
+MAX_DOCUMENTS_TOGETHER = 20_000  # documents, from which parts of a corpus are no longer answered together
+OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +64,13 @@ class AnswersJob:
     model: JobInput
     corpus: JobInput
     parts: tuple[PartView, ...]
-    does: str
+    answer_kind: str
     sources: tuple[str, ...]
     work: str = ""
 
 
 def plan_answers(
-    place: Place, tasks: Manifest, corpus: Manifest, since: int, does: str, sources: Sequence[str] = ()
+    place: Place, tasks: Manifest, corpus: Manifest, since: int, answer_kind: str, sources: Sequence[str] = ()
 ) -> Stage:
     """The stage that answers documents of a corpus with the model of an artifact. Reads no text.
 
@@ -84,14 +84,14 @@ def plan_answers(
         and view.num_rows
         and (not chosen or view.part.labels.get("source", chosen[0]) in chosen)
     ]
-    shared: dict[str, Json] = {"answers": does, "sources": [*chosen]}
+    shared: dict[str, Json] = {"answers": answer_kind, "sources": [*chosen]}
     key = {"model": tasks.content, "corpus": corpus.content}
     job = AnswersJob(
         store=place.address,
         model=JobInput(folder=tasks.folder, content=tasks.content),
         corpus=JobInput(folder=corpus.folder, content=corpus.content),
         parts=(),
-        does=does,
+        answer_kind=answer_kind,
         sources=chosen,
     )
     stage = Stage(
@@ -108,7 +108,7 @@ def plan_answers(
                 key={**key, "documents": [view.part.content for view in some]},
                 job=replace(job, parts=tuple(some)),
             )
-            for number, some in enumerate(group_by_size(parts, lambda view: view.num_rows, TOGETHER))
+            for number, some in enumerate(group_by_size(parts, lambda view: view.num_rows, MAX_DOCUMENTS_TOGETHER))
         ),
         build=build_answers_part,
         facts={"generations": corpus.facts["generations"]},
@@ -121,10 +121,10 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Answer the documents of a part of the corpus, and write them as Parquet; no file where none is live."""
     job: AnswersJob = plan.job
     place, work = Place(job.store), Path(job.work) / plan.name
-    with ExitStack() as alone:
+    with ExitStack() as stack:
         with explain_write_errors(job.work):
             work.parent.mkdir(parents=True, exist_ok=True)
-            alone.enter_context(hold_lock(work.with_suffix(".lock")))  # of several that are to answer this, one does
+            stack.enter_context(hold_lock(work.with_suffix(".lock")))  # of several that are to answer this, one does
             work.mkdir(exist_ok=True)
             if not _write_documents(place, job, work / "documents.parquet"):
                 return Ledger(accounts=(Account(unit="documents", total=0, outcomes={"answered": 0}),))
@@ -150,7 +150,7 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
     deleted = read_delete_list(place, corpus)
     schema, number = pa.schema([("id", pa.string()), ("text", pa.large_string())]), 0
     with pq.ParquetWriter(path, schema) as sink:
-        batches = (read_view(place, view, READ, deleted=deleted) for view in job.parts)
+        batches = (read_view(place, view, READ_COLUMNS, deleted=deleted) for view in job.parts)
         for live in chain.from_iterable(batches):
             if job.sources:
                 live = live.filter(pc.is_in(live.column("source"), value_set=pa.array(job.sources, pa.string())))
@@ -166,26 +166,26 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
     asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG
     embed = EmbedJob(model=str(model), file=file, output=str(answers), settings=EmbedSettings())
-    asked.write_text(json.dumps(asdict(embed if job.does == EMBED else file)), encoding="utf-8")
-    called, does = (asked, [EMBED]) if job.does == EMBED else (model, [PREDICT, str(asked), str(lines)])
+    asked.write_text(json.dumps(asdict(embed if job.answer_kind == EMBED else file)), encoding="utf-8")
+    called, does = (asked, [EMBED]) if job.answer_kind == EMBED else (model, [PREDICT, str(asked), str(lines)])
     heard: list[Event] = []
     code = run_trainer(
         called, log, FinetuneSettings(processes=1).to_training_settings(1), heard.append, Stop(), does=does
     )
     if code:
         raise ended(log, 0, code)
-    if job.does == PREDICT:
-        pq.write_table(pa.Table.from_pylist([*_rows(lines)], ANSWERED), answers, compression="zstd")
+    if job.answer_kind == PREDICT:
+        pq.write_table(pa.Table.from_pylist([*_iter_rows(lines)], ANSWER_SCHEMA), answers, compression="zstd")
     return heard[-1]["ledger"]
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
+def _iter_rows(path: Path) -> Iterator[dict[str, str]]:
     """Yield the answers of `predict` as rows."""
     with path.open(encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             if "unusable" in row:
                 continue  # counted in the ledger
-            answer = {name: value for name, value in row.items() if name not in ASIDE}
+            answer = {name: value for name, value in row.items() if name not in OTHER_FIELDS}
             first = next(iter(answer.values()))
             text = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)
             yield {"id": row["id"], "answer": text, "row": json.dumps(answer, ensure_ascii=False)}

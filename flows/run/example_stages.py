@@ -48,15 +48,15 @@ def count_words(
 
     existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
     """
-    rules = word_rules(recipe, existing)
+    rules = find_word_rules(recipe, existing)
     wanted = {name: plan_counts(corpus, rule, recipe.name_artifact(name)) for name, rule in rules.items()}
     first = {stage.fingerprint: stage for stage in reversed(wanted.values())}
     counted = dict(zip(first, perform(list(first.values())), strict=True)) if first else {}
-    counted |= merged(counted, plan_totals, perform)
+    counted |= merge_parts(counted, plan_totals, perform)
     return {name: counted[stage.fingerprint] for name, stage in wanted.items()}
 
 
-def word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
+def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
     """The rule by which words are counted for each vocabulary, by name; of some that are brought it is unknown."""
     rules = {}
     for entry in recipe.vocabularies:
@@ -66,7 +66,7 @@ def word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, 
     return rules
 
 
-def merged(
+def merge_parts(
     manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
 ) -> dict[str, Manifest]:
     """What artifacts of many parts were merged into, by the names under which they are given; others are left out."""
@@ -74,12 +74,16 @@ def merged(
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
-def existing_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
+def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
     """Load the vocabularies of a recipe that exist already, by name. Raises InputError."""
-    return {e.name: brought(e.settings) for e in recipe.vocabularies if isinstance(e.settings, GivenVocabulary)}
+    return {
+        e.name: load_given_vocabulary(e.settings)
+        for e in recipe.vocabularies
+        if isinstance(e.settings, GivenVocabulary)
+    }
 
 
-def brought(settings: GivenVocabulary) -> Vocabulary:
+def load_given_vocabulary(settings: GivenVocabulary) -> Vocabulary:
     """Load a vocabulary that exists already. Raises InputError if it cannot serve a masked language model."""
     vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
     vocabulary.check_roles(settings.path)
@@ -92,7 +96,7 @@ def build_shard_sets(
     vocabularies: Mapping[str, Manifest],
     perform: Perform,
     before: Manifest | None = None,
-    beside: Sequence[Stage] = (),
+    other_stages: Sequence[Stage] = (),
 ) -> dict[str, Manifest]:
     """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary.
 
@@ -101,12 +105,14 @@ def build_shard_sets(
     """
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
     older = Corpus(corpus.place, before) if before is not None else None
-    stages = continued(corpus.place, plan_all_tokens(recipe, corpus, used), plan_all_tokens(recipe, older, used))
-    tokens = dict(zip(used, perform([*beside, *stages])[len(beside) :], strict=True))
-    asked = plan_all_shards(recipe, corpus, used, tokens, merged(tokens, plan_merges, perform))
+    stages = continue_stages(corpus.place, plan_all_tokens(recipe, corpus, used), plan_all_tokens(recipe, older, used))
+    tokens = dict(zip(used, perform([*other_stages, *stages])[len(other_stages) :], strict=True))
+    asked = plan_all_shards(recipe, corpus, used, tokens, merge_parts(tokens, plan_merges, perform))
     continues = {name: stage.previous for name, stage in zip(used, stages, strict=True) if stage.previous is not None}
-    earlier = shards_before(recipe, older, used, continues) if older is not None and len(continues) == len(used) else []
-    shard_sets = perform(continued(corpus.place, asked, earlier))
+    earlier = (
+        plan_earlier_shards(recipe, older, used, continues) if older is not None and len(continues) == len(used) else []
+    )
+    shard_sets = perform(continue_stages(corpus.place, asked, earlier))
     return dict(zip((entry.name for entry in recipe.shards), shard_sets, strict=True))
 
 
@@ -139,7 +145,7 @@ def plan_all_shards(
     ]
 
 
-def shards_before(
+def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
     """The shard sets of a settled corpus from its tokens; none where the store lacks the merges of these."""
@@ -149,7 +155,7 @@ def shards_before(
     return plan_all_shards(recipe, corpus, vocabularies, tokens, found) if len(found) == len(merges) else []
 
 
-def continued(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
+def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
     """These stages, each continuing the artifact of the earlier one in its place, if the store has that."""
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

@@ -48,7 +48,7 @@ class SettledGenerations:
         return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
 
-NOTHING = SettledGenerations()
+NOTHING_SETTLED = SettledGenerations()
 
 
 def find_settled(
@@ -68,22 +68,22 @@ def find_settled(
     documents = [documents_of(number, entry) for number, entry in sources]
     promised = [stage.build_placeholder() for stage in documents]
     signatures = [plan_signatures(manifest, recipe.duplicates) for manifest in promised]
-    inputs = inputs_of(sources, promised, [stage.build_placeholder() for stage in signatures])
+    inputs = build_inputs(sources, promised, [stage.build_placeholder() for stage in signatures])
     verdicts, corpora = list[Stage](), list[Stage]()
     for number in range(1, before):
         until_now = [item for item in inputs if item.generation <= number]
         until = tombstones.as_of(number)
         verdicts.append(plan_verdicts(recipe.name, until_now, recipe.duplicates, recipe.held_out, until))
-        judged = [_generation(n, inputs, stage.build_placeholder()) for n, stage in enumerate(verdicts, 1)]
+        judged = [_build_generation(n, inputs, stage.build_placeholder()) for n, stage in enumerate(verdicts, 1)]
         corpora.append(plan_corpus(place, recipe.name, judged, with_parts=False))
     found = find_complete_stage(place, corpora[::-1])
     if found is None:
-        return NOTHING
+        return NOTHING_SETTLED
     number = corpora.index(found[0]) + 1
     inside = sum(n <= number for n, _ in sources)
     shown = read_complete_manifests(place, documents[:inside])
     if shown is None:
-        return NOTHING
+        return NOTHING_SETTLED
     return SettledGenerations(
         number=number,
         documents=shown,
@@ -93,17 +93,17 @@ def find_settled(
     )
 
 
-def generations_of(
+def read_settled_inputs(
     place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
     """Return what settled generations give the verdicts and the corpus of later ones. Raises Damaged."""
-    signatures = published(place, settled.signatures)
-    inputs = inputs_of(sources[: len(signatures)], documents[: len(signatures)], signatures)
-    judged = published(place, settled.verdicts)
-    return inputs, [_generation(number, inputs, verdicts) for number, verdicts in enumerate(judged, 1)]
+    signatures = read_published(place, settled.signatures)
+    inputs = build_inputs(sources[: len(signatures)], documents[: len(signatures)], signatures)
+    judged = read_published(place, settled.verdicts)
+    return inputs, [_build_generation(number, inputs, verdicts) for number, verdicts in enumerate(judged, 1)]
 
 
-def published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
+def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
     """Return the manifests of stages that are known to be in the store. Raises Damaged if one is not."""
     manifests = []
     for stage in stages:
@@ -114,14 +114,14 @@ def published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
     return manifests
 
 
-def judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
+def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
     """Return the documents that verdicts are of, in their order, as far as the store has them."""
     parents = (parent for parent in verdicts.parents if parent.role == "documents")
     found = (read_manifest(place, parent.folder) for parent in parents)
     return [manifest for manifest in found if manifest is not None]
 
 
-def inputs_of(
+def build_inputs(
     sources: NumberedSources, documents: Sequence[Manifest], signatures: Sequence[Manifest]
 ) -> tuple[Input, ...]:
     """Return what verdicts look at: the documents of each source and generation, and their signatures."""
@@ -131,7 +131,7 @@ def inputs_of(
     )
 
 
-def _generation(number: int, inputs: Sequence[Input], verdicts: Manifest) -> Generation:
+def _build_generation(number: int, inputs: Sequence[Input], verdicts: Manifest) -> Generation:
     return Generation(
         number=number, inputs=tuple(item for item in inputs if item.generation <= number), verdicts=verdicts
     )

@@ -18,15 +18,15 @@ from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.example_stages import Perform
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 
 
-def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
+def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
     """The statistics that each source needs before its documents, by name, from the source's first generation."""
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
-        by_generation = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
+        by_generation = ((n, list_readable_files(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
         number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
         if first and entry.documents.needs_statistics:
             plan = partial(
@@ -37,17 +37,17 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
                 read_inputs(entry.documents),
                 quarantine=lock.quarantine,
             )
-            stages[name] = from_raw_or_store(place, name, first, plan)
+            stages[name] = plan_from_raw_or_store(place, name, first, plan)
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
-def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
+def list_readable_files(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
     """The raw files of a source in a generation, except those that the lock leaves out."""
     left_out = lock.find_left_out(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
 
-def documents_plan(
+def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
     """Return what plans the documents stage of one source and generation, with `with_parts=False` without its parts."""
@@ -64,7 +64,7 @@ def documents_plan(
     )
 
 
-def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
+def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
     """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
 
     plan: makes the stage, with `with_parts=False` without its parts. Raises InputError if both are gone.
@@ -72,7 +72,9 @@ def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Cal
     gone = [file.name for file in raw if not file.path]
     if not gone:
         return plan()
-    lost = counted(len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone")
+    lost = format_count(
+        len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone"
+    )
     stage = plan(with_parts=False)
     survey = survey_stage(place, stage)
     for fault in survey.faults:

@@ -27,7 +27,7 @@ SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 LONGEST = 1 << 17  # bytes of a request: arguments and an environment
 IMPORTED = (
     "flows.command.cli flows.command.inspect flows.command.trainer_process flows.command.preview "
-    "flows.command.terminal.progress flows.command.terminal.summary flows.command.trace "
+    "flows.command.progress flows.command.run flows.command.trace "
     "flows.orchestration.run_recipe flows.run.faults.damage "
     # of what Prefect imports, the dear part (which depends on the Python)
     "fsspec griffe httpx jsonschema opentelemetry.trace pendulum prometheus_client pydantic pydantic_settings "

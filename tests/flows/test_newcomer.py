@@ -84,14 +84,9 @@ def errors(scores: dict[str, float]) -> float:
 '''
 GREET = '''"""`cloze greet`."""
 
-from cyclopts import App
-
-from flows.command.terminal.output import console
-
-greeting_app = App(name="greeting")
+from flows.command.terminal import console
 
 
-@greeting_app.command
 def greet(name: str) -> int:
     """Greet somebody."""
     console.print(f"Good morning, {name}.")
@@ -146,8 +141,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "a command": [
         ("flows/command/greet.py", "", GREET),
-        put(CLI, "from flows.command.run_commands", "from flows.command.greet import greeting_app\n"),
-        put(CLI, "app.command(tasks_app", 'app.command(greeting_app, name="*")\n'),
+        put(CLI, '    "inspect": "inspect"', '    "greet": "greet",\n'),
     ],
 }
 REASON = {

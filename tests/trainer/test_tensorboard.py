@@ -22,17 +22,17 @@ def scalars(work: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def log_of(work: Path, speaks: bool = True) -> MetricsLog:
-    """A log with TensorBoard for a listener."""
+    """A log that is shown in TensorBoard."""
     pytest.importorskip("tensorboard")
-    return MetricsLog(work, speaks, [TensorBoard(work)] if speaks else [])
+    return MetricsLog(work, speaks, TensorBoard(work) if speaks else None)
 
 
 def say_steps(log: MetricsLog, first: int, end: int, loss: float = 1.0) -> None:
     """Steps with a loss."""
     for step in range(first, end):
         log.say("step", step, masked_loss=loss, phase=0)
-    for listener in log._listeners:
-        listener.flush()
+    if log._board is not None:
+        log._board.flush()
 
 
 def test_a_run_that_was_cut_shows_each_step_once(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from trainer.complete_folders import check_output, new_folder
 from trainer.huggingface.checkpoints import export
 from trainer.huggingface.config import tokenizer_files
 from trainer.job import JOB, TrainingJob
-from trainer.metrics import line, speak
+from trainer.metrics import print_event
 
 
 def main(arguments: list[str]) -> int:
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--store", help="the store that holds the vocabulary, if it is not the one that the job names")
     asked = parser.parse_args(arguments)
     step = export_checkpoint(asked.work, asked.folder, asked.step, asked.store)
-    speak(line({"event": "done", "step": step, "output": str(asked.folder)}))
+    print_event({"event": "done", "step": step, "output": str(asked.folder)})
     return 0
 
 

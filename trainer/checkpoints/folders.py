@@ -333,7 +333,7 @@ class Checkpoints:
     def load(self, saved: Saved, state: TrainState) -> None:
         """Put one of these checkpoints into the state. All must call it."""
         self._load(self._folder / name_of(saved.cursor.step), saved, state)
-        state.step = saved.cursor.step
+        state.steps_done = saved.cursor.step
 
     def _load(self, path: Path, saved: Saved, state: TrainState) -> None:
         """Load model, optimizer and loss scale and, if as many processes wrote them, the generators."""
@@ -346,26 +346,17 @@ class Checkpoints:
         )
         state.scale = LossScale(*saved.loss_scale)
         if "generators" in tensors:
-            _set_generators(tensors["generators"][str(self._ranks.rank)], self._ranks.device)
+            states = tensors["generators"][str(self._ranks.rank)]
+            torch.set_rng_state(states["cpu"])
+            if "cuda" in states:
+                torch.cuda.set_rng_state(states["cuda"], self._ranks.device)
 
     def _tensors(self, state: TrainState) -> dict[str, Any]:
         weights, moments = get_state_dict(state.model, state.optimizer)
-        generators = {str(self._ranks.rank): _generators(self._ranks.device)}
-        return {"model": weights, "optimizer": moments, "generators": generators}
-
-
-def _generators(device: torch.device) -> dict[str, Tensor]:
-    """Return the states of torch's generators of this process."""
-    states: dict[str, Tensor] = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def _set_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(states["cpu"])
-    if "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"], device)
+        states = {"cpu": torch.get_rng_state()}
+        if self._ranks.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self._ranks.device)
+        return {"model": weights, "optimizer": moments, "generators": {str(self._ranks.rank): states}}
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -116,7 +116,13 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
 
 def checked(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
     """Stack theirs, in float32. ours: as it should be. Raises InputError if a shape differs."""
-    _check_shapes(tensors, zip(theirs, ours.chunk(len(theirs)), strict=True), where)
+    for name, piece in zip(theirs, ours.chunk(len(theirs)), strict=True):
+        if tensors[name].shape != piece.shape:
+            has, needed = (" x ".join(map(str, shape)) for shape in (tensors[name].shape, piece.shape))
+            raise InputError(
+                f"{where}: {name} is {has}, but the model has {needed}. Set the sizes under [model] and the vocabulary "
+                "to those of the checkpoint, or use another."
+            )
     return torch.cat([tensors[part].float() for part in theirs])
 
 
@@ -152,19 +158,6 @@ def _check_keys(present: Collection[str], wanted: Collection[str], where: str) -
 
 def _first(keys: Collection[str]) -> str:
     return min(keys) + (f" and {len(keys) - 1} more" if len(keys) > 1 else "")
-
-
-def _check_shapes(tensors: Mapping[str, Tensor], pieces: Iterable[tuple[str, Tensor]], where: str) -> None:
-    for theirs, piece in pieces:
-        if tensors[theirs].shape != piece.shape:
-            raise InputError(
-                f"{where}: {theirs} is {_sizes(tensors[theirs])}, but the model has {_sizes(piece)}. Set the sizes "
-                "under [model] and the vocabulary to those of the checkpoint, or use another."
-            )
-
-
-def _sizes(tensor: Tensor) -> str:
-    return " x ".join(map(str, tensor.shape))
 
 
 # Folders.
@@ -391,7 +384,13 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
     names = huggingface_names(model.state_dict(), family, part)
     prefixed = with_first_part(tensors, family)
     where, whole = str(folder / WEIGHTS), model.state_dict()
-    _check_encoder(prefixed, names, where)
+    wanted = [each for ours, theirs in names.items() if ours.startswith("encoder.") for each in theirs]
+    if missing := [each for each in wanted if each not in prefixed]:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(
+            f"{where} lacks {missing[0]}{more} of the encoder that its {CONFIG} describes: save or copy the model "
+            "again."
+        )
     state = {
         ours: checked(prefixed, whole[ours], theirs, where)
         for ours, theirs in names.items()
@@ -406,17 +405,6 @@ def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, 
     if any(name.startswith(first) for name in tensors):
         return dict(tensors)
     return {first + name: tensor for name, tensor in tensors.items()}
-
-
-def _check_encoder(tensors: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: str) -> None:
-    wanted = [each for ours, theirs in names.items() if ours.startswith("encoder.") for each in theirs]
-    missing = [each for each in wanted if each not in tensors]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise InputError(
-            f"{where} lacks {missing[0]}{more} of the encoder that its {CONFIG} describes: save or copy the model "
-            "again."
-        )
 
 
 def import_checkpoint(source: Path, output: Path) -> None:

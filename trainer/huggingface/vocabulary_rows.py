@@ -185,14 +185,13 @@ def unwrapped(names: Collection[str]) -> dict[str, str]:
 
 def header_bytes(metadata: Any, stored: Sequence[Stored]) -> bytes:
     """The beginning of a safetensors file of these tensors."""
-    fields = {tensor.name: _fields(tensor) for tensor in stored}
+    fields = {
+        tensor.name: {"dtype": tensor.kind, "shape": [*tensor.shape], "data_offsets": [tensor.start, tensor.stop]}
+        for tensor in stored
+    }
     text = json.dumps({**({METADATA: metadata} if metadata is not None else {}), **fields}, separators=(",", ":"))
     padded = text.encode().ljust(-(-len(text.encode()) // 8) * 8)
     return struct.pack("<Q", len(padded)) + padded
-
-
-def _fields(tensor: Stored) -> dict[str, Any]:
-    return {"dtype": tensor.kind, "shape": list(tensor.shape), "data_offsets": [tensor.start, tensor.stop]}
 
 
 def has_rows(name: str) -> bool:

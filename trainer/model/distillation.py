@@ -13,7 +13,6 @@ for both, twice more backward for the student; memory of six CHUNK x vocabulary 
 gradient.
 """
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -36,19 +35,6 @@ from trainer.settings.model import ModelSettings
 CHUNK = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Teacher:
-    """A model that answers and does not learn."""
-
-    model: MaskedModel
-
-    @torch.no_grad()
-    def vectors(self, batch: Batch) -> Tensor:
-        """[T, H]."""
-        hidden_TH: Tensor = self.model.encoder(batch)
-        return hidden_TH
-
-
 class DistilledModel(MaskedModel):
     """An encoder with the masked head, and a teacher to be given before it learns (`learn_from`)."""
 
@@ -56,19 +42,19 @@ class DistilledModel(MaskedModel):
         super().__init__(settings, inputs)
         assert isinstance(settings.objective_settings, DistillationObjective)
         self.objective = settings.objective_settings
-        self.teacher: Teacher | None = None
+        self.teacher: MaskedModel | None = None
 
     def learn_from(self, teacher: MaskedModel) -> None:
         """Take a teacher, which is of this model from now on and learns no more."""
         self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
-        self.teacher = Teacher(teacher.eval().requires_grad_(False))
+        object.__setattr__(self, "teacher", teacher.eval().requires_grad_(False))  # and so it is no module of this one
 
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
         """Put the teacher where the model learns, in the precision of its matrices."""
         assert self.teacher is not None, "a student learns from a teacher"
-        self.teacher.model.to(device, dtype)
+        self.teacher.to(device, dtype)
         if compiled:
-            for layer in self.teacher.model.encoder.layers:
+            for layer in self.teacher.encoder.layers:
                 layer.compile()
 
     def macs(self, lengths: Int64s, places: int) -> Macs:
@@ -78,7 +64,7 @@ class DistilledModel(MaskedModel):
         ours = shape.macs(lengths) + shape.vocabulary_head_macs(places + compared)
         if self.teacher is None:
             return Macs(ours)
-        theirs = self.teacher.model.encoder.shape
+        theirs = self.teacher.encoder.shape
         return Macs(ours, theirs.macs(lengths) + theirs.vocabulary_head_macs(compared))
 
     def sums(self, batch: Batch) -> Tensor:
@@ -98,7 +84,9 @@ class DistilledModel(MaskedModel):
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
         """Return the sums of masked tokens, and those of what is compared: [terms, 2]."""
         assert self.teacher is not None, "a student learns from a teacher"
-        theirs_TH, sums = self.teacher.vectors(batch), [masked]
+        with torch.no_grad():
+            theirs_TH = self.teacher.encoder(batch)
+        sums = [masked]
         for term in self.terms[1:]:
             compare = {SOFT: self._divergence, COSINE: _angles}[term.name]
             summed = compare(ours_TH, theirs_TH, batch).float()
@@ -108,7 +96,7 @@ class DistilledModel(MaskedModel):
     def _divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
         """Return the divergence of the teacher's distributions from ours, summed."""
         assert self.teacher is not None
-        teacher = self.teacher.model
+        teacher = self.teacher
         with torch.no_grad():
             theirs_TE = teacher.masked_head.transformed(theirs_TH)
         return divergence(

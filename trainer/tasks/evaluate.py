@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
-from trainer.metrics import line, speak
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
+from trainer.metrics import print_event
 from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.data import read_file
 from trainer.tasks.finetuning.finetune import finetune
@@ -33,12 +33,12 @@ def main(arguments: list[str]) -> int:
     with join_process_group(device) as ranks:
         try:
             for number, run in enumerate(asked.runs, 1):
-                speak(line({"event": "run", "number": number, "of": len(asked.runs), "task": run.task,
-                            "seed": run.seed}))  # fmt: skip
+                print_event({"event": "run", "number": number, "of": len(asked.runs), "task": run.task,
+                            "seed": run.seed})  # fmt: skip
                 if code := evaluate(run, ranks):
                     return code
         except InputError as error:
-            speak(line({"event": "failure", "message": str(error)}))
+            print_event({"event": "failure", "message": str(error)})
             return 2
     return 0
 
@@ -63,14 +63,14 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
         judged = judge(run, split, loaded, ranks)
         if ranks.rank == 0:
             write_judged(run.locate_scores(split), judged)
-            speak(line({"event": "judged", "split": split.name, "examples": judged.examples, "scores": judged.scores}))
+            print_event({"event": "judged", "split": split.name, "examples": judged.examples, "scores": judged.scores})
     ranks.wait()
     return 0
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) -> JudgedSplit:
     """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
-    with unchanged(states_of([split.file.path])):
+    with hold_unchanged(read_states([split.file.path])):
         answers = predict_file(Path(run.job.output), loaded, split.file, split.labelled, ranks)
         examples, counts = answers.file.examples, answers.file.counts
         if ranks.rank == 0:

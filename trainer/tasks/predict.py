@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from corpora.store.ledger import Ledger
 from corpora.store.settings import bind_settings
 from trainer.complete_folders import write_lines
-from trainer.metrics import line, speak
+from trainer.metrics import print_event
 from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.data import FileExamples, encode, read_file, select_kept_values, with_defaults_from
 from trainer.tasks.folders import LoadedFolder, load_task
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     file = bind_settings(FileSettings, json.loads(asked.file.read_text(encoding="utf-8")), "file")
     with join_process_group() as ranks:
         done = predict(asked.model, file, asked.output, asked.labelled, ranks)
-    speak(line({"event": "done", **done}))
+    print_event({"event": "done", **done})
     return 0
 
 

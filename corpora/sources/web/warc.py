@@ -31,10 +31,10 @@ from corpora.sources.bytes.warc_members import (
     RECORD_START,
     START_LINE,
     WarcMember,
-    begins_member,
-    members,
-    next_member,
-    packing_of,
+    find_next_member,
+    find_packing,
+    is_member_start,
+    iter_members,
 )
 from corpora.sources.contract import Tally
 
@@ -163,11 +163,11 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
     read whole. The tally counts, in the decompressed bytes, the lines that begin like a record's head, less
     those inside a record; so a record passed over is missed, and one given out twice is found.
     """
-    is_gzip = packing_of(path) == "gz"
-    end = next_member(path, start, stop) if start else 0
+    is_gzip = find_packing(path) == "gz"
+    end = find_next_member(path, start, stop) if start else 0
     if end is None:
         return
-    for member in members(path, end, stop):
+    for member in iter_members(path, end, stop):
         num_counted = 0
         for record in _MemberCutter(member, max_bytes).cut_records():
             tally.records += member.num_starts - num_counted - (record.num_starts - 1)
@@ -184,18 +184,18 @@ def inspect_first_member(path: Path) -> tuple[bool, bool]:
 
     Raises DamagedBytes. Reads at most a piece of 256 kB: crawlers begin with a record about themselves.
     """
-    for member in members(path, 0, 1):
+    for member in iter_members(path, 0, 1):
         reader = io.BufferedReader(member)
         head = reader.read(PIECE_BYTES)
-        is_alone = packing_of(path) == "gz" and member.num_starts == 1 and not reader.read(1)
+        is_alone = find_packing(path) == "gz" and member.num_starts == 1 and not reader.read(1)
         return head.startswith(RECORD_START), is_alone
     return False, False
 
 
 def _check_cut(path: Path, end: int, stop: int) -> None:
     """See that the next slice will begin where this one's last member ends, or none where this one's is the last."""
-    expected = end if end >= stop and begins_member(path, end) else None
-    actual = next_member(path, stop)
+    expected = end if end >= stop and is_member_start(path, end) else None
+    actual = find_next_member(path, stop)
     if actual != expected:
         raise DamagedBytes(
             f"it cannot be cut near byte {stop}, for a record there holds an archive or is damaged",
@@ -210,7 +210,7 @@ def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
         if stream < 0:
             file.seek(offset)
             return file.read(length)
-        reader = io.BufferedReader(WarcMember(file, stream, packing_of(path)))
+        reader = io.BufferedReader(WarcMember(file, stream, find_packing(path)))
         while offset and (skipped := reader.read(min(offset, PIECE_BYTES))):
             offset -= len(skipped)
         return reader.read(length)
@@ -233,13 +233,11 @@ class _MemberCutter:
             record = self._cut_record(line)
             record = record._replace(num_starts=self.num_starts - num_starts)
             if record.fault and (self.member.stream < 0 or num_records or record.num_starts > 1):
-                raise DamagedBytes(
-                    f"the record at byte {record.offset}{self._describe_member()} {record.fault}", record.offset
-                )
+                raise DamagedBytes(f"the record at byte {record.offset}{self._locate()} {record.fault}", record.offset)
             num_records, num_starts = num_records + 1, self.num_starts
             yield record
 
-    def _describe_member(self) -> str:
+    def _locate(self) -> str:
         return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
     def _read_first_line(self) -> bytes:

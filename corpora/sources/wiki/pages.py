@@ -22,9 +22,9 @@ from typing import NamedTuple
 from lxml import etree
 
 from corpora.errors import InputError
-from corpora.sources.bytes.bz2_streams import StreamPiece, begins_stream
+from corpora.sources.bytes.bz2_streams import StreamPiece, is_stream_start
 from corpora.sources.bytes.faults import READ_FAULTS, BadRecord
-from corpora.sources.bytes.objects import named_or_open, raw_path
+from corpora.sources.bytes.objects import open_for_library, parse_raw_path
 from corpora.sources.contract import RawFile
 
 PAGE_TAG = re.compile(rb"<(/?)page>")
@@ -283,7 +283,7 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
     """The entries of the streams that begin in bytes `start` to `stop`. Raises InputError."""
     line = b""
     try:
-        with bz2.open(named_or_open(index), "rb") as lines:
+        with bz2.open(open_for_library(index), "rb") as lines:
             for line in lines:
                 offset, page, title = line.split(b":", 2)
                 if start <= int(offset) < stop:
@@ -301,8 +301,8 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
 def read_stream_starts(file: RawFile, index: Path) -> list[int]:
     """The distinct streams of an index, checked against the dump."""
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
-    with raw_path(file.path).open("rb") as stream:
-        wrong = sum(not begins_stream(stream, start) for start in starts)
+    with parse_raw_path(file.path).open("rb") as stream:
+        wrong = sum(not is_stream_start(stream, start) for start in starts)
     is_ordered = bool(starts) and starts == sorted(starts) and starts[-1] < file.size_bytes
     if not is_ordered or 2 * wrong > len(starts):
         raise InputError(

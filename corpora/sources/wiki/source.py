@@ -27,15 +27,15 @@ from corpora.schema import MAX_EXCERPT_CHARACTERS, Locator
 from corpora.sources.bytes.bz2_streams import (
     StreamPiece,
     as_utf8,
+    choose_reader,
     find_streams,
     is_utf16,
-    pieces_of,
     read_at,
-    stream_pieces,
-    verified,
+    read_bz2_pieces,
+    verify_pieces,
 )
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import (
     Drop,
     RawFile,
@@ -163,10 +163,10 @@ class WikipediaSource:
     def slices(self, file: RawFile) -> list[Slice]:
         """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
         site = read_site(file.path, file.sha256)
-        index = find_index(raw_path(file.path))
+        index = find_index(parse_raw_path(file.path))
         if index is not None:
             starts = read_stream_starts(file, index)
-        elif site.is_utf16 or raw_path(file.path).name.endswith(".zst"):
+        elif site.is_utf16 or parse_raw_path(file.path).name.endswith(".zst"):
             return [slice_whole_file(file)]
         else:
             starts = _find_cuts(file)
@@ -174,7 +174,7 @@ class WikipediaSource:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each page, in the file's order. Raises InputError for a file that is cut off."""
-        index = find_index(raw_path(piece.file.path))
+        index = find_index(parse_raw_path(piece.file.path))
         reading = _SliceReader(self, piece, tally)
         yield from reading.read_whole() if index is None else reading.read_by_stream(index)
 
@@ -253,7 +253,7 @@ class _SliceReader:
 
     def __init__(self, source: WikipediaSource, piece: Slice, tally: Tally) -> None:
         self.source, self.piece, self.tally = source, piece, tally
-        self.file, self.path = piece.file, raw_path(piece.file.path)
+        self.file, self.path = piece.file, parse_raw_path(piece.file.path)
         self.site = read_site(piece.file.path, piece.file.sha256)
         self.wikitext = source.build_wikitext_settings(self.site, find_wiki_code(self.file.name, self.site))
         self.num_read: Counter[int] = Counter()  # pages read, by stream
@@ -261,7 +261,7 @@ class _SliceReader:
 
     def read_whole(self) -> Iterator[Record]:
         """Read the slice without an index: a fault of its streams is a fault of the file."""
-        read, piece, size = pieces_of(self.path), self.piece, self.file.size_bytes
+        read, piece, size = choose_reader(self.path), self.piece, self.file.size_bytes
         inside = read(self.path, piece.start, piece.stop)
         following = read(self.path, piece.stop, size) if piece.stop < size else ()
         try:
@@ -277,7 +277,7 @@ class _SliceReader:
         start, faults = self.piece.start, 0
         while start < self.piece.stop:
             try:
-                pieces = verified(stream_pieces(self.path, start, self.piece.stop))
+                pieces = verify_pieces(read_bz2_pieces(self.path, start, self.piece.stop))
                 yield from self._read_pages(pieces, expects_end=not faults, is_separate=True)
                 start = self.piece.stop
             except DamagedBytes as fault:
@@ -341,7 +341,7 @@ class _SliceReader:
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
     """Return what the head of a dump says of its wiki, read once for each content. Raises InputError."""
-    head, has_utf16 = _read_head(raw_path(path))
+    head, has_utf16 = _read_head(parse_raw_path(path))
     site = parse_site_info(head)
     if site is None:
         raise InputError(
@@ -361,7 +361,7 @@ def _read_head(path: Path) -> tuple[bytes, bool]:
     """The first bytes of a dump, as UTF-8, and whether they were UTF-16."""
     size, head, is_encoded_utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
     try:
-        pieces = pieces_of(path)(path, 0, size)
+        pieces = choose_reader(path)(path, 0, size)
         first = list(itertools.islice(pieces, 1))
         is_encoded_utf16 = bool(first) and is_utf16(first[0].data)
         for piece in as_utf8(itertools.chain(first, pieces)):
@@ -377,7 +377,7 @@ def _read_head(path: Path) -> tuple[bytes, bool]:
 
 def _find_cuts(file: RawFile) -> list[int]:
     """Return where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
-    is_bz2 = raw_path(file.path).name.endswith(".bz2")
+    is_bz2 = parse_raw_path(file.path).name.endswith(".bz2")
     starts = _find_streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
     return [0, *(start for start in starts if 0 < start <= file.size_bytes - MIN_SLICE_BYTES)]
 
@@ -385,7 +385,7 @@ def _find_cuts(file: RawFile) -> list[int]:
 @lru_cache(maxsize=256)
 def _find_streams(path: str, sha256: str) -> tuple[int, ...]:
     """The streams of a bz2 file, looked for once in each content."""
-    return tuple(find_streams(raw_path(path)))
+    return tuple(find_streams(parse_raw_path(path)))
 
 
 def classify_page(page: WikiPage, wiki: str = "en") -> str:

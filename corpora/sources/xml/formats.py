@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import read_again
 from corpora.sources.contract import RawFile, Record, Slice, Tally, slice_whole_file
 from corpora.sources.xml.presets import PRESETS, find_preset
@@ -28,7 +28,7 @@ class XmlFile:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """The records in order. Raises InputError for a file that is damaged, cut off or of no preset."""
-        preset = find_preset(raw_path(piece.file.path))
+        preset = find_preset(parse_raw_path(piece.file.path))
         if not preset:
             raise InputError(f"{piece.file.path} {HOW_TO_READ}")
         source = XmlSource(name="xml", path=piece.file.path, preset=preset, max_record_bytes=self.max_record_bytes)

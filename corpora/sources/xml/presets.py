@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.faults import explain_damage
 from corpora.sources.xml.cut import find_root_name
 
 
@@ -65,7 +65,7 @@ def find_preset(path: Path) -> str:
     """Return the preset that reads a file; "" for none. Raises InputError for a file that cannot be read."""
     from corpora.sources.bytes.raw_files import open_raw  # here: the command's help asks for endings, not for pyarrow
 
-    with open_raw(path) as stream, refusing_damage(path):
+    with open_raw(path) as stream, explain_damage(path):
         name = find_root_name(stream.read(MAX_ROOT_BYTES)).rpartition(b":")[2]
     return PRESETS_BY_ROOT.get(name.decode(errors="replace"), "")
 

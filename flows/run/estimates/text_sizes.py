@@ -22,16 +22,18 @@ from corpora.sources.contract import SLICE_BYTES, RawFile
 from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
-from flows.run.plan_run import Planned
-from flows.run.source_stages import readable
+from flows.run.estimates.sampling import MAX_SAMPLE_SECONDS, SourceSample, sample_source
+from flows.run.plan_run import PlannedStage
+from flows.run.source_stages import list_readable_files
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import count_words
 
-RULE = BertWords(lowercase=True)
-FIRST = 6  # records that are judged before the others, so that no time includes what is loaded at the first call
+WORD_RULE = BertWords(lowercase=True)
+WARM_UP_RECORDS = (
+    6  # records that are judged before the others, so that no time includes what is loaded at the first call
+)
 WORDS_POWER = 0.58
-WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
+MAX_WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,12 @@ class TextSizes:
     words: float = 0.0
     measured: float = 0.0
 
-    def times(self, factor: float) -> "TextSizes":
+    def scale(self, factor: float) -> "TextSizes":
         """Return the sizes of so many times as much."""
         return TextSizes(**{name: factor * size for name, size in asdict(self).items()})
 
     @staticmethod
-    def added(sizes: Iterable["TextSizes"]) -> "TextSizes":
+    def add_all(sizes: Iterable["TextSizes"]) -> "TextSizes":
         """Return the sizes of all together."""
         return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
@@ -80,43 +82,43 @@ class SourceText:
     words_per_mb: float
 
 
-def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[SourceText]:
+def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[SourceText]:
     """Sample and judge each source that has raw files here. Raises FileFault if some cannot be cut."""
     texts, states = list[SourceText](), defaultdict[str, list[str]](list)
     for stage in planned:
         states[stage.stage].append(stage.state)
     for entry in recipe.sources:
-        old, new = _files(entry, lock, states[f"documents/{entry.source.name}"])
+        old, new = _split_files(entry, lock, states[f"documents/{entry.source.name}"])
         there = [file for file in new or old if file.path and file.size_bytes]
         if there:
             source = with_guessed_names(entry.source, lock.guessed, len(lock.generations))
-            sample = sample_source(source, there, SECONDS / len(recipe.sources))
+            sample = sample_source(source, there, MAX_SAMPLE_SECONDS / len(recipe.sources))
             old_bytes, new_bytes = (sum(file.size_bytes for file in files) for files in (old, new))
-            texts.append(_judge(entry, sample, old_bytes, new_bytes))
+            texts.append(_judge_sample(entry, sample, old_bytes, new_bytes))
     return texts
 
 
-def _files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
+def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
     """Return the raw files of a source that the store has documents of, and those that it has none of.
 
     states: what a plan says of the stages of its documents
     """
-    generations = [files for generation in lock.generations if (files := readable(lock, entry, generation))]
+    generations = [files for generation in lock.generations if (files := list_readable_files(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
     old, new = generations[:settled], generations[settled:]
     return [file for files in old for file in files], [file for files in new for file in files]
 
 
-def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
+def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
     """Judge the sample of a source, and scale it to raw files. old_bytes: of those that have documents"""
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
-    judge_records(records[:FIRST], entry.source.name, settings, inputs)
+    judge_records(records[:WARM_UP_RECORDS], entry.source.name, settings, inputs)
     began = time.process_time()
     judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in iter_batches(records)]
     spent = time.process_time() - began
     texts = pa.chunked_array([each.documents.column("text") for each in judged], pa.large_string()).combine_chunks()
     text = "".join(texts.to_pylist())
-    data, counts = text.encode(), count_words(RULE, texts)
+    data, counts = text.encode(), count_words(WORD_RULE, texts)
     selected = settings.selection.share if settings.selection.questions else 1.0
     by_record = sample.records / max(1, len(records))
     by_text = sample.characters / max(1, sum(len(record.text) for record in records))
@@ -126,15 +128,15 @@ def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: 
         documents=len(texts) * by_record * selected,
         text_bytes=len(data) * by_text * selected,
         packed_bytes=len(pa.compress(data, "zstd", asbytes=True)) * by_text * selected,
-        words=max(pc.sum(counts["count"]).as_py() or 0, len(text) / WORD_CHARACTERS) * by_text * selected,
+        words=max(pc.sum(counts["count"]).as_py() or 0, len(text) / MAX_WORD_CHARACTERS) * by_text * selected,
         measured=sample.reading_seconds + spent * by_text,
     )
-    new = sizes.times(new_bytes / sample.raw_bytes)
+    new = sizes.scale(new_bytes / sample.raw_bytes)
     return SourceText(
         source=entry.source.name,
         sample=sample,
         outcomes={outcome: round(count * by_record) for outcome, count in outcomes.items()},
-        whole=sizes.times((old_bytes + new_bytes) / sample.raw_bytes),
+        whole=sizes.scale((old_bytes + new_bytes) / sample.raw_bytes),
         new=new,
         fitted=new.measured * min(1.0, settings.repeated_lines.sample_bytes / sample.raw_bytes),
         parts=math.ceil((old_bytes + new_bytes) / max(SLICE_BYTES, settings.part_bytes)),

@@ -13,20 +13,20 @@ from os.path import normpath
 from pathlib import Path
 from shlex import quote
 
-from corpora.acquire.download import ProgressCallback, no_progress
+from corpora.acquire.download import ProgressCallback, ignore_progress
 from corpora.acquire.fetch import NotAllFetched, fetch_files
-from corpora.acquire.fetch_table import AcquireSettings, folder_of
+from corpora.acquire.fetch_table import AcquireSettings, find_folder
 from corpora.acquire.http_client import Hosts, Patience
-from corpora.acquire.publishers import Resolved, resolve
+from corpora.acquire.publishers import ResolvedFetch, resolve
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.settings import check_choice
 from flows.recipes.tables import join_key
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 
-Record = Callable[[Mapping[str, Json]], None]
-Tables = Mapping[str, AcquireSettings]  # the `fetch` table of each source that has one
+RecordCallback = Callable[[Mapping[str, Json]], None]
+FetchTables = Mapping[str, AcquireSettings]  # the `fetch` table of each source that has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class FetchOptions:
 
 
 def fetch_recipe(
-    tables: Tables,
+    tables: FetchTables,
     root: Path,
     resolved: Mapping[str, Json],
-    record: Record,
+    record: RecordCallback,
     options: FetchOptions | None,
     hashes: StatCache,
-    progress: ProgressCallback = no_progress,
+    progress: ProgressCallback = ignore_progress,
     patience: Patience | None = None,
-    anywhere: Collection[str] = (),
+    given_folders: Collection[str] = (),
 ) -> FetchReport:
     """Fetch what the tables mean, unless it exists already.
 
@@ -67,13 +67,13 @@ def fetch_recipe(
     Raises InputError with what is missing, for all sources together.
     """
     asked = options or FetchOptions()
-    chosen = _chosen(tables, asked)
+    chosen = _choose_tables(tables, asked)
     for name, settings in chosen.items():
-        if name not in anywhere:
-            _check_below(name, folder_of(settings, root), root)
+        if name not in given_folders:
+            _check_below(name, find_folder(settings, root), root)
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
-    def keep(name: str, resolution: Resolved) -> None:
+    def keep(name: str, resolution: ResolvedFetch) -> None:
         """Write down what was resolved, if it is new."""
         value = resolution.to_json()
         if all_resolved.get(name) != value:
@@ -83,24 +83,24 @@ def fetch_recipe(
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
         """Resolve, fetch, and write down the results of one source. Raises InputError."""
         again = name in all_resolved and not asked.refresh
-        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
+        before = ResolvedFetch.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
         with closing(Hosts(settings, patience)) as hosts:
             resolution = resolve(settings, hosts, root, before, asked.refresh)
             keep(name, resolution)
-            folder = Path(folder_of(settings, root))
+            folder = Path(find_folder(settings, root))
             try:
-                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress)
+                landed = fetch_files(resolution.select_files(settings.limit), folder, hosts, hashes, progress)
             except NotAllFetched as error:
-                keep(name, resolution.with_landed(error.landed))
+                keep(name, resolution.with_fetched(error.landed))
                 raise
-        keep(name, resolution.with_landed(landed))
+        keep(name, resolution.with_fetched(landed))
         return tuple(landed)
 
     lines, files, faults = [], {}, []
     for name, settings in chosen.items():
         try:
             files[name] = fetch(name, settings)
-            lines.append(_line(name, all_resolved[name]["fixed"], files[name], folder_of(settings, root)))
+            lines.append(_describe_files(name, all_resolved[name]["fixed"], files[name], find_folder(settings, root)))
         except InputError as error:
             faults.append(f"Source {name!r}: {error}")
     if faults:
@@ -108,14 +108,14 @@ def fetch_recipe(
     return FetchReport(lines=tuple(lines), resolved=all_resolved, files=files)
 
 
-def _line(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
+def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
     """Describe the files that exist now, for people."""
     named = f"{', '.join(fixed)}: " if fixed else ""
     size = sum(file.size_bytes for file in files)
-    return f"{source}: {named}{counted(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
+    return f"{source}: {named}{format_count(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
 
 
-def _chosen(tables: Tables, options: FetchOptions) -> Tables:
+def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
     """Return the tables to fetch now, with their limits. Raises InputError if there are none."""
     if not tables:
         raise InputError(
@@ -141,7 +141,7 @@ def _check_below(source: str, folder: str, root: Path) -> None:
         )
 
 
-def _check_folders(tables: Tables) -> None:
+def _check_folders(tables: FetchTables) -> None:
     """Raise InputError if two sources would fetch into one folder: each reads everything in its own."""
     owners: dict[str, str] = {}
     for name, settings in tables.items():

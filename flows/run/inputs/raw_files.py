@@ -4,7 +4,7 @@
     resolve_inputs(recipe, home)         the lock with every raw file, and the other files in their folders
     describe_inputs(recipe, resolved)    both in lines for a person
 
-Cost: files that were hashed before are hashed again only if their size or time changed (`stat_cache`).
+Cost: files that were hashed before are hashed again only if their size or time changed (`open_stat_cache`).
 
 The labelled files of a recipe's tasks, judged before a run begins: hours of training come before they are needed.
 
@@ -32,11 +32,11 @@ from flows.recipes.guessed_fields import describe_chosen, describe_fitted
 from flows.recipes.lock import ResolvedLock, read_lock, resolve_raw_files, write_lock
 from flows.recipes.model_and_tasks import TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.run.faults.locks import recipe_held
-from flows.run.faults.skipped_files import left_out_lines
+from flows.run.faults.locks import hold_recipe
+from flows.run.faults.skipped_files import describe_left_out
 from flows.run.inputs.start_model import find_baseline, find_start, find_teacher
-from flows.run.inputs.unread_files import guess_lines, looked_lines
-from flows.run.record.counts_text import counted
+from flows.run.inputs.unread_files import describe_guesses, describe_unread
+from flows.run.record.counts_text import format_count
 from flows.signals import last_word
 from trainer.tasks.build import describe_task
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from flows.run.inputs.fetch import FetchOptions
 
 
-HASHED_FIELDS = 5  # of a file in `stat_cache`
+HASHED_FIELDS = 5  # of a file in `open_stat_cache`
 
 
 def fetch_inputs(
@@ -62,17 +62,17 @@ def fetch_inputs(
     tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
     if not tables and options is None:
         return ()
-    from corpora.acquire.download import no_progress  # httpx: only if something is fetched
+    from corpora.acquire.download import ignore_progress  # httpx: only if something is fetched
     from flows.run.inputs.fetch import fetch_recipe
 
     path = recipe.lock_path
     assert path is not None
 
     def record(fetched: Mapping[str, Json]) -> None:
-        with recipe_held(path, tell):
+        with hold_recipe(path, tell):
             write_lock(path, replace(read_lock(path), fetched=fetched))
 
-    with stat_cache(home) as cache:
+    with open_stat_cache(home) as cache:
         fetched_before = read_lock(path).fetched
         return fetch_recipe(
             tables,
@@ -81,13 +81,13 @@ def fetch_inputs(
             record,
             options,
             cache,
-            progress or no_progress,
-            anywhere=recipe.given_folders,
+            progress or ignore_progress,
+            given_folders=recipe.given_folders,
         ).lines
 
 
 @contextmanager
-def stat_cache(home: Path) -> Iterator[StatCache]:
+def open_stat_cache(home: Path) -> Iterator[StatCache]:
     """Yield the cache of files that were hashed before; what is added in the block is kept."""
     path = home / "raw-files.json"
     cache = StatCache(_read_stat_cache(path))
@@ -119,7 +119,7 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     """Return the lock with every raw file, and the other files in their folders."""
-    with stat_cache(home) as cache:
+    with open_stat_cache(home) as cache:
         resolved = resolve_raw_files(recipe, read_lock(recipe.lock_path), cache)
         start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
         return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
@@ -128,7 +128,7 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
 def describe_inputs(
     recipe: Recipe,
     resolved: ResolvedLock,
-    looked_lines: Callable[[Mapping[str, FileCounts], str], list[str]] = looked_lines,
+    describe: Callable[[Mapping[str, FileCounts], str], list[str]] = describe_unread,
 ) -> list[str]:
     """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
 
@@ -137,21 +137,29 @@ def describe_inputs(
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
-    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
-    first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
-    looked = looked_lines(resolved.unread, recipe.privacy.samples)
-    number = counted(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
+    files = format_count(total, "raw file")
+    since = f"{files}; new, as generation {len(generations)}: {new}." if new else f"{files}; none is new."
+    first = f"{files}: {new}." if new and len(generations) == 1 else since
+    looked = describe(resolved.unread, recipe.privacy.samples)
+    number = format_count(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
     gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone_names else ""
     fitted = describe_fitted(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
     chosen = describe_chosen(recipe.name, recipe.chosen or {})
-    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), gone, fitted, chosen]
+    lines = [
+        *describe_guesses(recipe, resolved),
+        *looked,
+        *describe_left_out(recipe, resolved.lock),
+        gone,
+        fitted,
+        chosen,
+    ]
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
     learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
     return [first, *filter(None, [*lines, begins, learns])]
 
 
-def labelled_lines(place: Place, recipe: Recipe) -> Iterator[str]:
+def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
     """Yield what is doubtful in the files of a recipe's tasks.
 
     Raises InputError if one is missing, is not of the form that its task reads, or spoils the scores, or where a
@@ -160,7 +168,7 @@ def labelled_lines(place: Place, recipe: Recipe) -> Iterator[str]:
     for entry in recipe.tasks:
         find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
         if not was_learnt(place, recipe.name_artifact(entry.name), entry):
-            yield from judged_lines(entry)
+            yield from check_task_files(entry)
 
 
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
@@ -172,7 +180,7 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
         return False  # the run meets the damage itself, and says so
 
 
-def judged_lines(entry: TaskEntry) -> Iterator[str]:
+def check_task_files(entry: TaskEntry) -> Iterator[str]:
     """Yield what is doubtful in the files of a task. Raises InputError as `labelled_lines`."""
     from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
 

@@ -20,8 +20,8 @@ from corpora.store.stage import list_manifests
 from flows.recipes.lock import Lock
 from flows.recipes.model_and_tasks import START_VOCABULARY, TEACHER_KEY, TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.run.record.releases import manifests_of, release_address, release_at
-from flows.run.record.run_record import newest_used
+from flows.run.record.releases import find_release, parse_release_address, read_manifests
+from flows.run.record.run_record import find_newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.start_model import adapted, settings_from
@@ -29,12 +29,14 @@ from trainer.huggingface.todays_form import todays_folder
 from trainer.job import CACHE
 from trainer.start_weights import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
 
-START = "model.start"
-RESUMES = " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."
+START_KEY = "model.start"
+RESUME_HINT = (
+    " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."
+)
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
-def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
+def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
     """Return the recipe with the settings and the vocabulary of the model that its training starts from, if any.
 
     Raises InputError if that model does not exist, or the recipe contradicts it.
@@ -54,7 +56,7 @@ def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 
-def fitting(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
+def fit_to_vocabulary(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
     """Return the start with rows for what its vocabulary lacks. existing: by name. Raises InputError."""
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
@@ -72,10 +74,10 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
-    return _find_model(START, entry.settings.start, entry.folder, recipe, cache)
+    return _find_model(START_KEY, entry.settings.start, entry.folder, recipe, cache)
 
 
-def taught(recipe: Recipe, lock: Lock) -> Start | None:
+def get_teacher(recipe: Recipe, lock: Lock) -> Start | None:
     """Return the model that a recipe's model learns from, as recorded in the lock. Raises InputError."""
     return lock.teacher or find_teacher(recipe, StatCache())
 
@@ -113,15 +115,15 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
             return cache.hash_file(path)[1]
 
         return start_of(todays_folder(Path(folder), digest), digest)
-    place, manifest = _artifact(key, address, folder, recipe)
-    return _of_artifact(place, manifest)
+    place, manifest = _find_artifact(key, address, folder, recipe)
+    return _from_artifact(place, manifest)
 
 
-def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
+def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
     """Find the artifact that is named: in a release, or in the recipe's store. Raises InputError."""
-    if release_address(address) is not None and (named := release_at(address)) is not None:
+    if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
-        models = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
+        models = [manifest for manifest in read_manifests(place, release) if manifest.kind == "models"]
         if len(models) != 1:
             raise InputError(f"{key} = {address!r}: the release has {len(models)} models, and one is meant.")
         return place, models[0]
@@ -129,7 +131,8 @@ def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Plac
     if match is None:
         raise InputError(
             f"{key} = {address!r}: there is no folder {folder or address}. Give a model's folder, relative to the "
-            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME)." + (RESUMES if key == START else "")
+            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME)."
+            + (RESUME_HINT if key == START_KEY else "")
         )
     name, wanted = match[1], match[2]
     if name == recipe.name and wanted is None:
@@ -143,10 +146,10 @@ def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Plac
         raise InputError(
             f"{key} = {address!r}: the store {recipe.store} has no such model, and there is no such folder."
         )
-    return place, newest_used(place, candidates)
+    return place, find_newest_used(place, candidates)
 
 
-def _of_artifact(place: Place, manifest: Manifest) -> Start:
+def _from_artifact(place: Place, manifest: Manifest) -> Start:
     """Return the model of an artifact, in a folder of this machine."""
     kept = {
         name: file

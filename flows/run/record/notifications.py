@@ -35,12 +35,12 @@ from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
 from flows.recipes.privacy import to_one_line
 from flows.recipes.run_settings import NotifySettings
-from flows.run.record.run_record import now_text
+from flows.run.record.run_record import format_now
 
-TRIES, WAIT_SECONDS = 3, 2.0  # for an address, and before each further try
-SECONDS = 45.0  # for all of it
-AGAIN = timedelta(days=1)  # after which a bound that is still crossed is named in a notice again
-NOTICES = "notices"  # the folder of a store with what notices named
+MAX_TRIES, WAIT_SECONDS = 3, 2.0  # for an address, and before each further try
+MAX_SECONDS = 45.0  # for all of it
+REPEAT_AFTER = timedelta(days=1)  # after which a bound that is still crossed is named in a notice again
+NOTICES_FOLDER = "notices"  # the folder of a store with what notices named
 MESSAGE_CHARACTERS = 4_000
 SCHEMES = {"http": "json", "https": "jsons"}  # Apprise's names for an address that a JSON object is posted to
 # The object that Apprise posts has fields of its own: these are left out, or have another name.
@@ -60,7 +60,7 @@ class Notice:
     url: str = ""
     bounds: tuple[str, ...] = ()
     host: str = field(default_factory=socket.gethostname)
-    time: str = field(default_factory=now_text)
+    time: str = field(default_factory=format_now)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that is sent."""
@@ -68,27 +68,27 @@ class Notice:
         return {**asdict(self), "text": shown}
 
 
-def named_earlier(place: Place, recipe: str) -> Mapping[str, str]:
+def read_named(place: Place, recipe: str) -> Mapping[str, str]:
     """Return what notices of a recipe named that its newest run crossed or set aside, with the time of the notice.
 
-    Nothing where the file is not there, or not as `keep_named` writes it: then they are named once more.
+    Nothing where the file is not there, or not as `write_named` writes it: then they are named once more.
     """
     try:
-        named = json.loads(place.read(f"{NOTICES}/{recipe}.json"))
+        named = json.loads(place.read(f"{NOTICES_FOLDER}/{recipe}.json"))
         return {str(bound): datetime.fromisoformat(moment).isoformat() for bound, moment in named.items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 
-def keep_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
+def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
     """Keep the same in the store. Raises InputError if it cannot be written."""
-    place.write(f"{NOTICES}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
+    place.write(f"{NOTICES_FOLDER}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
 
 
 def is_due(moment: str) -> bool:
     """Tell whether a bound that a notice named at a moment, and that is still crossed, is named again."""
     since = datetime.fromisoformat(moment)
-    return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= AGAIN
+    return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= REPEAT_AFTER
 
 
 def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
@@ -101,9 +101,9 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
         return False
     ways: dict[str, Callable[[], str]] = {}
     if settings.webhook:
-        ways[f"the webhook of {settings.webhook}"] = lambda: post(settings.webhook, notice)
+        ways[f"the webhook of {settings.webhook}"] = lambda: post_notice(settings.webhook, notice)
     if settings.command:
-        ways[f"the command {settings.command[0]}"] = lambda: call(settings, notice, folder)
+        ways[f"the command {settings.command[0]}"] = lambda: call_command(settings, notice, folder)
     failures = dict.fromkeys(ways, "it takes too long")
 
     def send(way: str) -> None:
@@ -112,7 +112,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
     threads = [threading.Thread(target=send, args=(way,), name="notice", daemon=True) for way in ways]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + max(SECONDS, settings.command_seconds + 1)
+    deadline = time.monotonic() + max(MAX_SECONDS, settings.command_seconds + 1)
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     for way, why in failures.items():
@@ -121,7 +121,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
     return not all(failures.values())
 
 
-def post(variable: str, notice: Notice) -> str:
+def post_notice(variable: str, notice: Notice) -> str:
     """Send a notice to the address in an environment variable; return why it did not arrive, "" if it did."""
     import logging
 
@@ -133,13 +133,13 @@ def post(variable: str, notice: Notice) -> str:
     asset = AppriseAsset(
         app_id="cloze",
         http_redirects=False,
-        default_service_retry=TRIES - 1,
+        default_service_retry=MAX_TRIES - 1,
         default_service_wait=WAIT_SECONDS,
     )
     fields = notice.to_json()
     logging.getLogger("apprise").propagate = False  # its messages may name the address
     with LogCapture(level=logging.WARNING) as log:
-        target = Apprise.instantiate(apprise_target(address, fields), asset=asset)
+        target = Apprise.instantiate(build_apprise_target(address, fields), asset=asset)
         if target is None:
             return "its value is not an address that Apprise knows"
         sent = Apprise(target, asset=asset).notify(body=fields["text"], title=f"{notice.recipe}: {notice.event}")
@@ -149,7 +149,7 @@ def post(variable: str, notice: Notice) -> str:
     return f"it answers {status[1]}" if status else "it does not answer"
 
 
-def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
+def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
     """Return an address as Apprise takes it: one of http with the fields of the object that is posted there."""
     try:
         url = urlsplit(address)
@@ -169,7 +169,7 @@ def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, A
         return ""
 
 
-def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
+def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
     """Run the command with a notice on its standard input; return why it failed, "" if it did not."""
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
@@ -186,7 +186,7 @@ def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
     return f"it ended with exit code {process.returncode}" if process.returncode else ""
 
 
-def settings_at_work(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
+def list_setting_warnings(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
     """Return warnings, at the start of a run, about a `[notify]` that can notify nobody."""
     if settings.webhook and not environment.get(settings.webhook):
         unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"

@@ -9,7 +9,7 @@ an object store, which has no locks, two may have the same number and differ by 
 was promoted has a copy of each entry, by which an entry that is gone is missed and can be restored.
 
 `STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`addresses.py`). What an entry names stays in
-the store (`released_folders`). A damaged entry is never passed over: an older release would come back by accident.
+the store (`list_released_folders`). A damaged entry is never passed over: an older release would come back by accident.
 
 Cost: a listing of `releases/`, and a small file for each entry that is read.
 """
@@ -32,13 +32,13 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.privacy import to_one_line
 from flows.recipes.run_settings import check_release_name
-from flows.run.faults.locks import held_alone, wait_for_clearing
-from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
+from flows.run.faults.locks import hold_alone, wait_for_cleanup
+from flows.run.record.run_record import RunRecord, format_now, from_sealed, print_to_stderr, to_sealed
 from flows.run.stage_kinds import STAGES
 
-RELEASES = "releases"
-RELEASED = "released"  # in the folder of a run, for copies of its entries
-REASON_CHARACTERS = 1_000
+RELEASES_FOLDER = "releases"
+RELEASED_FOLDER = "released"  # in the folder of a run, for copies of its entries
+MAX_REASON_CHARACTERS = 1_000
 _ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")
 _ADDRESS = re.compile(r"(?P<store>.+)@(?P<name>[^/@:?&#]+)(?::(?P<number>\d{1,9}))?")
 
@@ -47,7 +47,7 @@ class DamagedRelease(Damaged):
     """An entry of a release's history is not what was written."""
 
     def __str__(self) -> str:
-        name, _, file = self.path.removeprefix(f"{RELEASES}/").rpartition("/")
+        name, _, file = self.path.removeprefix(f"{RELEASES_FOLDER}/").rpartition("/")
         return (
             f"{self.path} is damaged: {self.what}. It says what the release {name!r} means since then, so nothing is "
             f"taken for it. Bring the file back from a copy of the store; or move it away ({file}), and the name means "
@@ -56,7 +56,7 @@ class DamagedRelease(Damaged):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
+class ReleasedArtifact:
     """One artifact of a release: where it is, and the digest of its contents."""
 
     kind: str
@@ -84,7 +84,7 @@ class Release:
     action: str
     recipe: str
     run: str
-    artifacts: tuple[Released, ...]
+    artifacts: tuple[ReleasedArtifact, ...]
     who: str
     when: str
     reason: str = ""
@@ -94,7 +94,7 @@ class Release:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def artifacts_of_run(place: Place, record: RunRecord) -> tuple[Released, ...]:
+def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifact, ...]:
     """Return what a run made or reused that can be promoted: the last of each kind and name.
 
     Raises InputError if one is gone.
@@ -102,19 +102,19 @@ def artifacts_of_run(place: Place, record: RunRecord) -> tuple[Released, ...]:
     last = {(stage.kind, stage.name): stage.folder for stage in record.stages if STAGES[stage.kind].is_released}
     if not last:
         raise InputError(f"The run {record.run_id} has built nothing that can be released.")
-    return tuple(released(_manifest(place, folder, f"the run {record.run_id}")) for folder in last.values())
+    return tuple(to_released(_read_manifest(place, folder, f"the run {record.run_id}")) for folder in last.values())
 
 
-def released(manifest: Manifest) -> Released:
+def to_released(manifest: Manifest) -> ReleasedArtifact:
     """An artifact as a release names it."""
-    return Released(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
+    return ReleasedArtifact(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
 
 
-def manifests_of(place: Place, release: Release) -> list[Manifest]:
+def read_manifests(place: Place, release: Release) -> list[Manifest]:
     """The manifests of what a release names. Raises InputError if one is gone, or has changed."""
     manifests = []
     for artifact in release.artifacts:
-        manifest = _manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
+        manifest = _read_manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
         if manifest.content != artifact.content:
             raise InputError(
                 f"{place.to_address(artifact.folder)} does not hold what was released as {release.name!r}, number "
@@ -125,7 +125,7 @@ def manifests_of(place: Place, release: Release) -> list[Manifest]:
     return manifests
 
 
-def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
+def _read_manifest(place: Place, folder: str, named_by: str) -> Manifest:
     manifest = read_manifest(place, folder)
     if manifest is None:
         raise InputError(
@@ -135,65 +135,65 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
     return manifest
 
 
-def release_entries(place: Place, name: str | None = None) -> list[str]:
+def list_release_entries(place: Place, name: str | None = None) -> list[str]:
     """The files of all entries of a name, or of all names, oldest first."""
-    folder = RELEASES if name is None else f"{RELEASES}/{name}"
+    folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
     entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
-    return ["/".join(each) for each in sorted(entries, key=lambda each: (each[1], _number(each[2]), each[2]))]
+    return ["/".join(each) for each in sorted(entries, key=lambda each: (each[1], _parse_number(each[2]), each[2]))]
 
 
-def names_of_releases(place: Place) -> list[str]:
+def list_release_names(place: Place) -> list[str]:
     """The names that something was released under."""
-    return sorted({path.split("/")[1] for path in release_entries(place)})
+    return sorted({path.split("/")[1] for path in list_release_entries(place)})
 
 
-def history(place: Place, name: str) -> list[Release]:
+def read_history(place: Place, name: str) -> list[Release]:
     """All entries of a name, oldest first. Raises DamagedRelease."""
-    return [read_release(place, path) for path in release_entries(place, name)]
+    return [read_release(place, path) for path in list_release_entries(place, name)]
 
 
-def current_release(place: Place, name: str, number: int | None = None) -> Release:
+def read_current_release(place: Place, name: str, number: int | None = None) -> Release:
     """Return the current meaning of a name: its newest entry, or one by number. Raises InputError if there is none."""
-    entries = release_entries(place, name)
+    entries = list_release_entries(place, name)
     if not entries:
-        names = ", ".join(names_of_releases(place)) or "none"
+        names = ", ".join(list_release_names(place)) or "none"
         raise InputError(
             f"There is no release {name!r} in {place.to_address('')}; it has {names}. `cloze release` makes one."
         )
     if number is None:
         return read_release(place, entries[-1])
-    chosen = [path for path in entries if _number(path) == number]
+    chosen = [path for path in entries if _parse_number(path) == number]
     if not chosen:
-        numbers = f"{_number(entries[0])} to {_number(entries[-1])}"
+        numbers = f"{_parse_number(entries[0])} to {_parse_number(entries[-1])}"
         raise InputError(
             f"The release {name!r} has no number {number}: it has {numbers} (`cloze releases` lists them)."
         )
     return read_release(place, chosen[-1])
 
 
-def release_before(place: Place, recipe: str, moment: str) -> Release | None:
+def find_release_before(place: Place, recipe: str, moment: str) -> Release | None:
     """Return the newest entry of any name's history that is of a recipe and not after a moment. Raises DamagedRelease.
 
     moment: as `now_text` writes it
     """
-    entries = (read_release(place, path) for path in release_entries(place))
+    entries = (read_release(place, path) for path in list_release_entries(place))
     earlier = [entry for entry in entries if entry.recipe == recipe and entry.when <= moment]
     return max(earlier, key=lambda entry: entry.when, default=None)
 
 
-def answered_until(place: Place, recipe: str, name: str, does: str, generations: int) -> int:
+def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
     """Return the last generation whose documents a released model has answered so; 0 for none. Raises DamagedRelease.
 
     It is that of the newest release of the recipe whose corpus is older than this one, so that a run whose results
     were released, and which is repeated, answers the same.
     name: of the answers' artifact; does: what they are; generations: of the corpus
     """
-    entries = (read_release(place, path) for path in release_entries(place))
+    entries = (read_release(place, path) for path in list_release_entries(place))
     for entry in sorted((e for e in entries if e.recipe == recipe), key=lambda entry: entry.when, reverse=True):
         folders = [a.folder for a in entry.artifacts if (a.kind, a.name) == ("answers", name)]
         answers = read_manifest(place, folders[0]) if folders else None
-        if answers is None or answers.settings["answers"] != does:
+        if answers is None or answers.settings["answers"] != answer_kind:
             continue
         answered: int = answers.facts["generations"]
         if answered < generations:
@@ -201,14 +201,14 @@ def answered_until(place: Place, recipe: str, name: str, does: str, generations:
     return 0
 
 
-def released_folders(place: Place) -> set[str]:
+def list_released_folders(place: Place) -> set[str]:
     """The folders of all artifacts that an entry of any name's history names. Raises DamagedRelease."""
-    return {artifact.folder for path in release_entries(place) for artifact in read_release(place, path).artifacts}
+    return {artifact.folder for path in list_release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
-def released_runs(place: Place) -> set[str]:
+def list_released_runs(place: Place) -> set[str]:
     """The runs that any entry of any name's history was promoted from. Raises DamagedRelease."""
-    return {read_release(place, path).run for path in release_entries(place)}
+    return {read_release(place, path).run for path in list_release_entries(place)}
 
 
 def add_release(place: Place, entry: Release) -> Release:
@@ -217,19 +217,19 @@ def add_release(place: Place, entry: Release) -> Release:
     Raises InputError if a clean-up of the store was faster, and what it names is gone.
     """
     check_release_name("--name", entry.name)
-    wait_for_clearing(place, to_stderr)
-    with _alone(place, entry.name):
-        entries = release_entries(place, entry.name)
+    wait_for_cleanup(place, print_to_stderr)
+    with _hold_history(place, entry.name):
+        entries = list_release_entries(place, entry.name)
         if entries:
             read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
-        number = _number(entries[-1]) + 1 if entries else 1
-        numbered = replace(entry, number=number, reason=to_one_line(entry.reason, REASON_CHARACTERS))
-        data = sealed(numbered)
+        number = _parse_number(entries[-1]) + 1 if entries else 1
+        numbered = replace(entry, number=number, reason=to_one_line(entry.reason, MAX_REASON_CHARACTERS))
+        data = to_sealed(numbered)
         path = f"{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json"
-        place.write(f"{RELEASES}/{path}", data)
-        place.write(f"runs/{entry.run}/{RELEASED}/{path}", data)
-    if wait_for_clearing(place, to_stderr):  # it began before the entry was there, and has not seen it
-        manifests_of(place, numbered)
+        place.write(f"{RELEASES_FOLDER}/{path}", data)
+        place.write(f"runs/{entry.run}/{RELEASED_FOLDER}/{path}", data)
+    if wait_for_cleanup(place, print_to_stderr):  # it began before the entry was there, and has not seen it
+        read_manifests(place, numbered)
     return numbered
 
 
@@ -238,19 +238,19 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
 
     Raises InputError if there is no such entry, or what it names is gone.
     """
-    now = current_release(place, name)
-    target = _before(place, now) if to is None else current_release(place, name, to)
-    manifests_of(place, target)
+    now = read_current_release(place, name)
+    target = _find_earlier(place, now) if to is None else read_current_release(place, name, to)
+    read_manifests(place, target)
     back = replace(
-        target, action="rollback", who=this_user(), when=now_text(), reason=reason, back_to=target.number, number=0
+        target, action="rollback", who=get_user(), when=format_now(), reason=reason, back_to=target.number, number=0
     )
     return add_release(place, back)
 
 
-def _before(place: Place, now: Release) -> Release:
+def _find_earlier(place: Place, now: Release) -> Release:
     """Return the last entry before the current one that names other artifacts. Raises InputError if there is none."""
     meant = now.back_to or now.number
-    earlier = [e for e in history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
+    earlier = [e for e in read_history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
     if not earlier:
         raise InputError(
             f"The release {now.name!r} meant nothing else before number {meant}: there is nothing to go back to. Say "
@@ -259,7 +259,7 @@ def _before(place: Place, now: Release) -> Release:
     return earlier[-1]
 
 
-def this_user() -> str:
+def get_user() -> str:
     """Return who runs this process, and on which host."""
     try:
         user = getpass.getuser()
@@ -276,12 +276,12 @@ class ReleaseAddress(NamedTuple):
     number: int | None
 
 
-def release_address(address: str) -> ReleaseAddress | None:
+def parse_release_address(address: str) -> ReleaseAddress | None:
     """Parse the address of a release; None if it is that of a file or folder, or has no such form.
 
-    >>> release_address("store@prod:2")
+    >>> parse_release_address("store@prod:2")
     ReleaseAddress(store='store', name='prod', number=2)
-    >>> release_address("s3://bucket/store?endpoint_override=10.0.0.7:9000") is None
+    >>> parse_release_address("s3://bucket/store?endpoint_override=10.0.0.7:9000") is None
     True
     """
     parts = _ADDRESS.fullmatch(address)
@@ -290,15 +290,15 @@ def release_address(address: str) -> ReleaseAddress | None:
     return ReleaseAddress(parts["store"], parts["name"], int(parts["number"]) if parts["number"] else None)
 
 
-def release_at(address: str) -> tuple[Place, Release] | None:
+def find_release(address: str) -> tuple[Place, Release] | None:
     """Return the release at an address, with its store; None if it is not a release's address. Raises InputError."""
-    if (wanted := release_address(address)) is None:
+    if (wanted := parse_release_address(address)) is None:
         return None
     place = Place(wanted.store)
-    return place, current_release(place, wanted.name, wanted.number)
+    return place, read_current_release(place, wanted.name, wanted.number)
 
 
-def _number(path: str) -> int:
+def _parse_number(path: str) -> int:
     return int(path.rpartition("/")[2].partition("-")[0])
 
 
@@ -308,24 +308,24 @@ def read_release(place: Place, path: str) -> Release:
         data = place.read(path)
     except FileNotFoundError as error:
         raise DamagedRelease(path, "it is gone") from error
-    release = unsealed(Release, data, path, DamagedRelease)
-    if (release.name, release.number) != (path.split("/")[1], _number(path)):
+    release = from_sealed(Release, data, path, DamagedRelease)
+    if (release.name, release.number) != (path.split("/")[1], _parse_number(path)):
         raise DamagedRelease(path, f"it is the entry {release.number} of {release.name!r}")
     return release
 
 
 @contextmanager
-def _alone(place: Place, name: str) -> Iterator[None]:
+def _hold_history(place: Place, name: str) -> Iterator[None]:
     """Wait for the turn to write to a name's history, on a disk that has locks."""
     if not place.is_local:
         yield
         return
-    file = Path(place.to_full_path(f"{RELEASES}/{name}/.turn"))
+    file = Path(place.to_full_path(f"{RELEASES_FOLDER}/{name}/.turn"))
 
     def refusal(error: OSError) -> InputError:
         return InputError(
             f"Cannot write {file.parent}: {explain_disk_error(error, 'use another store') or error.strerror}."
         )
 
-    with held_alone(file, refusal, lambda line: None):
+    with hold_alone(file, refusal, lambda line: None):
         yield

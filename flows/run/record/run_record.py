@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 QUARANTINED = "record in quarantine"  # of what is set aside
-CLOCKS_DIFFER = timedelta(minutes=5)  # of machines that share a store, without anything being wrong
+MAX_CLOCK_DIFFERENCE = timedelta(minutes=5)  # of machines that share a store, without anything being wrong
 
 
 class DamagedRun(Damaged):
@@ -42,10 +42,10 @@ class DamagedRun(Damaged):
         )
 
 
-REMOVED = "removed"
+REMOVAL_MARK = "removed"
 
 
-def to_stderr(line: str) -> None:
+def print_to_stderr(line: str) -> None:
     """Print a line to stderr, where it is not taken for output."""
     print(line, file=sys.stderr)
 
@@ -96,13 +96,13 @@ class StageHistory:
 
     reasons: list[str] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
-    whole: str = ""
+    unchanged_reason: str = ""
     record: StageRecord | None = None
 
     def begin(self, survey: "Survey", reason: str, damaged: bool) -> None:
         """Note that the run looks at the stage. damaged: whether that is why it is not whole"""
         if survey.manifest is not None:
-            self.whole = reason
+            self.unchanged_reason = reason
             return
         if damaged or not self.reasons:
             self.reasons = [*dict.fromkeys([*self.reasons, reason])]
@@ -117,7 +117,7 @@ class StageHistory:
             name=manifest.name,
             folder=manifest.folder,
             state="built" if self.reasons else "reused",
-            reason="; ".join(self.reasons) or self.whole,
+            reason="; ".join(self.reasons) or self.unchanged_reason,
             seconds=round(before + seconds, 2),
             parts=len(manifest.parts),
             parts_built=len(self.missing),
@@ -203,7 +203,7 @@ class RunRecord:
         return {*self.settled, *(stage.folder for stage in self.stages)}
 
 
-def sealed(value: Any) -> bytes:
+def to_sealed(value: Any) -> bytes:
     """Return a dataclass in a form for the store: JSON, with its own digest.
 
     Half a character, as in a path that is not UTF-8, is escaped, and read again as it was.
@@ -211,7 +211,7 @@ def sealed(value: Any) -> bytes:
     return seal(json.dumps(asdict(value), indent=1, ensure_ascii=False).encode(errors="backslashreplace"))
 
 
-def unsealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged] = Damaged) -> Value:
+def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged] = Damaged) -> Value:
     """Read what `sealed` wrote of a dataclass. path: for messages. Raises `damaged`."""
     try:
         return bind_settings(kind, unseal(data, path), path)
@@ -228,24 +228,24 @@ class RawPaths:
     paths: Mapping[str, str]
 
 
-def new_run_id(place: Place, recipe: str) -> str:
+def build_run_id(place: Place, recipe: str) -> str:
     """Return a name for a run: when it began, and its recipe. It sorts after the names of all runs in the store.
 
     If the clock of an earlier run was ahead of this one, the moment in the name is one second after that run's.
     """
     now = datetime.now(UTC)
     newest = max(
-        (moment for path in place.list_files("runs") if (moment := moment_of(path.split("/")[1]))), default=now
+        (moment for path in place.list_files("runs") if (moment := parse_moment(path.split("/")[1]))), default=now
     )
     if newest >= now:
         now = newest.replace(microsecond=now.microsecond) + timedelta(seconds=1)
     return f"{now:%Y%m%dT%H%M%S%f}-{recipe}"
 
 
-def moment_of(run_id: str) -> datetime | None:
+def parse_moment(run_id: str) -> datetime | None:
     """Return the moment that is in the name of a run; None if there is none.
 
-    >>> moment_of("20261122T201500123456-small").isoformat(), moment_of("old-run")
+    >>> parse_moment("20261122T201500123456-small").isoformat(), parse_moment("old-run")
     ('2026-11-22T20:15:00.123456+00:00', None)
     """
     try:
@@ -254,12 +254,12 @@ def moment_of(run_id: str) -> datetime | None:
         return None
 
 
-def now_text() -> str:
+def format_now() -> str:
     """Return the current time, in UTC, ISO 8601 to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def machine_versions() -> dict[str, str]:
+def read_versions() -> dict[str, str]:
     """Return the versions that matter when two runs differ."""
     names = ("pyarrow", "numpy", "numba", "tokenizers", "prefect", "datasketch", "ftfy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
@@ -267,15 +267,15 @@ def machine_versions() -> dict[str, str]:
 
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
     """Write the recipe of a run that begins; a store that cannot be written is detected before anything starts."""
-    place.write(recipe_file(run_id), recipe.text.encode())
+    place.write(get_recipe_path(run_id), recipe.text.encode())
 
 
-def removal_mark(run_id: str) -> str:
+def get_removal_mark(run_id: str) -> str:
     """Return the path of the file that is in the folder of a run as long as it is being removed."""
-    return f"runs/{run_id}/{REMOVED}"
+    return f"runs/{run_id}/{REMOVAL_MARK}"
 
 
-def recipe_file(run_id: str) -> str:
+def get_recipe_path(run_id: str) -> str:
     """Return the path of a run's recorded recipe."""
     return f"runs/{run_id}/recipe.toml"
 
@@ -284,19 +284,19 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
     """Write the record, the lock, the paths of the raw files and the report of a run."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
-    place.write(f"{folder}/raw.json", sealed(RawPaths(paths=raw_paths(lock))))
+    place.write(f"{folder}/raw.json", to_sealed(RawPaths(paths=collect_raw_paths(lock))))
     if report is not None:
         place.write(f"{folder}/report.html", report.encode())
-    place.write(f"{folder}/run.json", sealed(record))
+    place.write(f"{folder}/run.json", to_sealed(record))
 
 
-def raw_paths(lock: "Lock") -> dict[str, str]:
+def collect_raw_paths(lock: "Lock") -> dict[str, str]:
     """Return sha256 -> path of every raw file that exists here."""
     files = (file for generation in lock.generations for group in generation.values() for file in group)
     return {file.sha256: file.path for file in files if file.path}
 
 
-def list_runs(place: Place) -> list[str]:
+def list_run_ids(place: Place) -> list[str]:
     """List the ids of all recorded runs, oldest first."""
     return sorted(path.split("/")[1] for path in place.list_files("runs") if path.endswith("/run.json"))
 
@@ -304,36 +304,36 @@ def list_runs(place: Place) -> list[str]:
 def read_run(place: Place, run_id: str) -> RunRecord:
     """Read the record of one run. Raises FileNotFoundError and DamagedRun."""
     path = f"runs/{run_id}/run.json"
-    record = place.read_checked(path, lambda data: unsealed(RunRecord, data, path, DamagedRun))
+    record = place.read_checked(path, lambda data: from_sealed(RunRecord, data, path, DamagedRun))
     if record.run_id != run_id:
         raise DamagedRun(path, f"it is the record of the run {record.run_id}")
     return record
 
 
-def newest_runs(place: Place, tell: Callable[[str], None] = to_stderr) -> Iterator[RunRecord]:
+def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr) -> Iterator[RunRecord]:
     """Yield the recorded runs, newest first. Those whose record is damaged are passed over.
 
     tell: is called for those, and for runs whose start is still in the future here: others may be newer
     """
-    for record in readable_runs(place, reversed(list_runs(place)), tell):
+    for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
         if is_ahead(record):
-            tell(f"{ahead_of_clock(record)}: it is taken for newer than runs that began before that.")
+            tell(f"{describe_clock_gap(record)}: it is taken for newer than runs that began before that.")
         yield record
 
 
-def readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str], None]) -> Iterator[RunRecord]:
+def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str], None]) -> Iterator[RunRecord]:
     """Yield the records of some runs. tell: is called for those that are damaged, and passed over"""
     for run_id in run_ids:
         try:
             yield read_run(place, run_id)
         except DamagedRun as fault:
-            tell(passed_over(fault))
+            tell(describe_passed_over(fault))
 
 
-def newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
+def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
     """Return the one of some artifacts that the newest recorded run made or reused; with none on record, the last."""
     by_folder = {manifest.folder: manifest for manifest in manifests}
-    for record in newest_runs(place) if len(manifests) > 1 else ():
+    for record in iter_newest_runs(place) if len(manifests) > 1 else ():
         for stage in reversed(record.stages):
             if stage.folder in by_folder:
                 return by_folder[stage.folder]
@@ -342,26 +342,26 @@ def newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
 
 def is_ahead(record: RunRecord) -> bool:
     """Tell whether a run's start is in the future by this machine's clock: a later run may be named before it."""
-    return record.started > (datetime.now(UTC) + CLOCKS_DIFFER).isoformat()
+    return record.started > (datetime.now(UTC) + MAX_CLOCK_DIFFERENCE).isoformat()
 
 
-def ahead_of_clock(record: RunRecord) -> str:
+def describe_clock_gap(record: RunRecord) -> str:
     """Return the words about such a run."""
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 
-def passed_over(fault: DamagedRun) -> str:
+def describe_passed_over(fault: DamagedRun) -> str:
     """Return the line about a run that is passed over for its damaged file."""
     return f"{fault.path} is damaged: {fault.what}. That run is passed over."
 
 
-def recorded_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
+def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
     """sha256 -> path of the raw files that a recorded run read. Raises DamagedRun."""
     path = f"runs/{run_id}/raw.json"
-    return unsealed(RawPaths, _there(place, path), path, DamagedRun).paths
+    return from_sealed(RawPaths, _read_file(place, path), path, DamagedRun).paths
 
 
-def _there(place: Place, path: str) -> bytes:
+def _read_file(place: Place, path: str) -> bytes:
     """Read a file that every recorded run has. Raises DamagedRun."""
     try:
         return place.read(path)
@@ -369,28 +369,30 @@ def _there(place: Place, path: str) -> bytes:
         raise DamagedRun(path, "it is gone") from error
 
 
-def find_raw_file(place: Place, sha256: str, tell: Callable[[str], None] = to_stderr) -> tuple[RunRecord, Path] | None:
+def find_raw_file(
+    place: Place, sha256: str, tell: Callable[[str], None] = print_to_stderr
+) -> tuple[RunRecord, Path] | None:
     """Return the newest run that read a raw file with this content, and the file's path, if it still exists.
 
     tell: is called for runs that are damaged, and passed over
     """
-    for record in newest_runs(place, tell):
+    for record in iter_newest_runs(place, tell):
         try:
-            path = recorded_raw_paths(place, record.run_id).get(sha256)
+            path = read_raw_paths(place, record.run_id).get(sha256)
         except DamagedRun as fault:
-            tell(passed_over(fault))
+            tell(describe_passed_over(fault))
             continue
-        if path is not None and raw_path(path).exists():
-            return record, raw_path(path)
+        if path is not None and parse_raw_path(path).exists():
+            return record, parse_raw_path(path)
     return None
 
 
-def recorded_lock(place: Place, run_id: str) -> "Lock":
+def read_recorded_lock(place: Place, run_id: str) -> "Lock":
     """Return the lock of a recorded run, with the paths at which it read the raw files. Raises DamagedRun."""
     from flows.recipes.lock import Lock
 
     path = f"runs/{run_id}/recipe.lock"
-    data = _there(place, path)
+    data = _read_file(place, path)
     try:
         unseal(data, path)
         lock = Lock.from_bytes(data, Path(run_id))
@@ -398,10 +400,10 @@ def recorded_lock(place: Place, run_id: str) -> "Lock":
         raise DamagedRun(path, fault.what) from fault
     except InputError as error:
         raise DamagedRun(path, "it is not a lock that this program can read") from error
-    return lock.with_paths(recorded_raw_paths(place, run_id))
+    return lock.with_paths(read_raw_paths(place, run_id))
 
 
-def recorded_recipe(record: RunRecord, store: str) -> "Recipe":
+def read_recorded_recipe(record: RunRecord, store: str) -> "Recipe":
     """Return the recipe that a run recorded, with the store where it is now, relative to the current folder."""
     from flows.recipes.recipe import parse_recipe  # with all sources and steps
 

@@ -29,9 +29,9 @@ from flows.run.record.run_record import (
     QUARANTINED,
     Cost,
     RunRecord,
-    moment_of,
-    readable_runs,
-    to_stderr,
+    iter_readable_runs,
+    parse_moment,
+    print_to_stderr,
 )
 from flows.run.stage_kinds import STAGES
 from flows.signals import give_way, last_word
@@ -45,14 +45,14 @@ Advance = Callable[[str, int, int], None]
 RATE_SECONDS = 2.0  # of progress, before a rate is reported
 
 
-def running_path(run_id: str) -> str:
+def get_running_path(run_id: str) -> str:
     """Return the path in the store where a run reports what it does now."""
     return f"runs/{run_id}/running.json"
 
 
-def names_of(recipe: "Recipe") -> tuple[str, ...]:
+def list_artifact_names(recipe: "Recipe") -> tuple[str, ...]:
     """Return the names of the artifacts that a run of a recipe may use or build, of all kinds."""
-    return tuple(sorted({name for kind in STAGES.values() for name in kind.artifact_names(recipe, {})}))
+    return tuple(sorted({name for kind in STAGES.values() for name in kind.list_artifact_names(recipe, {})}))
 
 
 @dataclass(kw_only=True)
@@ -64,24 +64,28 @@ class StageProgress:
 
     parts: int
     built: int
-    first: int
-    begun: float = field(default_factory=time.monotonic)
+    first_built: int
+    started: float = field(default_factory=time.monotonic)
 
-    def rate(self, now: float) -> float | None:
+    def compute_rate(self, now: float) -> float | None:
         """Return parts or steps a second; None until there is a rate."""
-        seconds = now - self.begun
-        return (self.built - self.first) / seconds if self.built > self.first and seconds > RATE_SECONDS else None
+        seconds = now - self.started
+        return (
+            (self.built - self.first_built) / seconds
+            if self.built > self.first_built and seconds > RATE_SECONDS
+            else None
+        )
 
-    def said(self, now: float) -> dict[str, Any]:
+    def to_json(self, now: float) -> dict[str, Any]:
         """Return a form for the run's heartbeat."""
-        rate = self.rate(now)
+        rate = self.compute_rate(now)
         left = None if rate is None else round((self.parts - self.built) / rate)
         rounded = None if rate is None else float(f"{rate:.3g}")
         return {"built": self.built, "parts": self.parts, "rate": rounded, "seconds_left": left}
 
 
 @contextmanager
-def unless_begun(pulse: "Pulse") -> Iterator["Pulse"]:
+def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
     """End the heartbeat if the block fails, and let it continue otherwise."""
     with last_word(pulse.end):
         try:
@@ -92,7 +96,7 @@ def unless_begun(pulse: "Pulse") -> Iterator["Pulse"]:
             raise
 
 
-class Pulse:
+class RunHeartbeat:
     """Reports what a run does while it is under way, and what it costs.
 
     doing:   what it does outside of stages
@@ -106,16 +110,16 @@ class Pulse:
         self._facts = {
             "run_id": run_id,
             "recipe": recipe.name,
-            "names": names_of(recipe),
+            "names": list_artifact_names(recipe),
             "started": started,
         }
         self._stages: dict[str, StageProgress] = {}
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._cpu_before = read_cpu_seconds(list_process_tree(os.getpid()))
         self._peak = 0
-        self._presence = HeartbeatWriter(place, running_path(run_id), self._said)
+        self._writer = HeartbeatWriter(place, get_running_path(run_id), self._report)
 
-    def waiting(self, tell: Callable[[str], None]) -> Callable[[str], None]:
+    def wrap_tell(self, tell: Callable[[str], None]) -> Callable[[str], None]:
         """Wrap `tell` so that the heartbeat, too, reports what the run waits for."""
 
         def both(line: str) -> None:
@@ -126,41 +130,43 @@ class Pulse:
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
         """Record how many of a stage's missing parts are built; with all of them, the stage is done."""
-        with self._turn:
-            progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first=built))
+        with self._lock:
+            progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first_built=built))
             progress.built = built
             if built >= parts:
                 del self._stages[stage]
             return progress
 
-    def cost(self, bytes_written: int) -> Cost:
+    def measure_cost(self, bytes_written: int) -> Cost:
         """Return what the run has cost so far. bytes_written: of the parts that it built"""
         processes = list_process_tree(os.getpid())
-        self._look(processes)
+        self._update_peak(processes)
         seconds = read_cpu_seconds(processes) - self._cpu_before
         return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
 
     def end(self) -> None:
         """End the heartbeat: the run is on record, or never began. May be called again, and from any thread."""
-        self._presence.stop()
+        self._writer.stop()
 
-    def _look(self, processes: list[int]) -> None:
+    def _update_peak(self, processes: list[int]) -> None:
         self._peak = max(self._peak, sum(map(read_resident_bytes, processes)))
 
-    def _said(self) -> dict[str, Any]:
-        self._look(list_process_tree(os.getpid()))
+    def _report(self) -> dict[str, Any]:
+        self._update_peak(list_process_tree(os.getpid()))
         now = time.monotonic()
-        with self._turn:
-            stages = {stage: progress.said(now) for stage, progress in self._stages.items()}
+        with self._lock:
+            stages = {stage: progress.to_json(now) for stage, progress in self._stages.items()}
         return {**self._facts, "workers": self.workers, "doing": "" if stages else self.doing, "stages": stages}
 
 
-ENDED = ("completed", "failed", "interrupted")
-UNTOLD = frozenset(("recipe.toml", "running.json"))  # one of them, and no record, is a run that has not ended
+END_STATES = ("completed", "failed", "interrupted")
+UNFINISHED_RUN_FILES = frozenset(
+    ("recipe.toml", "running.json")
+)  # one of them, and no record, is a run that has not ended
 
 
-SCHEDULES = "schedules"
-WAITING = "waiting"
+SCHEDULES_FOLDER = "schedules"
+WAITING_FOLDER = "waiting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +182,7 @@ class ListedRun:
     state: str
     started: str
     record: RunRecord | None = None
-    present: Heartbeat | None = None
+    heartbeat: Heartbeat | None = None
 
     @property
     def outcome(self) -> str:
@@ -206,12 +212,12 @@ class ListedRun:
             "started": self.started,
             "seconds": self.seconds,
             "workers": record.workers if record is not None else None,
-            "new_parts": new_parts(record) if record is not None else None,
+            "new_parts": count_new_parts(record) if record is not None else None,
             **{field.name: getattr(cost, field.name, None) for field in fields(Cost)},
         }
 
 
-def new_parts(record: RunRecord) -> dict[str, int]:
+def count_new_parts(record: RunRecord) -> dict[str, int]:
     """Count the parts that a run built, by the kind of their stage, in the order of the stages."""
     parts: dict[str, int] = {}
     for stage in record.stages:
@@ -220,32 +226,32 @@ def new_parts(record: RunRecord) -> dict[str, int]:
     return parts
 
 
-def run_states(
-    place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = to_stderr
+def list_runs(
+    place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = print_to_stderr
 ) -> list[ListedRun]:
     """List a store's runs, newest first. recipe: only its runs; limit: the most to list; tell: is called for damage"""
-    files = files_of_runs(place)
-    ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, recipe_of(run_id))]
-    states = (state_of_run(place, run_id, files[run_id], tell) for run_id in ids)
+    files = list_run_files(place)
+    ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, parse_recipe_name(run_id))]
+    states = (read_run_state(place, run_id, files[run_id], tell) for run_id in ids)
     return list(islice((state for state in states if state is not None), limit))
 
 
-def state_of_run(
-    place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = to_stderr
+def read_run_state(
+    place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = print_to_stderr
 ) -> ListedRun | None:
     """Return the run that has these files; None if its record is damaged, or it is not a run."""
     if "run.json" in files:
-        return _recorded(place, run_id, tell)
-    return _open_run(place, run_id) if UNTOLD & set(files) else None
+        return _read_recorded(place, run_id, tell)
+    return _read_unfinished_run(place, run_id) if UNFINISHED_RUN_FILES & set(files) else None
 
 
-def _recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedRun | None:
-    for record in readable_runs(place, [run_id], tell):
+def _read_recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> ListedRun | None:
+    for record in iter_readable_runs(place, [run_id], tell):
         return ListedRun(run_id=run_id, recipe=record.recipe, state=record.state, started=record.started, record=record)
     return None
 
 
-def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
+def list_run_files(place: Place) -> dict[str, dict[str, int]]:
     """Return the files of each run by its id: their names, with their sizes."""
     files: dict[str, dict[str, int]] = {}
     for path, size in place.list_files("runs").items():
@@ -255,40 +261,40 @@ def files_of_runs(place: Place) -> dict[str, dict[str, int]]:
     return files
 
 
-def recipe_of(run_id: str) -> str:
+def parse_recipe_name(run_id: str) -> str:
     """Return the name of a run's recipe.
 
-    >>> recipe_of("20261122T201500123456-small-news")
+    >>> parse_recipe_name("20261122T201500123456-small-news")
     'small-news'
     """
     return run_id.partition("-")[2]
 
 
-def _open_run(place: Place, run_id: str) -> ListedRun | None:
+def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
     """Return a run that has left no record, or not yet."""
-    present = read_heartbeat(place, running_path(run_id))
+    present = read_heartbeat(place, get_running_path(run_id))
     runs_now = present is not None and not present.is_gone
     if not runs_now and place.find_size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
-        return _recorded(place, run_id, to_stderr)
-    began = moment_of(run_id)
+        return _read_recorded(place, run_id, print_to_stderr)
+    began = parse_moment(run_id)
     started = began.isoformat(timespec="seconds") if began is not None else ""
     if present is not None:
         started = str(present.report.get("started", ""))
     state = "running" if runs_now else "lost"
-    return ListedRun(run_id=run_id, recipe=recipe_of(run_id), state=state, started=started, present=present)
+    return ListedRun(run_id=run_id, recipe=parse_recipe_name(run_id), state=state, started=started, heartbeat=present)
 
 
-def names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
+def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
     """Return the names of the artifacts that a run may have used or built; None if they cannot be determined."""
     if state.record is not None:
         return state.record.names
-    if state.present is not None and "names" in state.present.report:
-        return [str(name) for name in state.present.report["names"]]
+    if state.heartbeat is not None and "names" in state.heartbeat.report:
+        return [str(name) for name in state.heartbeat.report["names"]]
     from flows.recipes.recipe import parse_recipe  # only a run without a record needs it
 
     try:
         text = place.read(f"runs/{state.run_id}/recipe.toml").decode()
-        return names_of(parse_recipe(text, Path("recipe.toml"), {}))
+        return list_artifact_names(parse_recipe(text, Path("recipe.toml"), {}))
     except (FileNotFoundError, UnicodeDecodeError, InputError):
         return None
 
@@ -313,16 +319,16 @@ class StoreStatus:
     def to_json(self) -> dict[str, Any]:
         """Return a form for scripts."""
         return {
-            "running": [_reported(state.present) for state in self.running],
+            "running": [_to_json(state.heartbeat) for state in self.running],
             "lost": [state.run_id for state in self.lost],
-            "schedules": [*map(_reported, self.schedules)],
-            "waiting": [*map(_reported, self.waiting)],
+            "schedules": [*map(_to_json, self.schedules)],
+            "waiting": [*map(_to_json, self.waiting)],
             "quarantine": {state.recipe: number for state in self.ended if (number := state.number_in_quarantine)},
             "ended": [state.to_json() for state in self.ended],
         }
 
 
-def _reported(present: Heartbeat | None) -> dict[str, Any]:
+def _to_json(present: Heartbeat | None) -> dict[str, Any]:
     """Return what a live process has reported, and which one it is."""
     assert present is not None
     process = {
@@ -333,31 +339,31 @@ def _reported(present: Heartbeat | None) -> dict[str, Any]:
     return {**present.report, **process}
 
 
-def store_status(place: Place) -> StoreStatus:
+def read_store_status(place: Place) -> StoreStatus:
     """Return the status of a store; damaged records are told on standard error."""
-    files = files_of_runs(place)
-    newest = {recipe_of(run_id): run_id for run_id in sorted(files)}
+    files = list_run_files(place)
+    newest = {parse_recipe_name(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
-    listed = [state_of_run(place, run_id, files[run_id]) for run_id in sorted(asked, reverse=True)]
+    listed = [read_run_state(place, run_id, files[run_id]) for run_id in sorted(asked, reverse=True)]
     states = [state for state in listed if state is not None]
     of_newest = [state for state in states if state.run_id in newest.values()]
     return StoreStatus(
         running=tuple(state for state in states if state.state == "running"),
         lost=tuple(state for state in of_newest if state.state == "lost"),
-        schedules=_present(place, SCHEDULES),
-        waiting=_present(place, WAITING),
+        schedules=_read_live(place, SCHEDULES_FOLDER),
+        waiting=_read_live(place, WAITING_FOLDER),
         ended=tuple(state for state in of_newest if state.record is not None),
     )
 
 
-def schedule_path(name: str) -> str:
+def get_schedule_path(name: str) -> str:
     """Return the path where a process reports that it runs a recipe on a schedule. name: of the recipe"""
-    return f"{SCHEDULES}/{name}.json"
+    return f"{SCHEDULES_FOLDER}/{name}.json"
 
 
 def is_on_schedule(place: Place, recipe: str) -> bool:
     """Return whether a process runs a recipe of a name on a schedule now."""
-    present = read_heartbeat(place, schedule_path(recipe))
+    present = read_heartbeat(place, get_schedule_path(recipe))
     return present is not None and not present.is_gone
 
 
@@ -366,12 +372,12 @@ def follow_schedule(recipe: Recipe) -> Recipe:
     return recipe.to_scheduled() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
 
 
-def waiting_path(release: str) -> str:
+def get_waiting_path(release: str) -> str:
     """Return the path where a process reports that it waits for approval of a release. release: its name"""
-    return f"{WAITING}/{release}.json"
+    return f"{WAITING_FOLDER}/{release}.json"
 
 
-def _present(place: Place, folder: str) -> tuple[Heartbeat, ...]:
+def _read_live(place: Place, folder: str) -> tuple[Heartbeat, ...]:
     """Return the reports of live processes in a folder."""
     paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
     reports = [read_heartbeat(place, path) for path in paths]

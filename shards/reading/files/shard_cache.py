@@ -11,7 +11,6 @@ Cost: each file is fetched once for as long as it stays, and hashed once by each
 import fcntl
 import hashlib
 import os
-import shutil
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.damage import Damaged
+from corpora.store.file_check import copy_checked_file
 from corpora.store.manifest import Part, StoredFile
 from corpora.store.places.files import UNFINISHED_SUFFIX, hold_lock, is_same_file, remove_abandoned, try_lock
 from corpora.store.places.place import Place
@@ -32,7 +32,6 @@ from shards.reading.order import WindowedOrder
 
 MAX_WAIT_SECONDS = 600.0  # that other processes may need to let go of files
 _POLL_SECONDS = 0.2
-_CHUNK_BYTES = 1 << 20
 
 
 class ShardCache:
@@ -113,10 +112,7 @@ class ShardCache:
         """Fetch a file from the store and lock it. Raises Damaged if it is missing or does not match its digest."""
         self._make_room(file.size_bytes)
         try:
-            with self.place.create(path) as sink, self._store.open(path) as source:
-                shutil.copyfileobj(source, sink, _CHUNK_BYTES)
-                if sink.sha256() != file.sha256:
-                    raise Damaged(path, "its bytes are not those that were written")
+            copy_checked_file(self._store, path, file, self.place, path)
         except FileNotFoundError as error:
             raise Damaged(path, "it is gone") from error
         opened = (self._folder / path).open("rb")

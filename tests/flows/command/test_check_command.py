@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
+from flows.command.check import checked_first
 from flows.command.cli import run_command_line
-from flows.command.tasks.check import checked_first
-from flows.command.terminal.help import JSON_KEYS
+from flows.command.help import JSON_KEYS
 from trainer.tasks.checking.findings import NAMES
 from trainer.tasks.formats.records import FileSettings
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from flows.command.cli import app, run_command_line
-from flows.command.terminal.help import EXAMPLES, GROUPS, command_names, command_of, summary_of
+from flows.command.help import EXAMPLES, GROUPS, command_names, command_of, summary_of
 
 NAMES = command_names(app)
 

@@ -8,7 +8,7 @@ from recorded_run import record
 from small_recipe import Run, World
 
 from flows.command.cli import app, run_command_line
-from flows.command.terminal.help import JSON_KEYS, command_names, command_of
+from flows.command.help import JSON_KEYS, command_names, command_of
 
 # With a model or labelled files: their own tests read the document.
 TRAINS = {"check", "predict", "evaluate", "fill", "embed"}

@@ -22,7 +22,7 @@ import cloze
 from corpora.errors import InputError
 from corpora.store.settings import COUNT, DAYS, EPOCH, PORT, POSITION, PROCESSES, SECONDS, SHARE, NumberRange
 from flows.command.cli import app, run_command_line
-from flows.command.terminal.help import command_names, command_of
+from flows.command.help import command_names, command_of
 from flows.orchestration.scheduled_run import check_deployable, timetable
 from flows.orchestration.steps import prepare_run
 

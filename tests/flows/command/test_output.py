@@ -20,8 +20,8 @@ from flows.main import print_anything
 
 CELLS = ["word-" * 30, "x" * 90, "the end"]
 TABLE = f"""
-from flows.command.terminal.output import console
-from flows.command.terminal.tables import plain_table
+from flows.command.terminal import console
+from flows.command.terminal import plain_table
 table = plain_table("first", "second", "third")
 table.add_row(*{CELLS!r})
 console.print(table)

@@ -68,7 +68,7 @@ def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, kernels: Path, m
         before = preparing.is_prepared(tmp_path)
         finding = preparing.kernels_finding()
         assert (finding.ok, "1 damaged in" in finding.fact) == ("ok" if before else "warn", bool(damage))
-        preparing.prepare(tmp_path, told.append)
+        preparing.prepare_home(tmp_path, told.append)
         assert preparing.is_prepared(tmp_path) and preparing.kernels_finding().ok == "ok"
     assert [path.name for path in times] == ["compiled-1", "compiled-2", "compiled-2"]
     assert "The kernels are compiled, and the orchestrator has its database." in told

@@ -8,8 +8,8 @@ import pytest
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.tasks.embed import found_lines, is_query
-from flows.command.tasks.piped import from_pipe
+from flows.command.embed import found_lines, is_query
+from flows.command.record_files import from_pipe
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import SearchSettings
 

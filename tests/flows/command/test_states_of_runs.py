@@ -11,12 +11,12 @@ from recorded_run import made_record
 from small_recipe import World, new_world, text_of
 
 from flows.command.cli import run_command_line
-from flows.command.terminal.output import console
+from flows.command.terminal import console
 from flows.orchestration.run_state import Judgement, RunState
 from flows.recipes.lock import Lock
 from flows.report.page import build_page
 from flows.run.record.run_record import RunRecord, SetAside, begin_run, write_run
-from flows.run.record.run_status import Pulse
+from flows.run.record.run_status import RunHeartbeat
 
 CROSSED = ("documents is 1 document: the bound is min = 2",)
 WITHHELD = ("documents is 1 document and was 9 documents: the bound is fall = 0.1",)
@@ -75,7 +75,7 @@ def test_every_door_says_the_same(
     )
     if not name:
         return
-    pulse = Pulse(bare.place, bare.recipe(), record.run_id, record.started)
+    pulse = RunHeartbeat(bare.place, bare.recipe(), record.run_id, record.started)
     run = RunState(recipe=bare.recipe(), run_id=record.run_id, started=record.started, pulse=pulse, terminal=print)
     withheld: Any = SimpleNamespace(crossed=record.withheld) if record.withheld else None
     run.judgement = Judgement(crossed=record.crossed, set_aside=record.set_aside, promotion=withheld)

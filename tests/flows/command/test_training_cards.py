@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flows.command.training.gpu_findings import card, slow_lines
+from flows.command.doctor import card, slow_lines
 from flows.recipes.recipe import Recipe, parse_recipe
 from trainer.auto_settings import Hardware
 

@@ -16,8 +16,8 @@ from checkout import PACKAGES, ROOT
 from small_training import put_store, small_job
 
 from corpora.errors import InputError
-from flows.command.training.checkpoints import export_step, find_works, is_model
-from flows.command.training.train import lines_of, placed, read_job, train_arguments
+from flows.command.export import export_step, find_works, is_model
+from flows.command.train import lines_of, placed, read_job, train_arguments
 from trainer.settings.phases import PhaseSettings
 from trainer.start_weights import Start
 

@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from flows.command.cli import run_command_line
-from flows.command.vocabulary_display import find_vocabulary, names_in
+from flows.command.vocabulary import find_vocabulary, names_in
 from tokenizers_train.build import plan_counts, plan_vocabulary
 from tokenizers_train.measures.texts import cut_texts
 from tokenizers_train.vocabularies.settings import VocabularySettings

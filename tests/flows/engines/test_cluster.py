@@ -20,7 +20,7 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerLimits
-from flows.command.cluster_findings import engine_findings, engine_lines
+from flows.command.doctor import engine_findings, engine_lines
 from flows.engines import connect as connecting
 from flows.engines.dask_cluster import Cluster
 from flows.engines.open_engine import engine_at_work, engine_seen

@@ -19,7 +19,7 @@ from small_recipe import RECIPE, World, new_world
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.release_commands import next_steps
+from flows.command.schedules import next_steps
 from flows.orchestration import deploy as prefect_yaml_module
 from flows.orchestration.deploy import prefect_yaml, refuse_served, write_prefect_yaml
 from flows.orchestration.scheduled_run import entrypoint_of, overrides_given, recipe_flow, timetable

@@ -11,11 +11,11 @@ import pytest
 from prefect.settings import Settings
 
 from corpora.store.places.place import Place
-from flows.command.records_display import status_lines
+from flows.command.runs import status_lines
 from flows.orchestration.approval import says_who_waits
 from flows.orchestration.embedded_server import OF_THE_USER, keep_history
 from flows.orchestration.scheduled_run import due_runs, shown_in_status
-from flows.run.record.run_status import schedule_path, store_status, waiting_path
+from flows.run.record.run_status import get_schedule_path, get_waiting_path, read_store_status
 
 
 def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,13 +48,13 @@ def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:
     assert (due, waiting) == (later, 1)
     facts = {"recipe": "small", "when": "every 60 s", "next": later.isoformat(), "waiting": waiting}
     place, said = Place(str(tmp_path)), list[str]()
-    with shown_in_status(place, schedule_path("small"), lambda: facts, "schedule", said.append):
-        line = list(status_lines(store_status(place)))[-1]
+    with shown_in_status(place, get_schedule_path("small"), lambda: facts, "schedule", said.append):
+        line = list(status_lines(read_store_status(place)))[-1]
     shown = f"{later.astimezone():%Y-%m-%d %H:%M:%S}"
     assert line == f"small: on its schedule, every 60 s; next {shown}, 1 run waiting for the turn"
-    assert store_status(place).schedules == () and said == []
+    assert read_store_status(place).schedules == () and said == []
     (tmp_path / "schedules").write_bytes(b"no folder")
-    with shown_in_status(place, schedule_path("small"), lambda: facts, "schedule", said.append):
+    with shown_in_status(place, get_schedule_path("small"), lambda: facts, "schedule", said.append):
         assert said[-1].startswith("`cloze status` will not show this schedule: ")
 
 
@@ -64,8 +64,8 @@ def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
     record = SimpleNamespace(recipe="news", run_id="20260102T0304-news")
     promotion: Any = SimpleNamespace(place=place, name="prod", record=record)
     waiting = says_who_waits(promotion, "http://127.0.0.1:4200/runs/1")
-    with shown_in_status(place, waiting_path("prod"), lambda: waiting, "release", said.append):
-        line = list(status_lines(store_status(place)))[-1]
+    with shown_in_status(place, get_waiting_path("prod"), lambda: waiting, "release", said.append):
+        line = list(status_lines(read_store_status(place)))[-1]
     assert line.startswith("news: the release prod of the run 20260102T0304-news waits for approval since 20")
     assert line.endswith(": http://127.0.0.1:4200/runs/1")
-    assert store_status(place).waiting == () and said == []
+    assert read_store_status(place).waiting == () and said == []

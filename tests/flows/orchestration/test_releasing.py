@@ -17,8 +17,8 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.maintenance.release import promotion_of, run_at, run_of_recipe
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.record.figures import figures_of, keep_figures
-from flows.run.record.releases import current_release, history
+from flows.run.record.figures import compute_figures, write_figures
+from flows.run.record.releases import read_current_release, read_history
 from flows.run.record.run_record import write_run
 
 CROSSED = "\n[bounds]\ndocuments = { min = 1000000 }\n"
@@ -30,7 +30,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Run]:
     world = fill(new_world(tmp_path_factory.mktemp("releasing") / "world"))
     run = world.run()
     write_run(run.place, run.record, run.lock)
-    keep_figures(run.place, run.record, figures_of(run.place, run.manifests))
+    write_figures(run.place, run.record, compute_figures(run.place, run.manifests))
     return world, run
 
 
@@ -47,7 +47,7 @@ def test_what_holds_its_bounds_is_released(recorded: tuple[World, Run], tmp_path
     entry = first.release("it is good")
     assert {artifact.kind for artifact in entry.artifacts} == {"corpora", "vocabularies", "shards"}
     assert (entry.number, entry.approved, entry.reason) == (1, "bounds", "it is good")
-    assert entry.figures["documents"] == figures_of(run.place, run.manifests)["documents"].value
+    assert entry.figures["documents"] == compute_figures(run.place, run.manifests)["documents"].value
     again = promotion_of(*run_at(f"{run.place.address}/runs/{run.record.run_id}"), "quiet")
     assert again.against == "quiet number 1"
 
@@ -139,7 +139,7 @@ def test_a_person_approves_or_rejects(recorded: tuple[World, Run], site: Site) -
     assert process.returncode == 1 and "Not released: too few (ada)." in said, said
     assert (state(address, id)["name"], state(address, id)["message"]) == ("Rejected", "Rejected by ada: too few.")
     with pytest.raises(InputError, match="There is no release 'prod'"):
-        current_release(store, "prod")
+        read_current_release(store, "prod")
 
     with releasing(home, address, path) as process:
         id = paused(address)
@@ -149,7 +149,7 @@ def test_a_person_approves_or_rejects(recorded: tuple[World, Run], site: Site) -
         said, _ = process.communicate(timeout=LONG)
     assert process.returncode == 0 and "prod is number 1 now: the run " in said, said
     assert state(address, id)["name"] == "Released"
-    [entry] = history(store, "prod")
+    [entry] = read_history(store, "prod")
     assert (entry.approved, entry.who, entry.reason) == ("person", "bob", "a holiday")
     assert entry.crossed[0].startswith("documents is ")
 

@@ -9,7 +9,7 @@ from small_recipe import World
 from flows.orchestration.embedded_server import PASSWORD, PORT_FILE, for_clients
 from flows.orchestration.run_recipe import NOTHING_NEW
 from flows.orchestration.server_guard import keep_password, password_file
-from flows.run.record.run_record import list_runs, read_run
+from flows.run.record.run_record import list_run_ids, read_run
 
 
 def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Pa
     done = cloze(home, "run", str(built.recipe_path))
     assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
     assert not (home / "prefect" / "server.log").exists()
-    [*_, newest] = list_runs(built.place)
+    [*_, newest] = list_run_ids(built.place)
     record = read_run(built.place, newest)
     assert {stage.state for stage in record.stages} == {"reused"} and record.flow_run is None
     assert built.place.read(f"runs/{newest}/report.html")
@@ -46,7 +46,7 @@ def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
     keep_password(site.home / "prefect", int(port), for_clients(site.api)[PASSWORD])
     done = cloze(site.home, "run", str(built.recipe_path))
     assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
-    record = read_run(built.place, list_runs(built.place)[-1])
+    record = read_run(built.place, list_run_ids(built.place)[-1])
     assert record.flow_run is not None and record.flow_run.page.endswith(f"/runs/flow-run/{record.flow_run.id}")
     of_run = {"id": {"any_": [record.flow_run.id]}}
     [run] = ask(site.api, "flow_runs", flow_runs=of_run)

@@ -39,7 +39,7 @@ def test_a_line_for_each_group_says_where_the_run_is(tmp_path: Path) -> None:
         progress.begin(stage("documents", "pages"), 4)
         progress.begin(stage("documents", "notes"), 0)
         progress.finish("documents/notes", "reused")
-        progress.advance("documents/pages", 3, StageProgress(parts=4, built=3, first=0))
+        progress.advance("documents/pages", 3, StageProgress(parts=4, built=3, first_built=0))
         progress.show()
         assert lines(pages)[0] == ("data", "under way", "1, 1 reused", "3 of 4")
         assert "documents/pages: 3 of 4 parts" in pages.artifacts["progress-small"]["data"]
@@ -66,7 +66,7 @@ def test_a_run_that_failed_says_where_and_why(tmp_path: Path, begun: list[str]) 
             progress.begin(stage(kind, "small"), 2)
         progress.fail("The disk is full.")
         for kind in begun:
-            progress.advance(f"{kind}/small", 1, StageProgress(parts=2, built=1, first=0))
+            progress.advance(f"{kind}/small", 1, StageProgress(parts=2, built=1, first_built=0))
     failed = "vocabulary" if "counts" in begun else "data"
     assert [name for name, state, *_ in lines(pages) if state == "failed"] == [failed]
     assert pages.artifacts["progress-small"]["description"] == f"small: failed in {failed}. The disk is full."

@@ -18,7 +18,7 @@ from small_recipe import RECIPE, World, fill, new_world
 from flows.engines.open_engine import is_safe_to_fork
 from flows.orchestration.late_runs import FOLDER, MAX_KEPT, EndedRun, keep_run, send_kept_runs, send_late_run
 from flows.orchestration.run_recipe import BYTES_PER_SECOND, MAX_SECONDS, is_watched
-from flows.run.record.run_record import list_runs, read_run
+from flows.run.record.run_record import list_run_ids, read_run
 
 LARGE = int(BYTES_PER_SECOND * MAX_SECONDS * 2 + 1)  # bytes, for two workers
 
@@ -81,7 +81,7 @@ def test_the_next_ui_shows_it_like_any_other(site: Site, tmp_path: Path, monkeyp
         assert ("Prefect server" in done.stdout) == (watch == "--watch")
     watched, unwatched = worlds.values()
     assert watched.manifests() == unwatched.manifests() and watched.contents() == unwatched.contents()
-    records = [read_run(world.place, list_runs(world.place)[0]) for world in worlds.values()]
+    records = [read_run(world.place, list_run_ids(world.place)[0]) for world in worlds.values()]
     assert [record.watched for record in records] == [True, False]
 
     kept = home / "prefect"

@@ -10,7 +10,7 @@ from corpora.sources.contract import StatCache, hash_files
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
-from flows.command.terminal.summary import show_sample_comparison
+from flows.command.run import show_sample_comparison
 from flows.recipes.recipe import load_shipped_recipe
 from flows.recipes.recipe_templates import OWN_DOCS, collect_contents, compare_contents, read_shipped_contents
 

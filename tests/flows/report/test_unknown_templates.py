@@ -9,8 +9,8 @@ from small_recipe import Run, new_world, prose, text_of
 
 from corpora.sources.remarks import MAX_REMARKS, REMARK_TABLE, read_remarks
 from corpora.store.tables import read_part_table
+from flows.command.inspect import show_manifest
 from flows.command.preview import look_at, preview_source
-from flows.command.terminal.display import show_manifest
 from flows.orchestration.pages import ledger_table
 from flows.recipes.recipe import parse_recipe
 from flows.report.page import build_page

@@ -21,13 +21,13 @@ from corpora.build import Corpus
 from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.command.terminal.summary import show_summary
+from flows.command.run import show_summary
 from flows.orchestration import steps
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.recording import keep_pages
 from flows.orchestration.run_recipe import run_on_threads
 from flows.orchestration.run_state import RunState
-from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.inputs.folder_defaults import build_folder_recipe
 
 SMALL = {"vocabulary.size": "1500"}
 FILES = 300  # of the kinds with many
@@ -63,7 +63,7 @@ def make(kind: str, folder: Path, size: int) -> Planted:
 def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]:
     """Run a folder as the command does; what is on the screen in the end."""
     screen: list[str] = []
-    recipe = recipe_of_folder(folder, folder.parent / "store", overrides)
+    recipe = build_folder_recipe(folder, folder.parent / "store", overrides)
     finished = steps.prepare_run(recipe, home, screen.append, 1)
     finished.notifier = Notifier(recipe, screen.append)
     with keep_pages(screen.append, finished.pages, str), steps.open_workers(finished, None):

@@ -22,11 +22,11 @@ from flows.maintenance.release import promotion_of, release_by_itself
 from flows.recipes.run_settings import read_bounds
 from flows.report.page import build_page
 from flows.run.plan_run import plan_run
-from flows.run.record.figures import crossings_of_run, figures_of
-from flows.run.record.ledger_balance import accounts_of
-from flows.run.record.releases import Release, add_release, artifacts_of_run
+from flows.run.record.figures import compute_figures, list_run_crossings
+from flows.run.record.ledger_balance import build_accounts
+from flows.run.record.releases import Release, add_release, list_run_artifacts
 from flows.run.record.run_record import read_run
-from flows.run.record.run_status import names_of
+from flows.run.record.run_status import list_artifact_names
 from trainer.tasks.build import read_judged_splits, rebuild_suite
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def world(run: Run) -> World:
 def release(run: Run, when: str) -> Release:
     """Promote what a run built, without the bounds and the orchestrator."""
     entry = Release(name="prod", number=0, action="release", recipe="small", run=FIRST, who="t", when=when,
-                    artifacts=artifacts_of_run(run.place, run.record))  # fmt: skip
+                    artifacts=list_run_artifacts(run.place, run.record))  # fmt: skip
     return add_release(run.place, entry)
 
 
@@ -65,12 +65,12 @@ def test_a_task_is_learnt_from_every_seed_and_its_best_folder_is_kept(run: Run) 
 
 def test_a_run_says_that_it_uses_the_names_of_its_tasks(run: Run) -> None:
     """Fails where `cloze gc` takes the artifacts of tasks for those of a run that it does not know."""
-    assert run.manifest("tasks").name in names_of(run.recipe)
+    assert run.manifest("tasks").name in list_artifact_names(run.recipe)
 
 
 def test_every_labelled_row_is_accounted_for(run: Run) -> None:
     """Fails where rows of the labelled files, or documents to answer, are lost without a reason."""
-    steps = {step.title: step for step in accounts_of(run.manifests).steps}
+    steps = {step.title: step for step in build_accounts(run.manifests).steps}
     for which in ("training", "evaluation"):
         step = steps[f"Read labelled rows for {which}"]
         assert (step.total, step.outcomes["used"]) == (LABELLED, LABELLED - UNUSABLE)
@@ -162,11 +162,14 @@ def test_a_score_that_is_worse_by_more_than_chance_crosses_its_bound(world: Worl
     bounds = read_bounds(
         {"task boat: accuracy": {"min": 0.9, "worse": 0.05}, "task boat: gain in accuracy": {"min": 0.2}}
     )
-    figures, before = figures_of(poor.place, poor.manifests), (run.record, figures_of(run.place, run.manifests))
-    crossed = crossings_of_run(run.place, bounds, poor.record, figures, before)
+    figures, before = (
+        compute_figures(poor.place, poor.manifests),
+        (run.record, compute_figures(run.place, run.manifests)),
+    )
+    crossed = list_run_crossings(run.place, bounds, poor.record, figures, before)
     assert len(crossed) == 3
     assert "on the same examples, p 0.0" in crossed[1]
-    assert crossings_of_run(run.place, bounds, run.record, before[1], before) == ()
+    assert list_run_crossings(run.place, bounds, run.record, before[1], before) == ()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from small_recipe import Run
 from corpora.store.tables import read_table
 from flows.orchestration.pages import summary
 from flows.report.page import build_page
-from flows.run.record.counts_text import rows_in_words
+from flows.run.record.counts_text import describe_rows
 
 
 def test_a_table_of_tokens_says_documents_and_tokens(finished: Run) -> None:
@@ -15,6 +15,6 @@ def test_a_table_of_tokens_says_documents_and_tokens(finished: Run) -> None:
     counted = sum(len(row["ids"]) for row in rows)
     assert counted > len(rows) > 1
     assert summary(tokens) == f"{len(rows):,} documents, {counted:,} tokens"
-    assert "".join(f"{line}<br>" for line in rows_in_words(tokens).values()) in build_page(
+    assert "".join(f"{line}<br>" for line in describe_rows(tokens).values()) in build_page(
         finished.place, finished.record, "text"
     )

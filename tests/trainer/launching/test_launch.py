@@ -426,11 +426,12 @@ def test_commands(tmp_path: Path) -> None:
     assert command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
     assert command(tmp_path / "job.json", 3)[1:] == [
         "-m", "trainer.torchrun_agent", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
+        "--standalone", "--nproc-per-node", "3",
     ]  # fmt: skip
     two = Nodes(count=2, rank=1, rendezvous="first:29500")
     for processes in (1, 3):
         agent = command(tmp_path / "job.json", processes, two)
-        assert agent[2] == "trainer.torchrun_agent" and Nodes.of(agent[-1]) == two
+        assert agent[2] == "trainer.torchrun_agent" and agent[7:] == two.arguments(processes)
     orphan = [sys.executable, "-m", "trainer", "--die-with", "1", "train", "nothing.json"]  # whose parent is not 1
     assert subprocess.run(orphan, cwd=ROOT, check=False).returncode == 1
 

@@ -14,7 +14,7 @@ from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said
 from small_training import on_ranks
 
 from corpora.errors import InputError
-from flows.command.terminal.help import JSON_KEYS
+from flows.command.help import JSON_KEYS
 from trainer.tasks.folders import RECORD
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.heads.task_model import batch_items

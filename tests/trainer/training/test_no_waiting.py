@@ -20,7 +20,7 @@ from trainer.learn import StepResult
 from trainer.model import attention, encoder
 from trainer.ranks import Ranks
 from trainer.settings.phases import PhaseSettings
-from trainer.step_log import StepLines
+from trainer.step_log import StepReports
 from trainer.watch import NonFinite
 
 aten = torch.ops.aten
@@ -81,7 +81,7 @@ def test_no_step_asks_the_device_for_a_value(
     step later, and reading numbers that have arrived is no waiting.
     """
     watch, at = Watch(), [0]
-    record, flush = Ranks.record_position, StepLines.flush
+    record, flush = Ranks.record_position, StepReports.flush
 
     def begin_or_end(ranks: Ranks, place: str) -> None:
         if place in ("in step 2", "in step 4"):
@@ -89,14 +89,14 @@ def test_no_step_asks_the_device_for_a_value(
             watch.__enter__() if at[0] else watch.__exit__(None, None, None)
         record(ranks, place)
 
-    def flush_arrived(lines: StepLines) -> None:
+    def flush_arrived(lines: StepReports) -> None:
         found = [*watch.found]
         flush(lines)
         watch.found[:] = found
 
     monkeypatch.setattr(encoder, "attend", padded)
     monkeypatch.setattr(Ranks, "record_position", begin_or_end)
-    monkeypatch.setattr(StepLines, "flush", flush_arrived)
+    monkeypatch.setattr(StepReports, "flush", flush_arrived)
     monkeypatch.setattr(Ranks, "computes_ahead", True)
     job = small_job(store, tmp_path, (PhaseSettings(steps=5, batch=8),), checkpoint_every=0, **training)
     train_here(replace(job, model=replace(job.model, family=family)))
@@ -155,7 +155,7 @@ def test_what_is_not_finite_first_is_kept() -> None:
     def see(watcher: NonFinite, number: int, sums: list[torch.Tensor], norm: float, scales: bool = False) -> bool:
         step = cast(Any, SimpleNamespace(number=number))
         result = StepResult(step=step, phase=0, rate=0.1, sums=sums, norm=torch.tensor(norm), loss_scale=None)
-        watcher.after_step(result, cast(Any, SimpleNamespace(scales_loss=scales)))
+        watcher.on_step(result, cast(Any, SimpleNamespace(scales_loss=scales)))
         return bool(result.extra["nonfinite"])
 
     sick = NonFinite(ranks, lambda step, micro_batch: InputError(f"{step} {micro_batch}"))

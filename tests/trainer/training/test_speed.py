@@ -12,7 +12,7 @@ from trainer import watch
 from trainer.learn import STEP_COUNTS, StepResult
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.step_log import StepLine
+from trainer.step_log import StepReport
 from trainer.watch import Speed
 
 
@@ -31,19 +31,19 @@ def test_a_line_has_the_speed_since_the_one_before(monkeypatch: pytest.MonkeyPat
         counts = np.array([{"tokens": 50, "masked_tokens": 4}.get(name, 0) for name in STEP_COUNTS])
         step: Any = SimpleNamespace(counts=counts, phase=phase)
         result = StepResult(step=step, phase=phase, rate=0.1, sums=(), norm=torch.ones(()), loss_scale=None)
-        speed.after_step(result, state)
+        speed.on_step(result, state)
         return result
 
     def read_line(result: StepResult, is_logged: bool = True) -> dict[str, Any]:
-        line = StepLine(result=result, losses={}, norm=1.0, extra={}, is_logged=is_logged)
-        speed.before_line(line)
+        line = StepReport(result=result, losses={}, norm=1.0, extra={}, is_logged=is_logged)
+        speed.on_report(line)
         return line.fields
 
     assert "mfu" not in read_line(take_step(0))
     assert read_line(take_step(1), is_logged=False) == {}
-    speed.before_pause()
+    speed.on_pause()
     clock[0] += 1000
-    speed.after_pause()
+    speed.on_pause_end()
     found = read_line(take_step(1))
     assert (found["tokens_per_second"], found["mfu"]) == (25.0, 0.225)
     assert read_line(take_step(2))["mfu"] == 0.45

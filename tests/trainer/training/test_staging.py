@@ -42,16 +42,16 @@ class Trained:
         self.state = cast(TrainState, SimpleNamespace(model=self.model, optimizer=self.optimizer))
         self.checkpoints = Checkpoints(folder, 2, ranks)
         self.folder = folder / "checkpoints"
-        self.step = 0
+        self.steps_done = 0
 
     def learn(self) -> None:
         self.model(torch.ones(1, 3)).sum().backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.step += 1
+        self.steps_done += 1
 
     def saved(self) -> Saved:
-        cursor = Cursor(phase=0, step=self.step, slot=0)
+        cursor = Cursor(phase=0, step=self.steps_done, slot=0)
         return Saved(cursor=cursor, loss_scale=(1.0, 0), ranks=1, identity={}, choice=CHOICE, progress={})
 
     def begin(self) -> None:

@@ -36,7 +36,7 @@ from typing import Any
 import torch
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.places.files import explain_disk_error, to_unfinished_path
 from corpora.store.randomness import compute_keys
 from corpora.store.settings import to_settings_json
@@ -47,10 +47,10 @@ from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.huggingface.config import read_json
 from trainer.huggingface.sentence_transformers import read_sentences
 from trainer.learn import Step, TrainState, build_state, make_step
-from trainer.metrics import MetricsLog, line, speak
+from trainer.metrics import MetricsLog, print_event
 from trainer.model.objective import build_model
 from trainer.ranks import Ranks, StopSignal, join_process_group
-from trainer.step_log import StepLine, name_counts
+from trainer.step_log import StepReport, name_counts
 from trainer.tasks.data import describe_file, encode, fit_task, read_file
 from trainer.tasks.finetuning.held_out import select_examples, select_judged, split_held_out
 from trainer.tasks.finetuning.record import (
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
         try:
             return finetune(job, ranks)
         except InputError as error:
-            speak(line({"event": "failure", "message": str(error)}))
+            print_event({"event": "failure", "message": str(error)})
             return 2
 
 
@@ -98,7 +98,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     if is_done(job):
         check_model(output)
         if ranks.rank == 0:
-            speak(line({"event": "done", **describe_output(read_json(output / RECORD), job.output), "again": True}))
+            print_event({"event": "done", **describe_output(read_json(output / RECORD), job.output), "again": True})
         return 0
     check_output(output)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -110,7 +110,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     over = {name: value for name, value in over.items() if value is not None}
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, str(job.task["kind"]))
-    with unchanged(states_of((job.training.path, job.evaluation.path))):
+    with hold_unchanged(read_states((job.training.path, job.evaluation.path))):
         files = {"training": describe_file(job.training), "evaluation": describe_file(job.evaluation)}
         data = read_data(job, settings, pretrained, ranks)
     baselines = compute_baseline_scores(data.task, data.training.examples, data.evaluation.examples)
@@ -178,8 +178,8 @@ def train_task(
             yield make_step(phase.first + number + 1, micro_batches, ranks)
 
     def evaluate(phase: Phase, state: TrainState) -> Mapping[str, Any]:
-        epoch, judged = (state.step - phase.first) // steps_per_epoch, score_epoch(state, data, ranks)
-        scores.add_epoch(state.step, epoch, judged)
+        epoch, judged = (state.steps_done - phase.first) // steps_per_epoch, score_epoch(state, data, ranks)
+        scores.add_epoch(state.steps_done, epoch, judged)
         checkpoints.kept_steps = scores.kept_steps
         return {"epoch": epoch, "restart": phase.number, **judged, "sequences": len(data.evaluation.examples)}
 
@@ -187,15 +187,15 @@ def train_task(
         restart = len(scores.restarts) - 1
         return Cursor(phase=restart, step=step, slot=step - phases[restart].first)
 
-    def describe_line(line: StepLine) -> dict[str, Any]:
-        result = line.result
+    def describe_line(report: StepReport) -> dict[str, Any]:
+        result = report.result
         counts = name_counts(result.step.counts)
         return {
             "epoch": (result.step.number - 1 - phases[result.phase].first) // steps_per_epoch + 1,
             "restart": result.phase,
-            **name_losses(line.losses, data.task),
+            **name_losses(report.losses, data.task),
             "learning_rate": result.rate,
-            "gradient_norm": line.norm,
+            "gradient_norm": report.norm,
             **{name: counts[name] for name in ("tokens", "sequences")},
         }
 
@@ -248,14 +248,14 @@ def train_task(
             if phase.number == first:
                 log_start(step)
             train(run, state, [phase], read_steps, evaluate, export=None, resume_from=resume_from)
-            if stop.agreed:
+            if stop.is_requested:
                 return stop
             resume_from = None  # the next restart begins anew
             del state
             gc.collect()  # a sharded model is in circles: its weights would stay in memory with those of the next
         if ranks.rank == 0:
             facts = describe_output(export(scores, folder), job.output)
-            speak(line({"event": "done", "step": settings.steps, **facts}))
+            print_event({"event": "done", "step": settings.steps, **facts})
         ranks.wait()
     return stop
 

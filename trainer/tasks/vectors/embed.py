@@ -39,14 +39,14 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.ledger import Ledger
 from corpora.store.places.files import to_unfinished_path
 from tokenizers_train.vocabularies.borders import find_piece_offsets
 from trainer.complete_folders import alone, refusing, written_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentence_transformers import Prompt, SentenceFolder
-from trainer.metrics import line
+from trainer.metrics import Event
 from trainer.model.encoder import TransformerEncoder
 from trainer.tasks.data import batch_by_length, digest_files, digest_if_exists, group_by_size
 from trainer.tasks.folders import read_source
@@ -315,15 +315,17 @@ def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float3
 # Files.
 
 
-def embed_file(embedder: Embedder, file: FileSettings, output: Path, report: Callable[[str], None]) -> dict[str, Any]:
+def embed_file(
+    embedder: Embedder, file: FileSettings, output: Path, on_event: Callable[[Event], None]
+) -> dict[str, Any]:
     """Write the vectors of a file's records; what was done. Raises InputError."""
-    counts, states = RowCounts(), states_of([file.path])
+    counts, states = RowCounts(), read_states([file.path])
     precision = embedder.settings.precision
     schema = build_schema(embedder.origin, embedder.width, precision)
     with open_parts(output, _describe_request(embedder, file), schema) as parts:
-        with unchanged(states):
+        with hold_unchanged(states):
             windows = iter_windows(read_named_texts(file, counts), embedder.texts)
-            done, tokens = _embed_windows(embedder, windows, parts, report)
+            done, tokens = _embed_windows(embedder, windows, parts, on_event)
         rows = parts.rows
         with create_vector_file(output, schema) as write:
             for table in parts.iter_tables():
@@ -334,7 +336,7 @@ def embed_file(embedder: Embedder, file: FileSettings, output: Path, report: Cal
 
 
 def _embed_windows(
-    embedder: Embedder, windows: Iterator[Window], parts: VectorParts, report: Callable[[str], None]
+    embedder: Embedder, windows: Iterator[Window], parts: VectorParts, on_event: Callable[[Event], None]
 ) -> tuple[int, int]:
     """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
     schema = build_schema(embedder.origin, embedder.width, embedder.settings.precision)
@@ -351,7 +353,7 @@ def _embed_windows(
             saved = time.monotonic()
         if time.monotonic() - reported >= REPORT_SECONDS:
             reported = time.monotonic()
-            report(line({"event": "step", "step": done, "rows": parts.rows}))
+            on_event({"event": "step", "step": done, "rows": parts.rows})
     parts.save()
     return done, tokens
 

@@ -26,7 +26,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from trainer.complete_folders import write_lines
 from trainer.huggingface.sentence_transformers import DOCUMENT, QUERY
-from trainer.metrics import line, speak
+from trainer.metrics import print_event
 from trainer.ranks import join_process_group
 from trainer.tasks.formats.records import RowCounts
 from trainer.tasks.formats.retrieval import Judgements, read_judgements
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
     """Run `embed JOB.json`: write, search, report events; return 0. Raises InputError."""
     job = read_job(EmbedJob, arguments)
     with join_process_group() as ranks:
-        speak(line({"event": "done", **run_job(job, ranks.device)}))
+        print_event({"event": "done", **run_job(job, ranks.device)})
     return 0
 
 
@@ -98,7 +98,7 @@ def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
     if job.output:
         settings = replace(job.settings, side="second") if searched else job.settings
         embedder = Embedder.from_folder(Path(job.model), settings, device, DOCUMENT if searched else "")
-        facts = embed_file(embedder, job.file, vectors, speak)
+        facts = embed_file(embedder, job.file, vectors, print_event)
     elif not is_vector_file(vectors) or not searched:
         raise InputError(
             f"{job.file.path}: name the file to write its vectors to (--output FILE.parquet), or give a file of "
@@ -122,7 +122,7 @@ def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "queries.parquet"
         settings = replace(job.settings, side="first", prompt="")
-        embed_file(Embedder.from_folder(Path(job.model), settings, device, QUERY), job.queries, output, speak)
+        embed_file(Embedder.from_folder(Path(job.model), settings, device, QUERY), job.queries, output, print_event)
         asked, corpus = VectorFile(output, "the queries"), VectorFile(vectors)
         ids, rows = asked.read_all()
         depth = max(job.search.top, SCORED_DEPTH) if judgements else job.search.top

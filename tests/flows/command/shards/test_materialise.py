@@ -10,8 +10,8 @@ from small_shards import put_shards
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command import materialise
-from flows.command.materialise import write_epoch
+from flows.command import shards
+from flows.command.shards import write_epoch
 from flows.run.addresses import Artifact
 from shards.masks.masking import MaskSettings, RateSchedule
 from shards.reading import epoch_rows as materialised
@@ -65,7 +65,7 @@ def test_the_rows_of_an_epoch_are_what_the_loader_gives(
     artifacts: dict[str, Artifact], kind: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where an id, a mask, a label or the order is another, a deleted example is there, or one is lost."""
-    monkeypatch.setattr(materialise, "FILE_ROWS", 20)
+    monkeypatch.setattr(shards, "FILE_ROWS", 20)
     monkeypatch.setattr(materialised, "EXAMPLES_PER_BATCH", 9)
     artifact = artifacts[kind]
     shard_set = ShardSet(artifact.place, artifact.manifest, split)

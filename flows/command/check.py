@@ -6,15 +6,46 @@ meaningless, unless it is accepted by its name.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from flows.command.terminal.output import console
+from cyclopts import Parameter
+
+from flows.command.arguments import AsJson
+from flows.command.record_files import FILE_ASKED, Accept, FileAsked
+from flows.command.terminal import console, print_json
 from flows.command.trainer_process import model_folder
+from flows.recipes.tables import parse_override, parse_setting
 from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
 from trainer.tasks.checking.findings import DataReport
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import split_settings
+
+
+def check(
+    files: Annotated[list[Path], Parameter(help="Labeled files: that to learn from first, then those to judge by.")],
+    *,
+    task: Annotated[str, Parameter(help="The kind of task.")],
+    model: Annotated[str | None, Parameter(help="The model that would learn: its tokenizer counts tokens.")] = None,
+    reading: FileAsked = FILE_ASKED,
+    overrides: Annotated[
+        list[str] | None,
+        Parameter(name="--set", help="key=value, of the task or the training: labels, max_length, ...", negative=()),
+    ] = None,
+    accept: Accept = (),
+    as_json: AsJson = False,
+) -> int:
+    """Look at labeled data before anything is learned from it.
+
+    Exit code 1 if something would make a score meaningless.
+    """
+    given = {key: parse_setting(text) for key, text in map(parse_override, overrides or [])}
+    report = check_data([reading.of(file) for file in files], task, given, model, accept)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        show_report(report)
+    return 1 if report.stopping_findings else 0
 
 
 def check_data(

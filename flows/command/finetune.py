@@ -5,16 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.files import replace_file
-from flows.command.tasks.check import checked_first
-from flows.command.tasks.piped import absolute
+from flows.command.arguments import Model, Position
+from flows.command.check import checked_first
+from flows.command.record_files import FILE_ASKED, Accept, FileAsked, absolute, from_pipe
+from flows.command.terminal import say
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.recipes.tables import parse_setting
-from flows.run.record.task_scores import Listener
+from flows.recipes.tables import parse_override, parse_setting
+from flows.run.record.task_scores import EventPrinter
 from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_published_set
 from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
@@ -25,6 +29,46 @@ from trainer.tasks.suites.suite import derive_settings
 AS_PUBLISHED = FileSettings(path="")
 HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named
 RECORD, FOLDS = "finetune.json", "folds.json"
+
+
+def finetune(
+    task: Annotated[
+        str, Parameter(help="What to learn: classes, number, ...; or a published set: glue/sst2, squad/2.0, ...")
+    ],
+    model: Model,
+    *,
+    output: Annotated[Path, Parameter(help="Folder for the result; it must be empty or not exist.")],
+    train: Annotated[Path | None, Parameter(help="Labeled examples to learn from; - reads the standard input.")] = None,
+    evaluate: Annotated[
+        Path | None, Parameter(help="Labeled examples to judge by after every epoch; default: a tenth of --train.")
+    ] = None,
+    folds: Annotated[
+        Position, Parameter(help="Fine-tune once for each of so many parts of --train, judged by it.")
+    ] = 0,
+    group: Annotated[str, Parameter(help="A column whose values --train is divided by, instead of its texts.")] = "",
+    data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
+    reading: FileAsked = FILE_ASKED,
+    overrides: Annotated[
+        list[str] | None,
+        Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
+    ] = None,
+    accept: Accept = (),
+) -> None:
+    """Fine-tune a model on a task.
+
+    Run the same command again to resume it.
+    """
+    pairs, file = dict(map(parse_override, overrides or [])), reading.of(None)
+    if data is not None or train is None or "/" in task:  # a published set
+        kind, files, settings = published_task(task, data, train, evaluate, file=file)
+        finetune_model(FinetuneAsked(kind, model, files, output, {**settings, **pairs}, accept), say)
+        return
+    files = task_files(file, train, evaluate, folds, group)
+    if evaluate is None and not folds:
+        say("--evaluate names no file: a tenth of the examples is held out to judge by")
+    with from_pipe(files.training) as training:
+        files = files._replace(training=training, evaluation=training if files.folds else files.evaluation)
+        (finetune_folds if folds else finetune_model)(FinetuneAsked(task, model, files, output, pairs, accept), say)
 
 
 class TaskFiles(NamedTuple):
@@ -118,9 +162,9 @@ def finetune_model(asked: FinetuneAsked, tell: Tell) -> None:
 
     tell: called with a line for every evaluation, and for a step from time to time
     """
-    listener = Listener(tell)
+    listener = EventPrinter(tell)
     for event in finetune_events(asked):
-        listener.hear(event)
+        listener.print_event(event)
 
 
 def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:

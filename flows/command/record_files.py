@@ -1,24 +1,31 @@
-"""Records that come through a pipe: `-` or `/dev/stdin`, the standard input, or a named one, as a shell's `<(...)`.
+"""Files of records that commands of tasks read, and records that come through a pipe.
 
-They are read once, and the trainer is a process of its own, so they are written to a file first. Its ending is what its
-beginning looks like: `.parquet`, `.xlsx`, `.jsonl`, `.json`, `.tsv` (a tab in the first line), `.csv` (the name of a
-column there), else `.txt`. Cost: the disk holds all of it for the time of the command.
+A pipe is `-` or `/dev/stdin`, the standard input, or a named one, as a shell's `<(...)`. Its records are read once, and
+the trainer is a process of its own, so they are written to a file first. Its ending is what its beginning looks like:
+`.parquet`, `.xlsx`, `.jsonl`, `.json`, `.tsv` (a tab in the first line), `.csv` (the name of a column there), else
+`.txt`. Cost: the disk holds all of it for the time of the command.
 """
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Annotated, cast
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.store.places.pipes import open_file
-from flows.command.arguments import STANDARD_INPUT
+from flows.command.arguments import STANDARD_INPUT, Share
 from flows.signals import scratch_folder
 from trainer.tasks.formats.records import FileSettings
+
+if TYPE_CHECKING:
+    from trainer.tasks.formats.records import FileSettings
+
 
 MARKS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx", b"{": ".jsonl", b"[": ".json"}
 SIGNS = (b",", b";", b"|")
@@ -76,3 +83,47 @@ def ending_of(head: bytes, file: FileSettings) -> str:
     names = {column.encode() for column in (*file.columns.values(), file.get_column("text"))}
     cells = ({cell.strip(b' "\r') for cell in first.split(sign)} for sign in SIGNS if sign in first)
     return ".csv" if any(each & names for each in cells) else ".txt"
+
+
+Accept = Annotated[
+    tuple[str, ...],
+    Parameter(help="A finding of `cloze check` that is meant so, or `all`; several times.", negative=()),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FileAsked:
+    """How a file of records is read."""
+
+    columns: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--column", help="role=column, by name, number from 1, or path in JSON: text=sentence", negative=()
+        ),
+    ] = None
+    format: Annotated[str, Parameter(help="The files' format, where their endings do not show it.")] = ""
+    header: Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")] = True
+    max_unusable: Annotated[Share, Parameter(help="Largest share of records that may be unusable.")] = 0.01
+
+    def of(self, path: Path | None, keep: Sequence[str] = ()) -> "FileSettings":
+        """Return the settings of a file, or of one that is named later. Raises InputError.
+
+        keep: columns whose values are given as they are
+        """
+        from flows.recipes.tables import parse_override
+        from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
+
+        return FileSettings(
+            path="" if path is None else absolute(path),
+            format=self.format,
+            header=self.header,
+            columns={
+                **dict(parse_override(text, "--column") for text in self.columns or []),
+                **{f"{KEEP_PREFIX}{column}": column for column in keep},
+            },
+            max_unusable=self.max_unusable,
+        )
+
+
+FILE_ASKED = FileAsked()

@@ -7,23 +7,27 @@ Promise: what is finished in the output folder is not done again; the files of t
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import groupby
 from pathlib import Path
 from shutil import copyfile
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.settings import check_choice
-from flows.command.tasks.check import checked_first
-from flows.command.tasks.options import EvaluationAsked
-from flows.command.terminal.output import WIDEST, console
-from flows.command.terminal.tables import fitted_lines
+from flows.command.arguments import AsJson, Model
+from flows.command.check import checked_first
+from flows.command.record_files import Accept
+from flows.command.terminal import WIDEST, console, fitted_lines, print_json, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
-from flows.export.exported import Provenance, provenance_of
-from flows.report.evaluation import evaluation_page
-from flows.run.addresses import find_artifacts, newest
-from flows.run.record.task_scores import Listener
+from flows.export.cards.model_card import CardFacts, export_with_card, list_license_choices
+from flows.export.exported import Provenance, read_provenance
+from flows.report.evaluation import render_evaluation_page
+from flows.run.addresses import find_artifacts, pick_newest
+from flows.run.record.task_scores import EventPrinter
 from trainer.complete_folders import check_output, refusing
 from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
@@ -35,9 +39,41 @@ from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, check_judged, 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EvaluationAsked:
+    """An evaluation of a model on a suite, from its runs to its tables."""
+
+    model: Model
+    suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")]
+    _: KW_ONLY
+    data: Annotated[Path | None, Parameter(help="Folder of the tasks' files; default: the suite's own.")] = None
+    output: Annotated[Path, Parameter(help="Folder for runs and tables.")] = Path("evaluation")
+    answers: Annotated[
+        Path | None, Parameter(help="Folder for each task's answers: a line a record, with gold answer and score.")
+    ] = None
+    compare: Annotated[str | None, Parameter(help="Another model, for a paired test on the same tasks.")] = None
+    control: Annotated[
+        bool, Parameter(help="Compare with the same model from first weights: was it worth it?", negative=())
+    ] = False
+    card: Annotated[Path | None, Parameter(help="A new folder for the model's files, with a model card.")] = None
+    license: Annotated[str, Parameter(help="The model's license as Hugging Face spells it, for its card.")] = "unknown"
+    accept: Accept = ()
+
+
+def evaluate(asked: EvaluationAsked, *, as_json: AsJson = False) -> None:
+    """Fine-tune a model on each task of a suite; report one table.
+
+    Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
+    """
+    evaluate_model(asked, teller(as_json))
+    if as_json:
+        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
+
+
 def check_asked(asked: EvaluationAsked) -> None:
     """Raise InputError for what cannot be evaluated so."""
-    check_choice("--license", asked.license, license_choices())
+    check_choice("--license", asked.license, list_license_choices())
     if asked.control and asked.compare is not None:
         raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
     if asked.compare == asked.model:
@@ -92,10 +128,12 @@ def write_card(
             name=made.manifest.name if made is not None else folder.resolve().name,
             config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
             license=asked.license,
-            made=made,
+            provenance=made,
             result=result,
             comparison=comparison,
-            tuned={task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()},
+            task_settings={
+                task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()
+            },
         )
         export_with_card(facts, folder, asked.card)
 
@@ -103,10 +141,10 @@ def write_card(
 def provenance_at(address: str) -> Provenance | None:
     """Return what the model at an address was made from; None if it is not in a store."""
     try:
-        artifact = newest(find_artifacts(address, "models"))
+        artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
         return None
-    return provenance_of(artifact)
+    return read_provenance(artifact)
 
 
 def all_lines(
@@ -127,7 +165,7 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
     texts = {
         TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
         JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
-        PAGE: evaluation_page(result, comparison),
+        PAGE: render_evaluation_page(result, comparison),
     }
     try:
         for name, text in texts.items():
@@ -180,10 +218,10 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
-        listener, training = Listener(tell), some[0].job.settings.to_training_settings(1)
+        listener, training = EventPrinter(tell), some[0].job.settings.to_training_settings(1)
         with job_file(SuiteJob(runs=some)) as path:
             for event in trainer_events("evaluate", path, training=training):
-                listener.hear(event)
+                listener.print_event(event)
 
 
 def found_in(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:

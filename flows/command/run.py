@@ -1,27 +1,46 @@
-"""The end of a run on the terminal: the ledger in a few lines, where things are, one example from end to end."""
+"""`cloze run` and `cloze demo`: a run, its progress, and what it came to.
+
+At its end: the ledger in a few lines, where things are; after a demo one example from end to end.
+"""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from shutil import which
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from rich.console import Console
+from cyclopts import Parameter
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from corpora.build import Corpus
-from flows.command.inspect import show_example_trace
-from flows.command.terminal.display import show_ledger
+from corpora.store.manifest import Manifest
+from flows.command import arguments
+from flows.command.arguments import load_recipe
+from flows.command.compile_kernels import compiled_meanwhile
+from flows.command.progress import RunProgress
+from flows.command.terminal import console, left_out, say
+from flows.command.trace import show_example_trace
 from flows.command.trainer_process import model_folder, relay
 from flows.orchestration.embedded_server import is_free, server_of_home
+from flows.orchestration.run_recipe import run_recipe
 from flows.orchestration.run_state import RunState
+from flows.recipes.recipe import Recipe
 from flows.recipes.recipe_templates import SampleComparison, compare_contents, read_shipped_contents
 from flows.run.addresses import Artifact
-from flows.run.record.counts_text import counted, readable_seconds
-from flows.run.record.figures import stored_manifests
-from flows.run.record.task_scores import result_in, summaries
+from flows.run.record.counts_text import format_count, format_seconds
+from flows.run.record.figures import read_stored_manifests
+from flows.run.record.ledger_balance import Accounts, build_accounts, list_losses
+from flows.run.record.task_scores import iter_summaries, read_result
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
+
+Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
+
+REASONS = 8  # why documents were dropped, in the ledger of a run
+BAR_WIDTH = 36
 
 GAPS = (  # in the style of the documentation; none is in it
     "It returns True when the [MASK] is empty.",
@@ -35,12 +54,48 @@ UI_PORT, MOST_PORTS = 4200, 65_536  # of `cloze ui` without --port
 RAW_LINES = 8  # of the example's raw record: the whole tour fits on two screens
 
 
+def run(
+    recipe: arguments.RecipeName = None,
+    *,
+    source: arguments.Source = None,
+    store: arguments.RecipeStore = None,
+    overrides: arguments.Overrides = None,
+    workers: arguments.Workers = None,
+    engine: arguments.Engine = None,
+    own_server: Annotated[bool, Parameter(help="Use the embedded Prefect server, whatever your profile says.")] = False,
+    watch: Watch = None,
+) -> int:
+    """Build what a recipe asks for; a folder of text needs no recipe.
+
+    What the store has already is reused. A run that was stopped resumes with the same command.
+    """
+    finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
+    show_summary(console, finished)
+    return 1 if finished.record.is_drifted else 0
+
+
+def demo(*, workers: arguments.Workers = None) -> None:
+    """Run a small recipe here, from raw files to a model.
+
+    It then shows one example from end to end. Your Prefect profile is not used.
+    """
+    finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
+    show_summary(console, finished)
+    show_tour(console, finished, arguments.find_home())
+
+
+def _built(load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None) -> RunState:
+    """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
+    with compiled_meanwhile(say), RunProgress(console) as progress:
+        return run_recipe(load(), arguments.find_home(), progress.tell, workers, own_server, progress.advance, watch)
+
+
 def show_summary(console: Console, finished: RunState) -> None:
     """Print the ledger, the time, and where the store and the report are."""
     place, record = finished.place, finished.record
     console.print()
-    console.print(show_ledger(stored_manifests(place, record)))
-    console.print(f"\nTime:    {readable_seconds(record.seconds)}, with {counted(record.workers, 'worker')}")
+    console.print(show_ledger(read_stored_manifests(place, record)))
+    console.print(f"\nTime:    {format_seconds(record.seconds)}, with {format_count(record.workers, 'worker')}")
     console.print(f"Store:   {quote(place.to_address(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
@@ -65,8 +120,8 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
     }
     console.print("\nTry next:")
     console.print(f"  {ui_hint(cloze, home)}", markup=False)
-    for arguments, what in tries.items():
-        console.print(f"  {cloze} {arguments}    # {what}", markup=False)
+    for words, what in tries.items():
+        console.print(f"  {cloze} {words}    # {what}", markup=False)
 
 
 def ui_hint(cloze: str, home: Path) -> str:
@@ -79,6 +134,10 @@ def ui_hint(cloze: str, home: Path) -> str:
 
 def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
     """Show whether the shipped samples gave the same rows as where they were published."""
+    if not any(item.differing_tables for item in compared):
+        number = format_count(len(compared), "shipped sample")
+        console.print(f"\nThe documents of {number} are byte for byte those that were published with Cloze.")
+        return
     console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
     for item in compared:
         verdict = f"differ in {', '.join(item.differing_tables)}" if item.differing_tables else "equal"
@@ -103,7 +162,7 @@ def show_learning(console: Console, finished: RunState) -> None:
             f"{words} of the words outside the 100 commonest pieces"
         )
     for name, tasks in finished.outcome.tasks.items():
-        for line in summaries(result_in(finished.place, tasks, name)):
+        for line in iter_summaries(read_result(finished.place, tasks, name)):
             console.print(f"  {line}", markup=False)
     console.print()
     with model_folder(finished.place.to_address(model.folder)) as folder:
@@ -128,3 +187,42 @@ def command_name() -> str:
     if which("cloze") == str(program):
         return "cloze"
     return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else str(program)
+
+
+def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
+    """Return the ledger of a run in a few lines: how many are left after each stage, and the losses, by reason."""
+    accounts = build_accounts(manifests)
+    headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
+    lost = list_losses(accounts.steps)
+    lines: list[RenderableType] = [headline, *_bars(lost[:REASONS])]
+    return Group(*lines, *left_out(len(lost), REASONS, "reasons"), _balance(accounts))
+
+
+def _headline(unit: str, counts: Mapping[str, int]) -> Text:
+    """Return the count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
+    each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
+    return Text(" and ").join(each).append(f" {unit.removesuffix('s') if [*counts.values()] == [1] else unit}")
+
+
+def _balance(accounts: Accounts) -> Text:
+    """Return a line if every count balances, else a line for each that does not; nothing if there is no count."""
+    if accounts.wrong:
+        return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
+    return Text("✓ nothing is unaccounted for" if accounts.steps or accounts.edges else "", "green")
+
+
+def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
+    """Return one line for each name: name, count, a bar as a share of the largest count."""
+    most = max((count for _, count in counts), default=1)
+    widest = max((len(name) for name, _ in counts), default=0)
+    digits = len(f"{most:,}")
+    room = min(BAR_WIDTH, max(1, console.width - widest - digits - 6))
+    return [
+        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _bar(count, most, room), "blue"))
+        for name, count in counts
+    ]
+
+
+def _bar(count: int, most: int, room: int) -> int:
+    """Return the cells of a bar: none for zero, at least one for more, `room` for the most."""
+    return max(int(count > 0), round(room * count / max(1, most)))

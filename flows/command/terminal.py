@@ -1,16 +1,72 @@
-"""Tables that fit the terminal, at any width, and break no number and no id.
+"""The console of the commands, and tables that fit it.
 
-Where the columns do not fit side by side, each row is a block of lines, a name and a value each. In a pipe a row is
-one line.
+On a terminal tables are as wide as it is, or as COLUMNS says; where the columns do not fit side by side, each row is a
+block of lines, a name and a value each, and no number and no id is broken. Output to a file or a pipe is as wide as it
+needs, so that a row is a line and nothing of it is cut. With `--json` standard output has one JSON document and nothing
+else.
+
+Promises of what commands show: text from documents is shown as text (no markup or control character of it acts on the
+terminal), every output is bounded and names what it leaves out, and what color shows is also shown by words or signs.
 """
 
-from collections.abc import Collection, Sequence
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from flows.signals import stop
+
+TITLE, EXCERPT, VALUE = 60, 240, 100  # characters of texts that are shown
+
+
+WIDEST = 1 << 16  # columns, where no terminal limits them
+
+
+class StandardOutput(Console):
+    """Standard output. Where nobody reads it any more, the command is stopped, without waiting for its work."""
+
+    def on_broken_pipe(self) -> None:
+        """Stop."""
+        stop(signal.SIGPIPE)
+
+
+def _columns() -> int | None:
+    """Return how wide output may be; None where the terminal says so."""
+    bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return None if bounded else WIDEST
+
+
+console = StandardOutput(soft_wrap=True, highlight=False, width=_columns())
+
+
+def say(*lines: str) -> None:
+    """Print lines as they are: nothing in them is markup."""
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document, for scripts."""
+    print(json.dumps(value, indent=1))
+
+
+def console_for(as_json: bool) -> Console:
+    """Return where a command's lines go: to standard error where JSON has standard output to itself."""
+    return StandardOutput(stderr=True, soft_wrap=True, highlight=False) if as_json else console
+
+
+def teller(as_json: bool) -> Callable[[str], None]:
+    """Return what prints a command's lines, in the same place."""
+    return partial(print, file=sys.stderr, flush=True) if as_json else say
+
 
 GAP = 2  # characters between two columns
 WORD = 16  # longer words may be broken in a column of texts
@@ -72,3 +128,8 @@ def fitted_lines(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequ
     with terminal.capture() as captured:
         terminal.print(table)
     return [*lines[:begin], *captured.get().splitlines(), *lines[end:]]
+
+
+def left_out(number: int, shown: int, what: str) -> list[Text]:
+    """Return a line with the number of those left out; none where all are shown."""
+    return [Text(f"  … {number - shown:,} more {what}", "dim")] if number > shown else []

@@ -5,12 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from corpora.errors import InputError
-from flows.command.tasks.piped import absolute, from_pipe, is_piped
+from flows.command.arguments import AsJson, Model
+from flows.command.record_files import FILE_ASKED, FileAsked, absolute, from_pipe, is_piped
+from flows.command.terminal import print_json, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.run.record.counts_text import counted
-from flows.run.record.task_scores import ledger_line
+from flows.run.record.counts_text import format_count
+from flows.run.record.task_scores import describe_ledger
 from flows.signals import scratch_folder
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
@@ -18,8 +23,38 @@ from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 from trainer.tasks.vectors.vector_files import is_vector_file
 
+if TYPE_CHECKING:
+    from trainer.tasks.formats.records import FileSettings
+
+Vectors = Annotated[EmbedSettings, Parameter(name="*", negative=())]
+Search = Annotated[SearchSettings, Parameter(name="*")]
+
 LONGEST = 160  # characters of a text that are shown
 NO_SEARCH = SearchSettings()
+
+
+def embed(
+    model: Model,
+    file: Annotated[
+        Path, Parameter(help="Records with a text and, if any, an id; - reads the standard input. Or their vectors.")
+    ],
+    *,
+    output: Annotated[
+        Path | None, Parameter(help="Parquet file for the vectors; with a query it may be left out.")
+    ] = None,
+    reading: FileAsked = FILE_ASKED,
+    asked: Vectors | None = None,
+    search: Search | None = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make vectors of texts, words or tokens; find what is like a query.
+
+    With relevance judgments, also score the results and make training rows.
+    """
+    tell, given = teller(as_json or output is None), search or SearchSettings()
+    facts = embed_texts(model, reading.of(file), asked or EmbedSettings(), output, tell, given, teller(as_json))
+    if as_json:
+        print_json(facts)
 
 
 def embed_texts(
@@ -60,7 +95,10 @@ def embed_texts(
             for line in event_lines(event):
                 tell(line)
             if output is not None and "rows" in event and event["event"] == "done":
-                tell(f"{output.resolve()}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}")
+                tell(
+                    f"{output.resolve()}: {format_count(event['rows'], 'vector')} of "
+                    f"{format_count(event['width'], 'number')}"
+                )
             for line in found_lines(event, job.search):
                 (show or tell)(line)
     return {name: value for name, value in event.items() if name != "event"}
@@ -94,20 +132,21 @@ def is_query(query: str) -> bool:
 def event_lines(event: Event) -> Iterator[str]:
     """Yield an event of the work on texts as lines."""
     if event["event"] == "step":
-        yield f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written"
+        yield f"{format_count(event['step'], 'text')} read, {format_count(event['rows'], 'vector')} written"
     elif "rows" in event:
-        yield f"read: {ledger_line(event['ledger'])}"
+        yield f"read: {describe_ledger(event['ledger'])}"
 
 
 def found_lines(event: Event, search: SearchSettings) -> Iterator[str]:
     """Yield what a search has found as lines; none for another event."""
     if "results" not in event:
         return
-    yield f"{counted(event['queries'], 'query', 'queries')} compared with {counted(event['documents'], 'text')}"
+    texts = format_count(event["documents"], "text")
+    yield f"{format_count(event['queries'], 'query', 'queries')} compared with {texts}"
     if event["unjudged"]:
-        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
+        yield f"{format_count(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
     if event["missing"]:
-        yield f"{counted(event['missing'], 'relevant text')} not among those of the file, and never found"
+        yield f"{format_count(event['missing'], 'relevant text')} not among those of the file, and never found"
     for name, value in event["scores"].items():
         yield f"{name} {value:.4f}"
     for result in () if search.judgements else event["results"]:

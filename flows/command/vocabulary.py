@@ -1,29 +1,156 @@
-"""The figures of vocabularies on the terminal, as plain tables. A text acts on nothing, and outputs are bounded."""
+"""`cloze vocabulary`: shows one vocabulary, or two side by side, or fits one to a domain.
+
+A text acts on nothing, and outputs are bounded.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import App, Parameter
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.terminal.tables import plain_table
+from flows.command.arguments import AsJson, Count, NamesStore, Shown, VocabularyName
+from flows.command.help import examples_of
+from flows.command.terminal import console, plain_table, print_json, say
+from flows.command.trainer_process import model_folder
+from flows.command.vocabulary_adapt import (
+    NAME,
+    Facts,
+    adapt_vocabulary,
+    adaptation_display,
+    count_domain,
+    number_wanted,
+)
+from flows.export.exported import open_new_folder
 from flows.recipes.privacy import to_one_line
-from flows.run.addresses import find_artifacts, is_short, newest
-from flows.run.record.releases import release_address
+from flows.run.addresses import find_artifacts, has_short_fingerprint, pick_newest
+from flows.run.record.releases import parse_release_address
+from tokenizers_train.adapting import (
+    LETTERS,
+    LETTERS_AND_DIGITS,
+    AdaptSettings,
+)
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.encoding.encoder import Encoder
-from tokenizers_train.measures.measure import compute_overlap, list_longest_pieces, list_ordinary_ids
+from tokenizers_train.measures.measure import (
+    compute_overlap,
+    list_longest_pieces,
+    list_ordinary_ids,
+)
 from tokenizers_train.measures.texts import TextMeasures, cut_text, find_cut_differences, measure_lines
 from tokenizers_train.vocabularies.files import read_bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
+from trainer.huggingface.vocabulary_rows import adapt_checkpoint, checked_config
 
-Facts = dict[str, Any]
-NAME, MOST_PIECES, MOST_TOKENS = 40, 512, 12
+READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
+
+
+MOST_PIECES = 512
+WORDS_APART, LONGEST = 12, 8
+SAMPLE_CHARACTERS = 50_000  # of a file, in which words are looked for that two vocabularies cut in other places
+
+
+vocabulary = App(
+    name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.", default_parameter=Shown
+)
+
+
+@vocabulary.command(help_epilogue=examples_of("vocabulary show"))
+def show(
+    vocabulary: VocabularyName,
+    sentence: Annotated[str | None, Parameter(help="A text to cut into pieces.")] = None,
+    *,
+    store: NamesStore = "store",
+    as_json: AsJson = False,
+) -> None:
+    """Show a vocabulary, and how it cuts a text."""
+    chosen = find_vocabulary(vocabulary, store)
+    facts = vocabulary_facts(chosen)
+    if sentence is not None:
+        facts |= text_facts(chosen, sentence)
+    if as_json:
+        print_json(facts)
+        return
+    console.print(vocabulary_table([vocabulary], [facts]))
+    if sentence is not None:
+        console.print("", pieces_text(facts["pieces"]), sep="\n")
+
+
+@vocabulary.command(help_epilogue=examples_of("vocabulary compare"))
+def compare(
+    first: VocabularyName,
+    second: VocabularyName,
+    sentence: Annotated[str | None, Parameter(help="A text to compare them on; default: a story.")] = None,
+    *,
+    text: Annotated[Path | None, Parameter(help="A text file to compare them on, instead.")] = None,
+    store: NamesStore = "store",
+    as_json: AsJson = False,
+) -> None:
+    """Compare two vocabularies, by their pieces and on a text."""
+    if sentence is not None and text is not None:
+        raise InputError("Give a text to compare on, or --text FILE (one of the two).")
+    vocabularies = (find_vocabulary(first, store), find_vocabulary(second, store))
+    with _opened(sentence, text) as (beginning, lines):
+        facts = comparison_facts((first, second), vocabularies, lines, beginning)
+    if as_json:
+        print_json(facts)
+    else:
+        console.print(comparison_display(facts))
+
+
+@vocabulary.command(help_epilogue=examples_of("vocabulary adapt"))
+def adapt(
+    vocabulary: VocabularyName,
+    *,
+    corpus: Annotated[
+        list[str], Parameter(help="Files, a folder or a corpus of the store; may be given again.", negative=())
+    ],
+    output: Annotated[Path, Parameter(help="Folder for the new vocabulary; it must be empty or not exist.")],
+    tokens: Annotated[Count | None, Parameter(help="How many tokens to add, in unused slots first.")] = None,
+    fill: Annotated[bool, Parameter(help="Add as many as there are [unusedN] slots.", negative=())] = False,
+    append: Annotated[bool, Parameter(help="Leave unused slots as they are.", negative=())] = False,
+    checkpoint: Annotated[
+        str | None, Parameter(help="A model that was trained with the vocabulary: give it rows for the new tokens.")
+    ] = None,
+    min_count: Annotated[Count, Parameter(help="Ignore words that occur less often.")] = 5,
+    digits: Annotated[bool, Parameter(help="Also take words with digits.", negative=())] = False,
+    text: Annotated[str, Parameter(help="The field or column that holds the text.")] = "text",
+    store: NamesStore = "store",
+    as_json: AsJson = False,
+) -> None:
+    """Add tokens for the words of a domain, to a model as well.
+
+    What the new tokens save is reported.
+    """
+    if append and fill:
+        raise InputError("--append leaves unused slots as they are, and --fill fills them: give one of the two.")
+    old = find_vocabulary(vocabulary, store)
+    wanted = number_wanted(old, tokens, fill)
+    characters = LETTERS_AND_DIGITS if digits else LETTERS
+    settings = AdaptSettings(min_count=min_count, characters=characters)
+    with ExitStack() as stack:
+        folder = stack.enter_context(open_new_folder(output))
+        model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
+        if model is not None:
+            checked_config(model, old)
+        domain = count_domain(corpus, old, store, text, (lambda line: None) if as_json else say)
+        new, facts = adapt_vocabulary(old, domain, wanted, settings, append)
+        if model is None:
+            new.save(folder)
+        else:
+            facts["model_rows"] = adapt_checkpoint(model, old, new, folder)
+    if as_json:
+        print_json(facts)
+    else:
+        console.print(adaptation_display(vocabulary, facts, output))
 
 
 def vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
@@ -74,38 +201,6 @@ def comparison_display(facts: Facts) -> RenderableType:
     return Group(vocabulary_table([side["name"] for side in sides], sides), Text(), pieces, Text(), apart)
 
 
-def adaptation_display(name: str, facts: Facts, output: Path) -> RenderableType:
-    """Return what new tokens gain, the first of them, and how the vocabulary has grown."""
-    table = plain_table("source", "words", "tokens a word", "words of one token", "words unknown")
-    before, after = facts["before"], facts["after"]
-    sources = before["sources"] if len(before["sources"]) > 1 else {}
-    for source in sources:
-        table.add_row(Text(to_one_line(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
-    table.add_row("all", *_gains(before, after))
-    added = plain_table("token added", "saves", "was", texts=["token added", "was"])
-    for token in facts["tokens"][:MOST_TOKENS]:
-        was = Text(to_one_line(" ".join(token["pieces"]), 2 * NAME))
-        added.add_row(Text(to_one_line(token["token"], NAME)), f"{token['saved']:,}", was)
-    return Group(table, Text(), added, Text(), *map(Text, _outcome(name, facts)), Text(str(output)))
-
-
-def _gains(before: Facts, after: Facts) -> list[str]:
-    shown = {"fertility": ".3f", "whole_share": ".2%", "unknown_rate": ".3%"}
-    return [f"{before['words']:,}", *(f"{before[k] or 0:{form}} → {after[k] or 0:{form}}" for k, form in shown.items())]
-
-
-def _outcome(name: str, facts: Facts) -> Iterator[str]:
-    size, number = facts["size"], len(facts["tokens"])
-    yield (
-        f"{number:,} tokens added to {to_one_line(name, NAME)}: {facts['filled']:,} in unused slots, "
-        f"{facts['appended']:,} after the last one ({size['before']:,} → {size['after']:,} tokens)"
-    )
-    if number < facts["wanted"]:
-        yield f"{facts['wanted']:,} were asked for: no more words occur often enough and are cut."
-    if facts["model_rows"] is not None:
-        yield f"The model has {facts['model_rows']:,} rows; those of the new tokens are means of their old pieces'."
-
-
 def decimals(value: float | None) -> str:
     """Return a figure with three decimals; a dash if there is none.
 
@@ -113,9 +208,6 @@ def decimals(value: float | None) -> str:
     ('1.235', '-')
     """
     return "-" if value is None else f"{value:,.3f}"
-
-
-WORDS_APART, LONGEST = 12, 8
 
 
 def vocabulary_facts(vocabulary: Vocabulary) -> Facts:
@@ -170,7 +262,23 @@ def comparison_facts(
     }
 
 
-READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
+@contextmanager
+def _opened(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
+    """Yield the beginning of the text to compare on, and all its lines. Raises InputError if it cannot be read."""
+    if sentence is not None:
+        yield sentence, iter(sentence.splitlines())
+        return
+
+    source = path if path is not None else Path(str(files("corpora") / "samples" / "stories" / "stories.txt"))
+    try:
+        with source.open(encoding="utf-8") as file:
+            beginning = file.read(SAMPLE_CHARACTERS)
+            file.seek(0)
+            yield beginning, file
+    except OSError as error:
+        raise InputError(f"--text {source} cannot be read ({error.strerror}): name a file of plain text.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"--text {source} is not UTF-8 ({error}): convert it to UTF-8 first.") from error
 
 
 def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
@@ -180,10 +288,10 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
         return _from_file(path)
     if any((path / name).is_file() for name in READABLE):
         return load_vocabulary(path)
-    if "/" in address or path.exists() or release_address(address) is not None:
+    if "/" in address or path.exists() or parse_release_address(address) is not None:
         return _from_store(address)
     held = names_in(store)
-    if address not in held and is_short(address):
+    if address not in held and has_short_fingerprint(address):
         return _from_store(Place(store).to_address(address))
     if address not in held:
         has = f"which has {', '.join(held)}" if held else "which has none"
@@ -207,7 +315,7 @@ def _from_store(address: str) -> Vocabulary:
             f"{address} holds {len(names)} vocabularies, {', '.join(names)}: name one of them, as in "
             f"{artifacts[0].place.to_address(f'vocabularies/{names[0]}')}."
         )
-    artifact = newest(artifacts)
+    artifact = pick_newest(artifacts)
     return read_vocabulary(artifact.place, artifact.manifest)
 
 

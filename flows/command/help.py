@@ -4,8 +4,10 @@ The texts are in `help.toml`. `arrange` puts them into the program, so `cloze --
 reference say the same. Cost: a small file is read; rich is imported when help is printed.
 """
 
+import ast
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +38,7 @@ EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 def command_names(program: App) -> list[str]:
     """Return the commands of a program in the order of its help: `run`, `vocabulary show`, ..."""
     names = []
-    for name in sorted((name for name in program if not name.startswith("-")), key=_rank):
+    for name in sorted((name for name in program if not name.startswith("-")), key=rank):
         inner = command_names(program[name])
         names += [f"{name} {below}" for below in inner] or [name]
     return names
@@ -54,30 +56,58 @@ def summary_of(command: App) -> str:
     return command.help.partition("\n")[0]
 
 
-def _rank(name: str) -> int:
+def rank(name: str) -> int:
     """Return a command's place in the order of the groups; those of a group's command keep their own order."""
     ordered = " ".join(GROUPS.values()).split()
     return ordered.index(name) if name in ordered else 0
 
 
-def arrange(program: App) -> None:
-    """Put the commands of a program into their groups, and examples into their help."""
+def arrange(program: App, commands: Mapping[str, str]) -> None:
+    """Add the commands of other files to a program, and put all of its commands into groups, with their examples.
+
+    commands: by the file in this folder that has functions of their names
+    """
+    files = {name: file for file, names in commands.items() for name in names.split()}
+    groups: dict[str, Group] = {}
     for number, (title, names) in enumerate(GROUPS.items()):
-        group = Group(title, sort_key=number, help_formatter=show_group)
-        for name in names.split():
-            program[name].group = (group,)
-            program[name].sort_key = _rank(name)
-    for name, examples in EXAMPLES.items():
-        command_of(program, name).help_epilogue = f"Examples:\n\n```text\n{examples}```\n"
+        group = Group(title, sort_key=number, help_formatter=partial(show_group, files))
+        groups |= dict.fromkeys(names.split(), group)
+    for name, file in files.items():
+        examples = {"help_epilogue": text} if (text := examples_of(name)) is not None else {}
+        where = f"flows.command.{file}:{name}"
+        program.command(where, name=name, group=groups.get(name), sort_key=rank(name), **examples)
+    for name in groups.keys() - files.keys():
+        program[name].group = (groups[name],)
+        program[name].sort_key = rank(name)
+        program[name].help_epilogue = examples_of(name)
 
 
-def show_group(console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
-    """Print a group of commands, a line each: name and summary, in columns that are the same for all groups."""
+def examples_of(name: str) -> str | None:
+    """Return the end of a command's help: its examples. A group of commands has none."""
+    return f"Examples:\n\n```text\n{EXAMPLES[name]}```\n" if name in EXAMPLES else None
+
+
+def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
+    """Print a group of commands, a line each: name and summary, in columns that are the same for all groups.
+
+    files: those of commands that are not imported yet
+    """
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(min_width=NAMES, no_wrap=True, style="cyan")
     table.add_column(overflow="fold")
     for entry in panel.entries:
-        table.add_row(f"  {entry.display_labels[0]}", entry.description)
+        name = entry.display_labels[0]
+        table.add_row(f"  {name}", _summary_in(files[name], name) if name in files else entry.description)
     console.print(f"[bold]{panel.title}[/bold]", table, sep="\n")
+
+
+def _summary_in(file: str, name: str) -> str:
+    """Return the first line of a command's help, as its file has it, without importing it."""
+    for node in ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name and isinstance(node.value, ast.Call):
+            return str(next(ast.literal_eval(each.value) for each in node.value.keywords if each.arg == "help"))
+    raise LookupError(name)

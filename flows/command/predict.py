@@ -1,0 +1,75 @@
+"""`cloze predict`: a fine-tuned model's predictions for a file's records, by the trainer's process."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from corpora.errors import InputError
+from flows.command.arguments import AsJson, is_standard_output
+from flows.command.record_files import FILE_ASKED, FileAsked, from_pipe
+from flows.command.terminal import print_json, say, teller
+from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.run.record.task_scores import describe_ledger
+from flows.signals import scratch_folder
+from trainer.metrics import Event
+from trainer.tasks.formats.records import FileSettings
+
+
+def predict(
+    model: Annotated[str, Parameter(help="The folder that `cloze finetune` wrote, or one of Hugging Face's form.")],
+    file: Annotated[Path, Parameter(help="Records to predict; - reads the standard input.")],
+    *,
+    output: Annotated[
+        Path | None, Parameter(help="File for the answers, a line of JSON for each record; default: standard output.")
+    ] = None,
+    reading: FileAsked = FILE_ASKED,
+    keep: Annotated[
+        list[str] | None,
+        Parameter(help="A column of the file to write with each answer; may be repeated.", negative=()),
+    ] = None,
+    labelled: Annotated[
+        bool, Parameter(help="The records have labels: write them and each row's score, report all.", negative=())
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a fine-tuned model's answer to each record of a file."""
+    asked = reading.of(file, keep or ())
+    if output is None or is_standard_output(output):
+        if as_json:
+            raise InputError("--json prints one document, and the answers are lines: name their file (--output FILE).")
+        print_predictions(model, asked, labelled, teller(as_json=True))
+        return
+    facts = predict_file(model, asked, output, labelled, teller(as_json))
+    if as_json:
+        print_json(facts)
+    else:
+        say(f"Answers: {output}")
+
+
+def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Callable[[str], None]) -> None:
+    """Print a line of JSON for each record on standard output. Raises as `predict_file` does."""
+    with scratch_folder() as scratch:
+        answers = scratch / "answers.jsonl"
+        predict_file(model, file, answers, labelled, tell)
+        sys.stdout.flush()
+        with answers.open("rb") as lines:
+            shutil.copyfileobj(lines, sys.stdout.buffer)
+
+
+def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, tell: Callable[[str], None]) -> Event:
+    """Write a line of JSON for each record; tell what was done, and scores; return both.
+
+    Raises InputError, or TrainingFailed.
+    """
+    with model_folder(model, ("tasks", "models")) as folder, from_pipe(file) as whole, job_file(whole) as path:
+        flags = ["--labelled"] if labelled else []
+        for event in trainer_events("predict", *flags, "--", str(folder), path, str(output.resolve())):
+            task = str(event["task"])
+            tell(f"{task}: {describe_ledger(event['ledger'])}")
+            for name, value in event["scores"].items():
+                tell(f"{name} {value:.4g}")
+    return {"task": task, "ledger": event["ledger"], "scores": event["scores"], "output": str(output)}

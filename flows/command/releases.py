@@ -1,0 +1,153 @@
+"""`cloze release`, `releases` and `rollback`: names for what runs built."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
+
+from corpora.generic_types import Json
+from corpora.store.places.place import Place
+from flows.command import arguments
+from flows.command.arguments import load_recipe
+from flows.command.runs import when
+from flows.command.terminal import console, plain_table, print_json, say, teller
+from flows.maintenance.release import PersonsWord, promotion_of, run_at, run_of_recipe
+from flows.orchestration.approval import ask_a_person
+from flows.recipes.privacy import to_one_line
+from flows.run.addresses import is_run_id, shorten_run_ids
+from flows.run.record.releases import Release, list_release_names, read_current_release, read_history, roll_back
+from flows.run.record.run_record import list_run_ids
+
+CELL_CHARACTERS = 200
+
+
+Reason = Annotated[str, Parameter(help="The reason; it is recorded with the release.")]
+
+
+def release(
+    run: Annotated[
+        str, Parameter(help="A recipe: its newest complete run; a run's id, short or whole; or STORE/runs/RUN.")
+    ],
+    *,
+    name: Annotated[str, Parameter(help="The name to release it under.")],
+    store: arguments.RecipeStore = None,
+    reason: Reason = "",
+    approve: Annotated[
+        str | None, Parameter(help="Release it for this reason although bounds are crossed; else the UI asks a person.")
+    ] = None,
+    wait: Annotated[
+        arguments.Seconds, Parameter(help="Seconds to wait for an answer; after that, it is rejected.")
+    ] = 86_400,
+    port: arguments.Port = 4200,
+    as_json: arguments.AsJson = False,
+) -> int:
+    """Give what a run built a name to use it by.
+
+    Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
+    """
+    pass
+
+    if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
+        recipe, record = run_at(run, store or "store")
+    else:
+        recipe = load_recipe(run, store=store)
+        record = run_of_recipe(recipe)
+    promotion = promotion_of(recipe, record, name)
+    tell = teller(as_json=True)  # the history's entry has standard output
+    verdict = None
+    for crossing in promotion.crossed:
+        tell(f"A bound is crossed: {crossing}.")
+    if promotion.crossed and approve is not None:
+        verdict = PersonsWord(approved=True, reason=approve)
+    elif promotion.crossed:
+        verdict = ask_a_person(promotion, Path(os.environ["CLOZE_HOME"]), port, wait, tell)
+    if verdict is not None and not verdict.approved:
+        tell(f"Not released: {verdict.reason or 'rejected'}{f' ({verdict.who})' if verdict.who else ''}.")
+        return 1
+    show_entry(promotion.place, promotion.release(reason, verdict), as_json)
+    return 0
+
+
+def releases(
+    store: arguments.StoreAddress = "store",
+    *,
+    name: Annotated[str | None, Parameter(help="Show only the history of this name.")] = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """List the releases: name, time, person, reason.
+
+    A star marks what a name means now.
+    """
+    pass
+
+    place = Place(store)
+    if name is not None:
+        read_current_release(place, name)
+    histories = [read_history(place, one) for one in ([name] if name is not None else list_release_names(place))]
+    if as_json:
+        listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
+        print_json(listed)
+    elif not histories:
+        say(f"Nothing was released in {place.to_address('')}: `cloze release RECIPE --name NAME`.")
+    else:
+        shown = [entry for entries in histories for entry in entries]
+        run_ids = dict.fromkeys([*list_run_ids(place), *(entry.run for entry in shown)])
+        console.print(show_releases(shown, shorten_run_ids([*run_ids])))
+
+
+def rollback(
+    name: Annotated[str, Parameter(help="The name of a release.")],
+    *,
+    store: arguments.StoreAddress = "store",
+    to: Annotated[arguments.Count | None, Parameter(help="The number to go back to; default: the one before.")] = None,
+    reason: Reason = "",
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Point a name back to an earlier release.
+
+    The history keeps both.
+    """
+    pass
+
+    place = Place(store)
+    show_entry(place, roll_back(place, name, to, reason), as_json)
+
+
+def show_releases(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
+    """Return the history of some names; the current entry of each has a star. short: short ids of runs"""
+    texts = ("release", "when", "who", "what", "reason")
+    table = plain_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
+    newest = {entry.name: entry.number for entry in entries}
+    for entry in entries:
+        name = f"{entry.name} *" if newest[entry.name] == entry.number else entry.name
+        run = short.get(entry.run, entry.run)
+        cells = (name, str(entry.number), when(entry.when), entry.who, what(entry), run, entry.reason)
+        table.add_row(*(Text(to_one_line(cell, CELL_CHARACTERS)) for cell in cells))
+    return table
+
+
+def what(entry: Release) -> str:
+    """Return what an entry did, in a few words."""
+    if entry.action == "rollback":
+        return f"back to {entry.back_to}"
+    return "released" if entry.approved == "bounds" else "released by approval"
+
+
+def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
+    """Return an entry for scripts. current: whether it is what its name means"""
+    return {"store": place.to_address(""), "current": current, **asdict(entry)}
+
+
+def show_entry(place: Place, entry: Release, as_json: bool) -> None:
+    """Print what a name means from now on."""
+    if as_json:
+        print_json(release_json(place, entry, current=True))
+        return
+    lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
+    lines += [f"  {place.to_address(artifact.folder)}" for artifact in entry.artifacts]
+    say(*lines, f"Its address: {place.to_address('').rstrip('/')}@{entry.name}")

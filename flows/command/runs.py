@@ -1,0 +1,265 @@
+"""`cloze runs`, `status` and `report`: what ran in a store, what runs there now, and the page of a run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
+
+from corpora.errors import InputError
+from corpora.store.leases import Heartbeat
+from corpora.store.places.place import Place
+from flows.command import arguments
+from flows.command.arguments import AsJson, Position, StoreAddress
+from flows.command.terminal import console, plain_table, print_json, say
+from flows.recipes.lock import Lock
+from flows.recipes.privacy import to_printable
+from flows.run.addresses import RUNS_FOLDER, resolve_run_id, shorten_run_ids, split_address
+from flows.run.inputs.unread_files import describe_set_aside
+from flows.run.record.counts_text import describe_progress, format_count, format_seconds
+from flows.run.record.ledger_balance import format_bytes
+from flows.run.record.run_record import (
+    DamagedRun,
+    iter_newest_runs,
+    list_run_ids,
+    print_to_stderr,
+    read_recorded_lock,
+    read_recorded_recipe,
+    read_run,
+)
+from flows.run.record.run_status import (
+    ListedRun,
+    StoreStatus,
+    count_new_parts,
+    list_run_files,
+    list_runs,
+    read_store_status,
+)
+
+NONE = "-"
+WIDE = 110  # characters: a narrower terminal has two costs of a run in one column
+KINDS = 3  # of what was new, by name
+STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
+
+
+def runs(
+    of: Annotated[str, Parameter(name="store", help="A store, or a recipe: then only its runs.")] = "store",
+    *,
+    limit: Annotated[
+        Position, Parameter(name=("--limit", "-n"), help="List at most this many runs; 0 lists all.")
+    ] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs of a store, newest first.
+
+    Each line has a short id, which every command that takes a run understands; when the run began, its state, what
+    was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
+    """
+    place, recipe = _store_or_recipe(of)
+    states = list_runs(place, recipe, limit or None)
+    if as_json:
+        print_json([state.to_json() for state in states])
+        return
+    _refuse_no_store(place)
+    if not states:
+        say("No run is on record here.")
+        return
+    console.print(show_runs(states, shorten_run_ids(list(list_run_files(place))), console.width))
+
+
+def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
+    """Show what runs now in a store, how far it is, and what waits.
+
+    For each stage of a run: how far it is, how fast, and the time left.
+    """
+    place = open_store(store)
+    current = read_store_status(place)
+    if as_json:
+        print_json(current.to_json())
+        return
+    say(*status_lines(current))
+
+
+def report(
+    address: Annotated[str, Parameter(help="A store, or a run's folder (STORE/runs/RUN).")] = "store",
+    *,
+    run_id: Annotated[str | None, Parameter(name="--run", help="Its id, short or whole; default: the newest.")] = None,
+    output: Annotated[Path | None, Parameter(help="Where to write it; default: next to the run's record.")] = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Write the HTML report of a run, and print its path."""
+    path = write_report(address, run_id, output)
+    if as_json:
+        print_json({"report": path})
+    else:
+        say(f"Report: {quote(path)}")
+
+
+def write_report(address: str, run_id: str | None, output: Path | None) -> str:
+    """Build the report of a recorded run; returns where it is. Raises InputError if there is no run."""
+    from flows.report.page import build_page  # with templates, which lists do not need
+
+    place, inside = split_address(address)
+    if run_id is None and inside.startswith(f"{RUNS_FOLDER}/"):
+        run_id = inside.split("/")[1]
+    if not list_run_ids(place):
+        raise InputError(f"There is no recorded run in {place.to_address('')}: `cloze run` records one.")
+    record = (
+        read_run(place, resolve_run_id(run_id, place)) if run_id is not None else next(iter_newest_runs(place), None)
+    )
+    if record is None:
+        raise InputError(f"The record of every run in {place.to_address('')} is damaged: run the recipe once more.")
+    samples = read_recorded_recipe(record, place.address).privacy.samples
+    page = build_page(place, record, samples, _lock_of(place, record.run_id))
+    if output is not None:
+        output.write_text(page, encoding="utf-8")
+        return str(output)
+    path = f"runs/{record.run_id}/report.html"
+    place.write(path, page.encode())
+    return place.to_address(path)
+
+
+def _lock_of(place: Place, run_id: str) -> Lock | None:
+    """Return the lock of a run for its report, which works without a damaged one."""
+    try:
+        return read_recorded_lock(place, run_id)
+    except DamagedRun as fault:
+        print_to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
+        return None
+
+
+def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
+    """Return a table with a row for each run. short: their short ids; width: of the terminal, in characters"""
+    costs = _columns((("took", "CPU"), ("written", "memory")), width)
+    table = plain_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
+    for state in states:
+        table.add_row(
+            Text(to_printable(short.get(state.run_id, state.run_id))),
+            when(state.started),
+            Text(to_printable(state.recipe)),
+            Text(state.outcome, STYLES.get(state.outcome, STYLES.get(state.state, ""))),
+            what_was_new(state),
+            *_columns(costs_of(state), width),
+        )
+    return table
+
+
+def _columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """Return pairs as two columns each, or on a narrow terminal as one of two lines."""
+    return [each for pair in pairs for each in pair] if width >= WIDE else ["\n".join(pair) for pair in pairs]
+
+
+def costs_of(state: ListedRun) -> list[tuple[str, str]]:
+    """Return how long a run took with its processor time, and what it has written with its memory."""
+    cost = state.record.cost if state.record is not None else None
+    took = NONE if state.seconds is None else format_seconds(state.seconds)
+    if cost is None:
+        return [(took, NONE), (NONE, NONE)]
+    sizes = (format_bytes(cost.bytes_written), format_bytes(cost.peak_bytes))
+    return [(took, format_seconds(cost.cpu_seconds)), sizes]
+
+
+def what_was_new(state: ListedRun) -> str:
+    """Return what a run built, in a few words."""
+    if state.record is None:
+        return NONE
+    parts = count_new_parts(state.record)
+    if not parts:
+        return "nothing"
+    kinds = list(parts)
+    more = f" and {len(kinds) - KINDS} more" if len(kinds) > KINDS else ""
+    return f"{format_count(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
+
+
+def status_lines(status: StoreStatus) -> Iterator[str]:
+    """Yield what is under way in a store, line by line."""
+    if not status.running:
+        yield "Nothing runs here now."
+    for state in status.running:
+        assert state.heartbeat is not None
+        yield from running_lines(state, state.heartbeat)
+    for present in status.schedules:
+        yield schedule_line(present)
+    for present in status.waiting:
+        yield waiting_line(present)
+    for state in status.lost:
+        yield (
+            f"{to_printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone "
+            "without a word. What it has finished is kept; run the recipe again to continue from there."
+        )
+    for state in status.ended:
+        kinds = describe_set_aside(state.record.set_aside) if state.record is not None else ""
+        aside = f" It goes on without {kinds}; its report names them." if kinds else ""
+        began = f"which began {when(state.started)}"
+        yield f"{to_printable(state.recipe)}: the newest run, {began}: {state.outcome}.{aside}"
+
+
+def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
+    """Yield what a run does now."""
+    facts, process = present.report, present.process
+    workers = format_count(int(facts.get("workers", 0)), "worker")
+    where = f"process {process.pid} on {to_printable(process.host)}"
+    silence = f", last heard of {format_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
+    yield f"{to_printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
+    stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
+    for stage, progress in stages.items():
+        yield f"  {to_printable(stage)}: {describe_progress(stage, progress)}"
+    if not stages and facts.get("doing"):
+        yield f"  {to_printable(str(facts['doing']))}"
+
+
+def schedule_line(present: Heartbeat) -> str:
+    """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
+    facts = present.report
+    due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
+    waits = f", {format_count(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
+    recipe, schedule = (to_printable(str(facts.get(key))) for key in ("recipe", "when"))
+    return f"{recipe}: on its schedule, {schedule}; {due}{waits}"
+
+
+def waiting_line(present: Heartbeat) -> str:
+    """Return the line of a release that waits for a person: since when, and where to answer."""
+    facts = {key: to_printable(str(value)) for key, value in present.report.items()}
+    what = f"the release {facts.get('release')} of the run {facts.get('run')}"
+    return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
+
+
+def when(moment: str) -> str:
+    """Return a moment of a record in this machine's time."""
+    try:
+        return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
+    except ValueError:
+        return NONE
+
+
+def open_store(store: str) -> Place:
+    """Return the store at an address. Raises InputError if there is none."""
+    place = Place(store)
+    _refuse_no_store(place)
+    return place
+
+
+def _refuse_no_store(place: Place) -> None:
+    if place.is_local and not Path(place.to_full_path("")).is_dir():
+        raise InputError(
+            f"There is no store at {place.to_address('')}. Give a store's folder or address; `cloze run` prints it."
+        )
+
+
+def _store_or_recipe(of: str) -> tuple[Place, str | None]:
+    """Return a store, and the name of the recipe where one was given instead. Raises InputError."""
+    if not Path(of).is_dir():
+        from flows.recipes.recipe import (  # with all sources and steps
+            load_shipped_recipe,
+            read_recipe,
+            read_shipped_recipes,
+        )
+
+        if Path(of).is_file() or of in read_shipped_recipes():
+            recipe = read_recipe(Path(of)) if Path(of).is_file() else load_shipped_recipe(of, Path.cwd(), {})
+            return Place(recipe.store), recipe.name
+    return open_store(of), None
