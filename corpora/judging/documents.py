@@ -28,7 +28,7 @@ from corpora.judging.source_statistics import read_statistics
 from corpora.schema import DOCUMENTS, DROPPED, iter_dropped
 from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.unchanged import format_change, read_state
-from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, escape_surrogates, group_slices
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, to_printable
 from corpora.sources.registry import find_distribution, is_kind
 from corpora.sources.remarks import REMARK_SCHEMA, REMARK_TABLE
 from corpora.store.current_record import report_record
@@ -269,11 +269,11 @@ def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
         )
         cause = next(of_machine, None)
         if cause is None and isinstance(error, InputError):
-            raise UnreadableFile(escape_surrogates(str(error)), *named) from error
+            raise UnreadableFile(to_printable(str(error)), *named) from error
         if cause is None or cause.errno not in LOST_FILE_ERRORS or is_object_address(file.path):
             raise
         message = f"Cannot read {file.path}: {cause.strerror}. Check the path and its permissions."
-        raise LostFile(escape_surrogates(str(error) if isinstance(error, InputError) else message), *named) from error
+        raise LostFile(to_printable(str(error) if isinstance(error, InputError) else message), *named) from error
 
 
 def _check_unchanged(source: Source, file: RawFile) -> None:

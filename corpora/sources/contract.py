@@ -260,20 +260,20 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
         ) from error
 
 
-def find_files_with_endings(
+def find_by_ending(
     source: str, path: str, endings: tuple[str, ...], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
     """The files with one of these endings that a source's `path` means, sorted by name. Raises InputError.
 
     refused: the message for a file that `path` names and that has another ending
     """
-    return find_accepted_files(source, path, lambda file: file.lower().endswith(endings), wanted, refusal)
+    return find_accepted(source, path, lambda file: file.lower().endswith(endings), wanted, refusal)
 
 
-def find_accepted_files(
+def find_accepted(
     source: str, path: str, accept: Callable[[str], bool], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Do what `find_files_with_endings` does, for the files whose name is accepted."""
+    """Do what `find_by_ending` does, for the files whose name is accepted."""
     files = find_files(source, path, accept, wanted)
     for _, file in files:
         if not accept(file.name):
@@ -286,7 +286,7 @@ def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: s
     if isinstance(location, ObjectPath):
         return _find_objects(source, location, accept, wanted)
     if location.is_file():
-        return [(escape_surrogates(location.name), location)]
+        return [(to_printable(location.name), location)]
     if location.is_dir():
         root, pattern = location, ALL_FILES_PATTERN
     else:
@@ -301,9 +301,7 @@ def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: s
     if pattern == ALL_FILES_PATTERN:
         files = sorted(_walk_files(root, accept))
     else:
-        files = sorted(
-            (escape_surrogates(str(file.relative_to(root))), file) for file in _iter_glob(root, pattern, accept)
-        )
+        files = sorted((to_printable(str(file.relative_to(root))), file) for file in _iter_glob(root, pattern, accept))
     if not files:
         contents = _describe_contents(root, pattern)
         raise InputError(f"Source {source!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
@@ -323,7 +321,7 @@ def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str
                 if entry.is_dir(follow_symlinks=False):
                     pending.append((entry.path, f"{prefix}{entry.name}/"))
                 elif accept(entry.name) and _is_file(entry) and len(os.fsencode(prefix + entry.name)) <= max_bytes:
-                    yield escape_surrogates(prefix + entry.name), Path(entry.path)
+                    yield to_printable(prefix + entry.name), Path(entry.path)
 
 
 def _iter_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Iterator[Path]:
@@ -338,10 +336,10 @@ def _is_file(path: "Path | os.DirEntry[str]") -> bool:
         return False
 
 
-def escape_surrogates(text: str) -> str:
+def to_printable(text: str) -> str:
     """A file's name, or a text with one, that can be written as UTF-8, whatever bytes it has.
 
-    >>> escape_surrogates("caf\\udce9.pdf")
+    >>> to_printable("caf\\udce9.pdf")
     'caf\\\\xe9.pdf'
     """
     return LONE_SURROGATE.sub(lambda half: ascii(half[0])[1:-1].replace("udc", "x"), text)
@@ -364,17 +362,15 @@ def describe_ending(name: str) -> str:
     return ending if ending[1:].isalnum() and ending.isascii() else "without ending"
 
 
-def _find_objects(
-    source: str, address: ObjectPath, accept: Callable[[str], bool], wanted: str
-) -> list[tuple[str, Path]]:
+def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
     """The objects that an address means: one, those below a prefix, or those that match its wildcards."""
-    if not WILDCARDS & set(address.name) and address.is_file():
-        return [(address.name, address)]
-    root, names = find_matching_objects(address)
+    if not WILDCARDS & set(place.name) and place.is_file():
+        return [(place.name, place)]
+    root, names = find_matching_objects(place)
     files: list[tuple[str, Path]] = [(name, root.join_name(name)) for name in names if accept(name.rpartition("/")[2])]
     if not files:
         raise InputError(
-            f"Source {source!r}: nothing at {address} can be read. Set its `path` to {wanted}: below a prefix of an "
+            f"Source {source!r}: nothing at {place} can be read. Set its `path` to {wanted}: below a prefix of an "
             "object store, or with the wildcards * and **, as in a folder."
         )
     return files

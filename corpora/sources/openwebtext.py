@@ -47,7 +47,7 @@ from corpora.sources.contract import (
     cut_at,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
@@ -100,7 +100,7 @@ class OpenWebTextSource:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A plain tar cut at its subsets, Parquet at its row groups, lines every 8 MB; else the whole file."""

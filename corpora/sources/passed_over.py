@@ -21,29 +21,20 @@ from pathlib import Path
 from corpora.sources.bytes.endings import OWNER_MARK, find_ending
 from corpora.sources.bytes.objects import ObjectPath, find_matching_objects, parse_raw_path
 from corpora.sources.bytes.zip_members import MemberPath
-from corpora.sources.contract import RawFile, Source, escape_surrogates, split_glob
+from corpora.sources.contract import RawFile, Source, split_glob, to_printable
 
 MAX_NAMES_PER_KIND = 20  # of each kind
 HIDDEN_FILE, DANGLING_LINK = "hidden file", "dangling link"
-LINKED_FOLDER, UNREADABLE_FOLDER, FOLDER, SPECIAL_FILE = (
-    "linked folder",
-    "unreadable folder",
-    "folder",
-    "pipe, socket or device",
-)
-EMPTY_FILE = "empty file"
-NO_PERMISSION, VANISHED_FILE, DISK_ERROR = (
-    "file without permission",
-    "vanished file",
-    "file that the disk fails to read",
-)
+LINKED_FOLDER, UNREADABLE_FOLDER, FOLDER = "linked folder", "unreadable folder", "folder"
+EMPTY_FILE, SPECIAL_FILE = "empty file", "pipe, socket or device"
+NO_PERMISSION, VANISHED, DISK_ERROR = "file without permission", "vanished file", "file that the disk fails to read"
 PATH_TOO_LONG = "file whose path is too long"
 DAMAGED_MEMBER = "damaged zip member"
 UNOPENED_KINDS = (
     DANGLING_LINK,
     UNREADABLE_FOLDER,
     NO_PERMISSION,
-    VANISHED_FILE,
+    VANISHED,
     PATH_TOO_LONG,
     DISK_ERROR,
     DAMAGED_MEMBER,
@@ -91,7 +82,7 @@ class _GroupCounter:
     def add(self, kind: str, name: str) -> None:
         self.numbers[kind] += 1
         if len(self.names[kind]) < MAX_NAMES_PER_KIND:
-            self.names[kind].append(escape_surrogates(name))
+            self.names[kind].append(to_printable(name))
 
     def list_groups(self) -> tuple[FileGroup, ...]:
         ordered = sorted(self.numbers.items(), key=lambda item: (-item[1], item[0]))
@@ -136,15 +127,13 @@ def to_absolute(path: str) -> str:
 
 def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
     """Do what `_iter_entries` does, with the members of archives that a source reads, and its own kinds of files."""
-    list_members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "iter_inside", None)
+    members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "iter_inside", None)
     for name, path, kind in _iter_entries(source, is_excluded):
-        if kind or list_members is None:
+        if kind or members is None:
             yield name, path, kind
         else:
-            yield from (
-                (each, to_absolute(str(member)), reason)
-                for each, member, reason in list_members(name, parse_raw_path(path))
-            )
+            inside = members(name, parse_raw_path(path))
+            yield from ((each, to_absolute(str(member)), why) for each, member, why in inside)
 
 
 def _list_companions(source: Source) -> Iterable[Path]:
@@ -221,7 +210,7 @@ def classify_error(error: OSError) -> str:
         return DAMAGED_MEMBER
     if error.errno == errno.ENAMETOOLONG:
         return PATH_TOO_LONG
-    return VANISHED_FILE if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else DISK_ERROR
+    return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else DISK_ERROR
 
 
 def classify_unread_file(path: Path, name: str) -> str:
@@ -229,7 +218,7 @@ def classify_unread_file(path: Path, name: str) -> str:
     try:
         mode = stat.S_IFREG if isinstance(path, ObjectPath | MemberPath) else path.stat().st_mode
     except OSError as error:
-        return DANGLING_LINK if classify_error(error) == VANISHED_FILE else classify_error(error)
+        return DANGLING_LINK if classify_error(error) == VANISHED else classify_error(error)
     if not stat.S_ISREG(mode):
         return SPECIAL_FILE
     return (

@@ -32,7 +32,7 @@ from corpora.sources.contract import (
     cut_every,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
@@ -41,7 +41,7 @@ from corpora.sources.files.formats import JsonLines, TextFile, find_stop, iter_n
 from corpora.store.settings import check_choice, check_range
 
 ENDINGS = (*with_packed_endings(".txt"), *LINE_ENDINGS)
-ENDINGS_IN_WORDS = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
+SHOWN_ENDINGS = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
 FORMS = ("line", "blank-line", "file")
 SEEK_BACK_BYTES = 1 << 12
 
@@ -76,9 +76,9 @@ class StoriesSource:
 
     def files(self) -> list[tuple[str, Path]]:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
-        wanted = f"a file with one of the endings {ENDINGS_IN_WORDS}, a folder of them, or a glob"
-        return find_files_with_endings(
-            self.name, self.path, ENDINGS, wanted, f"is none of {ENDINGS_IN_WORDS}. Rename or convert it."
+        wanted = f"a file with one of the endings {SHOWN_ENDINGS}, a folder of them, or a glob"
+        return find_by_ending(
+            self.name, self.path, ENDINGS, wanted, f"is none of {SHOWN_ENDINGS}. Rename or convert it."
         )
 
     def slices(self, file: RawFile) -> list[Slice]:

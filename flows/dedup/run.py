@@ -27,7 +27,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.kernels.arrays import Int32s, Int64s
 from corpora.sources.bytes.unchanged import hold_unchanged
-from corpora.sources.contract import escape_surrogates
+from corpora.sources.contract import to_printable
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
 from corpora.store.scratch import ScratchTable, open_scratch_file, open_scratch_table
@@ -368,7 +368,7 @@ class _RowNamer:
 
     def __init__(self, pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[pa.ChunkedArray]) -> None:
         self._starts, self._ids = starts, ids
-        self.files = [escape_surrogates(piece.name) for piece in pieces]
+        self.files = [to_printable(piece.name) for piece in pieces]
         before, firsts = dict[str, int](), list[int]()
         for piece, rows in zip(pieces, np.diff(starts).tolist(), strict=True):
             firsts.append(before.get(piece.name, 0))

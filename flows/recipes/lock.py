@@ -21,7 +21,7 @@ from corpora.acquire.fetch_table import find_folder
 from corpora.errors import InputError
 from corpora.judging.documents import build_raw_parent
 from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, parse_raw_path
-from corpora.sources.contract import RawFile, Source, StatCache, escape_surrogates, hash_files, split_glob
+from corpora.sources.contract import RawFile, Source, StatCache, hash_files, split_glob, to_printable
 from corpora.sources.files.guessing import TextColumns
 from corpora.sources.passed_over import (
     FileCounts,
@@ -292,7 +292,7 @@ def _hash_source(
         _, path, error = faults[0]
         raise InputError(
             f"Source {entry.source.name!r}: {len(faults):,} of {len(files):,} raw files cannot be opened, such as "
-            f"{escape_surrogates(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
+            f"{to_printable(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
         ) from error
     unopened[entry.source.name] = [(name, str(path.absolute()), classify_error(error)) for name, path, error in faults]
     return hashed

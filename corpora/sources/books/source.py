@@ -49,7 +49,7 @@ from corpora.sources.contract import (
     Record,
     Slice,
     Tally,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
@@ -119,7 +119,7 @@ class BookCorpusSource:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"a file with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """The whole file."""

@@ -43,7 +43,7 @@ from corpora.sources.contract import (
     Slice,
     Tally,
     check_fields,
-    find_accepted_files,
+    find_accepted,
     select_settings,
 )
 from corpora.sources.files.endings import (
@@ -142,7 +142,7 @@ class FilesSource:
         refused = f"is none of {KNOWN_ENDINGS}. Rename or convert it."
         if not can_read_pdf():
             wanted, refused = f"{wanted}; {HOW_TO_INSTALL}", f"{refused} {HOW_TO_INSTALL}"
-        named = find_accepted_files(self.name, self.path, can_read, wanted, refused)
+        named = find_accepted(self.name, self.path, can_read, wanted, refused)
         files = [
             (inner, place)
             for name, path in named

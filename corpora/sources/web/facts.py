@@ -90,10 +90,8 @@ def _iter_days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
         if parts and (match := pattern.search(parts.path)) and (day := _to_iso_day(*match.groups())):
             yield day
     times = [parse_attributes(written) for written in tree.times]
-    marked_times = [
-        time for time in times if "pubdate" in time or "publi" in f"{time.get('itemprop')} {time.get('class')}"
-    ]
-    yield from _read_days(time["datetime"] for time in (*marked_times, *times) if "datetime" in time)
+    marked = [time for time in times if "pubdate" in time or "publi" in f"{time.get('itemprop')} {time.get('class')}"]
+    yield from _read_days(time["datetime"] for time in (*marked, *times) if "datetime" in time)
 
 
 def _read_days(texts: Iterable[str]) -> Iterator[str]:
@@ -140,10 +138,8 @@ def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
 def find_canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
     """The address that a page calls its own, whole and without fragment; None if it names none on the web."""
     links = (parse_attributes(written) for written in tree.links if "canonical" in written.lower())
-    addresses = [
-        link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")
-    ]
-    for address in (*addresses, metas.get("og:url", "")):
+    found = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
+    for address in (*found, metas.get("og:url", "")):
         if split_address(address) and (not url or split_address(url)):
             whole = urljoin(url, address).partition("#")[0]
             if (parts := split_address(whole)) and parts.scheme in ("http", "https") and parts.hostname:

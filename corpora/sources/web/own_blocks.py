@@ -19,7 +19,7 @@ from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_htm
 HIDING_ATTRIBUTES = re.compile("hidden|style")
 UNTIL_FOUND = "until-found"  # shown where it is looked for
 MAX_HIDDEN_SHARE = 0.5  # of the text, which no element hides
-ADDRESS_ATTRIBUTES = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
+ADDRESS_KEYS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
 WRITTEN_ADDRESS = re.compile(rb"(?:url|href|permalink|canonical|itemid|about|resource)\s*=")
 HEADLINE = re.compile(rb"<h[12]\b[^<>]*>\s*(?:<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+))?", re.IGNORECASE)
 MAX_HEADLINE_BYTES = 2_000  # of an article, in which its headline is
@@ -51,14 +51,14 @@ def split_hidden(tree: Tree, blocks: list[Block], max_share: float = MAX_HIDDEN_
 
     most: the share of the text from which on it is shown although it says that it is not
     """
-    hidden = _find_blocks_inside(tree, _find_hidden_elements(tree))
+    hidden = _find_inside(tree, _find_hidden_elements(tree))
     shown = _drop_blocks(tree, blocks, hidden)
     if sum(len(block.text) for block in shown) < max_share * sum(len(block.text) for block in blocks):
         return blocks, tree.hidden
     return shown, len(hidden) + tree.hidden
 
 
-def _find_blocks_inside(tree: Tree, elements: list[int]) -> list[int]:
+def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
     """The places of the blocks that are in any of some elements."""
     changes = np.zeros(len(tree.blocks) + 1, np.int64)
     np.add.at(changes, tree.spans[elements, 0], 1)
@@ -101,16 +101,12 @@ def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> li
     addresses = {at: found for at in _find_ancestors(tree, headlines) if (found := _find_addresses(tree, at, address))}
     if not addresses:
         return blocks
-    page_address, text_elements = _normalize_address(address, address), _find_ancestors(tree, [blocks[0].node])
+    page_address, text_path = _normalize_address(address, address), _find_ancestors(tree, [blocks[0].node])
     others = [element for element, found in addresses.items() if page_address not in found]
-    is_text_in_article = any(
-        tree.get_tag(element) == "article" for element in text_elements
-    ) and text_elements.isdisjoint(others)
-    if len(others) == len(addresses) and not is_text_in_article:
+    is_inside = any(tree.get_tag(element) == "article" for element in text_path) and text_path.isdisjoint(others)
+    if len(others) == len(addresses) and not is_inside:
         return blocks
-    return _drop_blocks(
-        tree, blocks, _find_blocks_inside(tree, [element for element in others if element not in text_elements])
-    )
+    return _drop_blocks(tree, blocks, _find_inside(tree, [element for element in others if element not in text_path]))
 
 
 def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
@@ -126,15 +122,13 @@ def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
 def _find_addresses(tree: Tree, element: int, address: str) -> set[str]:
     """The addresses that an element names as its own; of an article also the one that its headline links to."""
     data, start, stop = tree.written.data, int(tree.written.starts[element]), int(tree.written.stops[element])
-    addresses: list[str] = []
+    found: list[str] = []
     if WRITTEN_ADDRESS.search(data, start, stop):
-        addresses = [
-            value for value in parse_attributes(tree.written.read(element), ADDRESS_ATTRIBUTES).values() if "/" in value
-        ]
-    if tree.get_tag(element) == "article" and not addresses:
+        found = [value for value in parse_attributes(tree.written.read(element), ADDRESS_KEYS).values() if "/" in value]
+    if tree.get_tag(element) == "article" and not found:
         headline = HEADLINE.search(data, stop, stop + MAX_HEADLINE_BYTES)
-        addresses = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
-    return {_normalize_address(address, value) for value in addresses}
+        found = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
+    return {_normalize_address(address, value) for value in found}
 
 
 def _normalize_address(base: str, address: str) -> str:

@@ -18,7 +18,7 @@ from typing import ClassVar
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.contract import RawFile, Record, Slice, Tally, find_files_with_endings, select_settings
+from corpora.sources.contract import RawFile, Record, Slice, Tally, find_by_ending, select_settings
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.store.settings import check_range, later_field
 
@@ -79,21 +79,21 @@ class CcNewsSource:
         """The archives, sorted by name. Raises InputError if there are none."""
         wanted = f"an archive with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Rename it."
-        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""
-        return self._pages().slices(file)
+        return self._build_format().slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each of the archive, in its order. Raises InputError for a damaged archive."""
-        return self._pages().records(piece, tally)
+        return self._build_format().records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """The bytes of a record, head and block."""
-        return self._pages().raw_record(file, locator)
+        return self._build_format().raw_record(file, locator)
 
-    def _pages(self) -> ArchivedPages:
+    def _build_format(self) -> ArchivedPages:
         return ArchivedPages(**{field.name: getattr(self, field.name) for field in fields(ArchivedPages)})
 
 

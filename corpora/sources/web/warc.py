@@ -233,13 +233,11 @@ class _MemberCutter:
             record = self._cut_record(line)
             record = record._replace(num_starts=self.num_starts - num_starts)
             if record.fault and (self.member.stream < 0 or num_records or record.num_starts > 1):
-                raise DamagedBytes(
-                    f"the record at byte {record.offset}{self._describe_member()} {record.fault}", record.offset
-                )
+                raise DamagedBytes(f"the record at byte {record.offset}{self._locate()} {record.fault}", record.offset)
             num_records, num_starts = num_records + 1, self.num_starts
             yield record
 
-    def _describe_member(self) -> str:
+    def _locate(self) -> str:
         return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
     def _read_first_line(self) -> bytes:

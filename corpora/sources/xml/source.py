@@ -61,7 +61,7 @@ from corpora.sources.contract import (
     check_fields,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     slice_whole_file,
 )
 from corpora.sources.formulas import FORMULA, show_formula, show_mathml
@@ -167,16 +167,14 @@ def parse_path(text: str, prefix: str) -> FieldPath:
         elif part.startswith("@") and number == len(parts) - 1 and STEP.fullmatch(part[1:]):
             attribute = part[1:]
         elif match:
-            steps.append(
-                PathStep(match["name"], _strip_namespace(match["attribute"] or ""), match["value"] or "", is_deep)
-            )
+            steps.append(PathStep(match["name"], _strip_ns(match["attribute"] or ""), match["value"] or "", is_deep))
             is_deep = False
         elif part != "." or len(parts) > 1:
             raise InputError(
                 f"{prefix}: {text!r} is no path. Write names of elements from the record down, as in 'Abstract/"
                 "AbstractText', with '//' for any depth, [@name='value'] after one, and '@name' at the end."
             )
-    return FieldPath(tuple(steps), _strip_namespace(attribute))
+    return FieldPath(tuple(steps), _strip_ns(attribute))
 
 
 def _split_steps(text: str) -> list[str]:
@@ -208,7 +206,7 @@ def find_all(record: Any, path: FieldPath) -> list[Any]:
     elements = [record]
     for step in path.steps:
         elements = [
-            child for element in elements for child in _list_descendants(element, step.is_deep) if is_match(child, step)
+            child for element in elements for child in _list_inner(element, step.is_deep) if is_match(child, step)
         ]
     if not path.attribute:
         return elements
@@ -216,23 +214,23 @@ def find_all(record: Any, path: FieldPath) -> list[Any]:
     return [value for value in values if value is not None]
 
 
-def _list_descendants(element: Any, is_deep: bool) -> list[Any]:
+def _list_inner(element: Any, is_deep: bool) -> list[Any]:
     return list(element.iterdescendants(etree.Element)) if is_deep else list(element.iterchildren(etree.Element))
 
 
 def is_match(element: Any, step: PathStep) -> bool:
     """Return True if an element matches a step."""
-    if step.name not in ("*", _strip_namespace(element.tag)):
+    if step.name not in ("*", _strip_ns(element.tag)):
         return False
     return not step.attribute or _get_attribute(element, step.attribute) == step.value
 
 
 def _get_attribute(element: Any, name: str) -> str | None:
-    return next((str(value) for key, value in element.attrib.items() if _strip_namespace(key) == name), None)
+    return next((str(value) for key, value in element.attrib.items() if _strip_ns(key) == name), None)
 
 
 @lru_cache(maxsize=1 << 12)
-def _strip_namespace(name: str) -> str:
+def _strip_ns(name: str) -> str:
     return name.rpartition("}")[2].rpartition(":")[2]
 
 
@@ -313,14 +311,14 @@ def without_marks(text: str) -> str:
 
 def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
     pieces.append(element.text or "")
-    is_split = len(element) == 0 or _strip_namespace(element.tag) in layout.blocks or not _is_in_sentence(element)
+    is_split = len(element) == 0 or _strip_ns(element.tag) in layout.blocks or not _is_in_sentence(element)
     for child in element.iterchildren(etree.Element):
-        name = _strip_namespace(child.tag)
+        name = _strip_ns(child.tag)
         if layout.marks and _is_mark(child, layout):
             pieces.append(MARK)
         elif name in FORMULAS and name not in layout.skip and (len(child) or "formula" in name):
             pieces.append(_show_formula(child))
-        elif name in READINGS and _strip_namespace(element.tag) in ("ruby", "rtc"):
+        elif name in READINGS and _strip_ns(element.tag) in ("ruby", "rtc"):
             pass
         elif name not in layout.skip and not (name == "sec" and _has_only_title(child, layout)):
             label = name in BOLD and LABEL.fullmatch((child.text or "") + (child.tail or "")[:1])
@@ -333,13 +331,9 @@ def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
 
 def _show_formula(element: Any) -> str:
     """A formula in one of its forms, which are TeX, MathML, or words and pictures; "" for one that is empty."""
-    within = [each for each in element.iter(etree.Element) if _strip_namespace(each.tag) in ("tex-math", "math")]
+    within = [each for each in element.iter(etree.Element) if _strip_ns(each.tag) in ("tex-math", "math")]
     tex = next(
-        (
-            text
-            for each in within
-            if _strip_namespace(each.tag) == "tex-math" and (text := show_formula(_get_text(each)))
-        ),
+        (text for each in within if _strip_ns(each.tag) == "tex-math" and (text := show_formula(_get_text(each)))),
         "",
     )
     if tex:
@@ -347,16 +341,14 @@ def _show_formula(element: Any) -> str:
     shown = (show_mathml(etree.tostring(each, encoding="unicode", with_tail=False)) for each in within)
     if mathml := next(filter(None, shown), ""):
         return mathml
-    if lines := [
-        _get_text(each) for each in element.iter(etree.Element) if _strip_namespace(each.tag) == "textual-form"
-    ]:
+    if lines := [_get_text(each) for each in element.iter(etree.Element) if _strip_ns(each.tag) == "textual-form"]:
         return show_formula(lines[0])
-    names = {_strip_namespace(each.tag) for each in element.iterdescendants(etree.Element)} - {"label"}
+    names = {_strip_ns(each.tag) for each in element.iterdescendants(etree.Element)} - {"label"}
     if not names <= INLINE_ELEMENTS or within:
         return FORMULA
     return (
         show_formula(_get_text(element))
-        if "formula" in _strip_namespace(element.tag) or not _get_text(element).strip()
+        if "formula" in _strip_ns(element.tag) or not _get_text(element).strip()
         else FORMULA
     )
 
@@ -374,7 +366,7 @@ def _is_in_sentence(element: Any) -> bool:
 
 def _has_only_title(section: Any, layout: TextLayout) -> bool:
     """Return True for a section of which all but its title is left out, such as one of tables or supplements."""
-    names = [_strip_namespace(child.tag) for child in section.iterchildren(etree.Element)]
+    names = [_strip_ns(child.tag) for child in section.iterchildren(etree.Element)]
     read = [name for name in names if name not in layout.skip]
     return read == ["title"] and not {"label", "title"}.issuperset(names)
 
@@ -384,7 +376,7 @@ def _is_mark(element: Any, layout: TextLayout) -> bool:
     if not any(is_match(element, step) for step in layout.marks):
         return False
     text = _get_text(element).strip(" []()")
-    is_raised = any(_strip_namespace(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
+    is_raised = any(_strip_ns(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
     return not any(letter.isalpha() for letter in text) or (len(text) == 1 and is_raised)
 
 
@@ -403,9 +395,7 @@ def parse_date(hit: Any) -> str | None:
     >>> parse_date("20150106"), parse_date(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
     ('2015-01-06', '2017-06')
     """
-    children = (
-        {} if isinstance(hit, str) else {_strip_namespace(child.tag).lower(): to_plain_text(child) for child in hit}
-    )
+    children = {} if isinstance(hit, str) else {_strip_ns(child.tag).lower(): to_plain_text(child) for child in hit}
     if "year" in children:
         month = MONTHS.get(children.get("month", "")[:3].lower()) or children.get("month", "")
         parts = [children["year"], str(month), children.get("day", "") if month else ""]
@@ -538,7 +528,7 @@ class XmlSource:
         """The files of known endings, sorted by name. Raises InputError if there are none."""
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
-        files = find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        files = find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
         found = [each for name, path in files for each in self.iter_inside(name, path)]
         if all(reason for _, _, reason in found):
             kinds = " and ".join(sorted({reason for _, _, reason in found}))
@@ -649,13 +639,13 @@ class XmlSource:
 
     def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
         """The record's place among those of its key. Raises BadRecord."""
-        record_number = next(
+        value = next(
             (number for hit in form.iter_hits(element, "revision") if (number := _parse_number(hit)) is not None), None
         )
         if not self._form.file_order and "version" not in form.paths:
-            return record_number
+            return value
         version = form.find_first(element, "version") if "version" in form.paths else None
-        return _combine_revision(version, self._find_file_number(file) or 0, record_number or 0)
+        return _combine_revision(version, self._find_file_number(file) or 0, value or 0)
 
     def _find_file_number(self, file: RawFile) -> int | None:
         """The number in a file's name; None if it has none."""

@@ -36,7 +36,7 @@ from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.bytes.faults import BadRecord, explain_damage
 from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import AUTO, open_raw
-from corpora.sources.contract import RawFile, Record, Source, escape_surrogates, list_unhashed_files
+from corpora.sources.contract import RawFile, Record, Source, list_unhashed_files, to_printable
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
 from corpora.sources.files.formats import TextFile, has_gutenberg_name, read_gutenberg_book
 from corpora.text.counts.languages import ENGLISH, SPACELESS, find_terms
@@ -93,10 +93,9 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
     overrides: of `--set`, over those that the lock remembers
     """
     where = resolve_source(source)
-    if escape_surrogates(where) != where:
+    if to_printable(where) != where:
         raise InputError(
-            f"--source {escape_surrogates(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename "
-            "it."
+            f"--source {to_printable(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
         )
     path = _find_recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))

@@ -137,8 +137,9 @@ def describe_inputs(
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
-    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
-    first = f"{format_count(total, 'raw file')} in {format_count(len(generations), 'generation')}; {what}."
+    files = format_count(total, "raw file")
+    since = f"{files}; new, as generation {len(generations)}: {new}." if new else f"{files}; none is new."
+    first = f"{files}: {new}." if new and len(generations) == 1 else since
     looked = describe(resolved.unread, recipe.privacy.samples)
     number = format_count(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
     gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone_names else ""

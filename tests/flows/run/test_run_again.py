@@ -83,7 +83,7 @@ def test_a_changed_deduplication_parses_and_sketches_nothing(built: World, first
     # The near copy stays now: of the corpus' parts only the one that holds it was written again.
     assert again.built("corpora") == ["small/g001-notes-00000"]
     assert again.outcome.corpus.count_rows("documents") == first.outcome.corpus.count_rows("documents") + 1
-    assert again.of("corpora")[0].reason.endswith(f"{PAGE_FILES} parts stay as they are")
+    assert again.of("corpora")[0].reason.endswith(f"{PAGE_FILES} parts are kept")
 
 
 def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, first: Run) -> None:

@@ -46,7 +46,7 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def group_thousands(number: str) -> str:
+def group_digits(number: str) -> str:
     """A number with commas between its thousands: 1234567.8 -> 1,234,567.8."""
     return _LONG_NUMBER.sub(lambda match: f"{int(match[1]):,}", number)
 
@@ -66,12 +66,12 @@ def to_local_quotes(text: str, wiki: str) -> str:
     return f"{before}{text[1:-1]}{after}" if text else text
 
 
-def to_local_numbers(text: str, wiki: str) -> str:
+def to_local(text: str, wiki: str) -> str:
     """A text with its numbers as a wiki writes them.
 
-    >>> [to_local_numbers("1,234.5 km", wiki) for wiki in ("de", "fr")], to_local_numbers("1,234 km", "es")
+    >>> [to_local("1,234.5 km", wiki) for wiki in ("de", "fr")], to_local("1,234 km", "es")
     (['1.234,5 km', '1 234,5 km'], '1234 km')
-    >>> to_local_numbers("1,234,567.5", "hi"), to_local_numbers("1,234.5 km", "fa")
+    >>> to_local("1,234,567.5", "hi"), to_local("1,234.5 km", "fa")
     ('12,34,567.5', '۱٬۲۳۴٫۵ km')
     """
     form = read_wiki(wiki)

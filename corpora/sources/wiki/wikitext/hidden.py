@@ -129,7 +129,7 @@ def _drop_math(match: re.Match[str]) -> str:
     return "" if formula == FORMULA else formula.translate(_LITERAL)
 
 
-def _show_placeholder(match: re.Match[str]) -> str:
+def _show_sign(match: re.Match[str]) -> str:
     """A formula as `show_formula` has it, its marks as entities."""
     formula = show_formula(decode_entities(match[2]))
     return MARK + (formula.translate(_LITERAL) if formula != FORMULA else formula) if formula else ""
@@ -142,11 +142,7 @@ def _show_tex(match: re.Match[str]) -> str:
     return MARK + formula.replace("&", "&#38;").translate(_LITERAL) if formula else ""
 
 
-MATH: dict[str, Callable[[re.Match[str]], str]] = {
-    "placeholder": _show_placeholder,
-    "tex": _show_tex,
-    "drop": _drop_math,
-}
+MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _show_sign, "tex": _show_tex, "drop": _drop_math}
 
 
 def _show_inline_code(match: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from corpora.sources.wiki.wikitext.arguments import Named, group_thousands, show_first, to_superscript
+from corpora.sources.wiki.wikitext.arguments import Named, group_digits, show_first, to_superscript
 
 _NUMBER = re.compile(
     r"([-−–+]?)([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{0,15})(?:\.([0-9]{1,10}))?(?:[eE]([-−+]?[0-9]{1,2}))?"
@@ -56,7 +56,7 @@ def _read_units() -> dict[str, MeasureUnit]:
 
 
 UNITS = _read_units()
-_KELVIN_OFFSETS = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
+_OFFSETS = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
 _BETWEEN = {
     "to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", "x": " × ", "×": " × ", "*": " × ",
     "by": " × ", "+/-": " ± ", "±": " ± ", "to(-)": " to ", "and(-)": " and ", "xx": " × ", "&": " and ",
@@ -65,7 +65,7 @@ _BETWEEN = {
     "between": " and ", ";": "; ", "&ndash;": "–", "&minus;": "−", "and to": " and to ", ", to": ", to ", "x(-)": " × ",
 }  # fmt: skip
 MAX_UNIT_NAME = 40  # of a unit
-_COMPOUND = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miyd": ("mi", "yd")}
+_PAIRS = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miyd": ("mi", "yd")}
 
 
 @lru_cache(maxsize=1024)
@@ -151,9 +151,9 @@ def show_number(text: str) -> str:
     ('12,345', '1.5×10⁶', '1 1/2')
     """
     if match := re.fullmatch(r"([^eE]*[0-9.])[eE]([-−+]?[0-9]{1,2})", text):
-        return f"{group_thousands(match[1])}×10{to_superscript(match[2].removeprefix('+'))}"
+        return f"{group_digits(match[1])}×10{to_superscript(match[2].removeprefix('+'))}"
     text = re.sub(r"(?<=[0-9])\+", " ", text.replace("//", "/")).strip()
-    return group_thousands(f"0{text}" if text.startswith(".") else text)
+    return group_digits(f"0{text}" if text.startswith(".") else text)
 
 
 def _round(value: float, precision: int) -> str:
@@ -167,7 +167,7 @@ def _round(value: float, precision: int) -> str:
     return f"{number + 0.0:,.{max(precision, 0)}f}".replace("-", "−")
 
 
-def _compute_precision(value: float, precision: int, result: float, kelvin: float | None) -> int:
+def _find_decimals(value: float, precision: int, result: float, kelvin: float | None) -> int:
     """Return as many decimals as the input's precision carries over, and at least two significant figures.
 
     Module:Convert's default: the input's decimals, moved by the order of magnitude of the conversion with a
@@ -186,28 +186,24 @@ def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> floa
     """A number of a unit as a number of another of its dimension. Consumption by length is the inverse of reach."""
     if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
         return 100.0 / (value * max(unit.size, target.size)) if value else 0.0
-    return (
-        value * unit.size + _KELVIN_OFFSETS.get(unit.symbol, 0.0) - _KELVIN_OFFSETS.get(target.symbol, 0.0)
-    ) / target.size
+    return (value * unit.size + _OFFSETS.get(unit.symbol, 0.0) - _OFFSETS.get(target.symbol, 0.0)) / target.size
 
 
-def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rounding: "_Rounding") -> str:
+def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rule: "_Rounding") -> str:
     """The number `text` of a unit as a number of another."""
     value, precision = _parse_number(text) or (0.0, 0)
     if unit.dimension == "change":
         result = value * unit.size / target.size
     else:
         result = _convert_value(value, unit, target)
-    kelvin = abs(value * unit.size + _KELVIN_OFFSETS.get(unit.symbol, 0.0)) if unit.dimension == "temperature" else None
-    if rounding.denominator:
-        return _as_fraction(result, rounding.denominator)
-    if rounding.step:
-        return f"{math.floor(result / rounding.step + 0.5) * rounding.step:,.10g}".replace("-", "−")
-    if rounding.figures:
-        return _round(result, rounding.figures - 1 - math.floor(math.log10(abs(result)) + 1e-9) if result else 0)
-    return _round(
-        result, _compute_precision(value, precision, result, kelvin) if rounding.digits is None else rounding.digits
-    )
+    kelvin = abs(value * unit.size + _OFFSETS.get(unit.symbol, 0.0)) if unit.dimension == "temperature" else None
+    if rule.denominator:
+        return _as_fraction(result, rule.denominator)
+    if rule.step:
+        return f"{math.floor(result / rule.step + 0.5) * rule.step:,.10g}".replace("-", "−")
+    if rule.figures:
+        return _round(result, rule.figures - 1 - math.floor(math.log10(abs(result)) + 1e-9) if result else 0)
+    return _round(result, _find_decimals(value, precision, result, kelvin) if rule.digits is None else rule.digits)
 
 
 def _as_fraction(value: float, denominator: int) -> str:
@@ -252,7 +248,7 @@ def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]
     return numbers, between, arguments[at:]
 
 
-def _join_range(numbers: list[str], between: list[str]) -> str:
+def _join(numbers: list[str], between: list[str]) -> str:
     return numbers[0] + "".join(word + number for word, number in zip(between, numbers[1:], strict=True))
 
 
@@ -283,15 +279,15 @@ def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
     total = sum(value[0] * unit.size for value, unit in zip(values, units, strict=True) if value and unit)
     first_unit, last_unit = units[0], units[-1]
     assert first_unit is not None and last_unit is not None and values[-1] is not None
-    rounding = _read_rounding(rest[at:], named)
+    rule = _read_rounding(rest[at:], named)
     asked = [unit for name in " ".join(rest[at : at + 1]).split() if (unit := find_unit(name)) is not None]
     targets = [unit for unit in asked if unit.dimension == first_unit.dimension] or _list_default_units(first_unit)
     shown = []
     for target in targets:
         result = total / target.size
         # The smaller unit is meant to the last digit: one more figure than its order of magnitude says.
-        places = _compute_precision(total / last_unit.size, values[-1][1], result, None) + 1
-        shown.append(_show_measure(_round(result, places if rounding.digits is None else rounding.digits), target))
+        places = _find_decimals(total / last_unit.size, values[-1][1], result, None) + 1
+        shown.append(_show_measure(_round(result, places if rule.digits is None else rule.digits), target))
     given = " ".join(f"{show_number(text)} {unit.symbol}" for (text, _), unit in zip(parts, units, strict=True) if unit)
     return _arrange(given, shown, rest[at + 1 :], named)
 
@@ -308,7 +304,7 @@ def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit
         smalls = math.floor((_parse_number(number) or (0.0, 0))[0] * unit.size / small.size + 0.5)
         wholes, rest = divmod(smalls, ratio)
         texts.append(" ".join(f"{n:,} {u.symbol}" for n, u in ((wholes, large), (rest, small)) if n or u is small))
-    return _join_range(texts, between)
+    return _join(texts, between)
 
 
 def convert(arguments: list[str], named: Named) -> str:
@@ -320,12 +316,12 @@ def convert(arguments: list[str], named: Named) -> str:
     if len(numbers) == 1 and len(rest) > 2 and (compound := _show_compound(arguments[0], rest, named)) is not None:
         return compound
     unit = find_unit(name)
-    row = _join_range([show_number(number) for number in numbers], between)
+    row = _join([show_number(number) for number in numbers], between)
     given = _show_measure(row, unit or MeasureUnit(name, "", 0.0, ""))
     if unit is None or None in map(_parse_number, numbers):
         return given
     given = _add_qualifier(given, row, unit, rest, named)
-    shown = _show_conversions(numbers, between, unit, rest[1] if len(rest) > 1 else "", _read_rounding(rest[1:], named))
+    shown = _show_results(numbers, between, unit, rest[1] if len(rest) > 1 else "", _read_rounding(rest[1:], named))
     after = rest[2:] if len(rest) > 1 and not re.fullmatch("-?[0-9]", rest[1]) else rest[1:]
     return _arrange(given, shown, [word for word in after if not re.fullmatch("-?[0-9]", word)], named, row)
 
@@ -333,32 +329,26 @@ def convert(arguments: list[str], named: Named) -> str:
 def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
     """A measure with the word that a template puts after it (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
-    words = [
-        word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _COMPOUND
-    ]
+    words = [word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _PAIRS]
     if kind not in ("mid", "pre") or not words:
         return given
     word = words[-1 if kind == "mid" else 0].replace("+", " ").strip()
     return given + ("" if word.startswith("-") else " ") + word if kind == "mid" else f"{row} {word} {unit.symbol}"
 
 
-def _show_conversions(
-    numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rounding: _Rounding
-) -> list[str]:
+def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rule: _Rounding) -> list[str]:
     """The measure in the units that are asked for, or in the default ones."""
-    if asked in _COMPOUND and UNITS[_COMPOUND[asked][0]].dimension == unit.dimension:
-        return [_show_in_two_units(numbers, between, unit, _COMPOUND[asked])]
+    if asked in _PAIRS and UNITS[_PAIRS[asked][0]].dimension == unit.dimension:
+        return [_show_in_two_units(numbers, between, unit, _PAIRS[asked])]
     shown = []
     for name in asked.split():
-        if name in _COMPOUND and UNITS[_COMPOUND[name][0]].dimension == unit.dimension:
-            shown.append(_show_in_two_units(numbers, between, unit, _COMPOUND[name]))
+        if name in _PAIRS and UNITS[_PAIRS[name][0]].dimension == unit.dimension:
+            shown.append(_show_in_two_units(numbers, between, unit, _PAIRS[name]))
         elif (target := find_unit(name)) is not None and target.dimension == unit.dimension:
-            shown.append(
-                _show_measure(_join_range([_show_in_unit(n, unit, target, rounding) for n in numbers], between), target)
-            )
+            shown.append(_show_measure(_join([_show_in_unit(n, unit, target, rule) for n in numbers], between), target))
     targets = [] if shown else _list_default_units(unit)
     return shown + [
-        _show_measure(_join_range([_show_in_unit(n, unit, target, rounding) for n in numbers], between), target)
+        _show_measure(_join([_show_in_unit(n, unit, target, rule) for n in numbers], between), target)
         for target in targets
         if target.dimension == unit.dimension
     ]
@@ -422,7 +412,7 @@ def _show_unit_sign(code: str) -> str:
 def show_value(arguments: list[str], named: Named) -> str:
     """`{{val|1.5|0.2|e=6|u=m}}` is (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
     numbers, between, rest = _split_range(arguments) if arguments and arguments[0] else ([""], [], [])
-    text = _join_range([show_number(number) for number in numbers], between)
+    text = _join([show_number(number) for number in numbers], between)
     errors = [error for error in [*rest[:2], named.get("err", "")] if error]
     if errors[:1] and errors[0].startswith("("):
         text += errors[0]

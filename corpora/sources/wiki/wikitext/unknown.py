@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
-    group_thousands,
+    group_digits,
     is_number,
     read_arguments,
     to_english_number,
-    to_local_numbers,
+    to_local,
 )
 from corpora.sources.wiki.wikitext.measures import find_unit, raise_powers
 from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, list_words_before_others, read_wiki
@@ -102,7 +102,7 @@ class _Surroundings(NamedTuple):
     is_needed: bool
 
 
-def show_unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
+def show_unknown(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
     """Return what `{{body}}` at `text[start]` of a wiki's page shows if no table has its name.
 
     unknown: takes a template of a sentence, with what was made of it
@@ -111,7 +111,7 @@ def show_unknown_template(body: str, text: str, start: int, wiki: str, unknown: 
     if _ORDINAL.fullmatch(name):
         return " ".join([name, *read_arguments(body)[0][:1]])
     code = _LANGUAGE_TEMPLATE.fullmatch(name.lower()) or _GERMAN_LANGUAGE.fullmatch(name)
-    if code and read_wiki("en").find_language_name(code[1]):
+    if code and read_wiki("en").find_language(code[1]):
         arguments, named = read_arguments(body)
         if len(arguments) != 1:
             return ""
@@ -239,14 +239,10 @@ def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
     if _YEAR.fullmatch(number) and _YEAR.fullmatch(second):
         return f"{number}–{second}"
     if not second or is_number(second):
-        return to_local_numbers(number, wiki)
+        return to_local(number, wiki)
     unit = raise_powers(second)
     is_unit = find_unit(second) is not None or _SHORT_UNIT.fullmatch(unit)
-    return (
-        f"{to_local_numbers(group_thousands(number), wiki)} {unit}"
-        if is_unit
-        else hole or to_local_numbers(number, wiki)
-    )
+    return f"{to_local(group_digits(number), wiki)} {unit}" if is_unit else hole or to_local(number, wiki)
 
 
 def _is_between_words(around: _Surroundings) -> bool:

@@ -64,7 +64,7 @@ class Wiki:
         """Return the names of its templates, each with the kind of what it shows."""
         return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
-    def find_language_name(self, code: str) -> str:
+    def find_language(self, code: str) -> str:
         """Return the name of a language, "" if the wiki's file has none."""
         code = code.lower()
         return self.languages.get(code) or self.languages.get(code.partition("-")[0], "")
@@ -75,7 +75,7 @@ def _split_at_bars(names: str) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def list_wiki_codes() -> frozenset[str]:
+def list_codes() -> frozenset[str]:
     """Return the codes of the wikis that have a file."""
     return frozenset(path.name.removesuffix(".toml") for path in _FOLDER.iterdir()) - {ALL_WIKIS}
 
@@ -87,7 +87,7 @@ def read_wiki(code: str) -> Wiki:
     >>> read_wiki("de").decimal, read_wiki("zh-yue").month, read_wiki("tlh").group
     (',', '{year}年{number}月', ',')
     """
-    known = list_wiki_codes() | {ALL_WIKIS}
+    known = list_codes() | {ALL_WIKIS}
     name = next((name for name in (code, _map_relatives().get(code, ""), code.partition("-")[0]) if name in known), "")
     if not name:
         return Wiki()
@@ -98,7 +98,7 @@ def read_wiki(code: str) -> Wiki:
 @lru_cache(maxsize=1)
 def list_known_codes() -> frozenset[str]:
     """Return the codes of the wikis that a file names."""
-    return list_wiki_codes() | _map_relatives().keys() | {*_read_file(ALL_WIKIS).also.split()}
+    return list_codes() | _map_relatives().keys() | {*_read_file(ALL_WIKIS).also.split()}
 
 
 def _read_file(name: str) -> Wiki:
@@ -107,15 +107,13 @@ def _read_file(name: str) -> Wiki:
 
 @lru_cache(maxsize=1)
 def _map_relatives() -> dict[str, str]:
-    return {relative: code for code in sorted(list_wiki_codes()) for relative in _read_file(code).also.split()}
+    return {relative: code for code in sorted(list_codes()) for relative in _read_file(code).also.split()}
 
 
 @lru_cache(maxsize=1)
 def list_hidden_namespaces() -> frozenset[str]:
     """Return the names of the namespaces of files and categories in all wikis."""
-    return frozenset(
-        name for code in list_wiki_codes() for name in _split_at_bars(read_wiki(code).files_and_categories)
-    )
+    return frozenset(name for code in list_codes() for name in _split_at_bars(read_wiki(code).files_and_categories))
 
 
 @lru_cache(maxsize=128)
@@ -133,17 +131,17 @@ def list_words_before_others(wiki: str) -> frozenset[str]:
 @lru_cache(maxsize=128)
 def list_apparatus_titles(wiki: str) -> frozenset[str]:
     """Return the titles of sections without prose: a wiki's and English ones, or those of all if it has none."""
-    has_own = wiki in list_wiki_codes() - {"en"} and read_wiki(wiki).apparatus
-    codes = [wiki, "en"] if has_own else sorted(list_wiki_codes() | {ALL_WIKIS})
+    has_own = wiki in list_codes() - {"en"} and read_wiki(wiki).apparatus
+    codes = [wiki, "en"] if has_own else sorted(list_codes() | {ALL_WIKIS})
     return frozenset(title for code in codes for title in _split_at_bars(read_wiki(code).apparatus))
 
 
 @lru_cache(maxsize=1)
-def find_unambiguous_kinds() -> dict[str, str]:
+def find_common_kinds() -> dict[str, str]:
     """Return the templates of all wikis but the English one that mean the same in each that has them."""
     kinds: dict[str, str] = {}
     clashes = set()
-    for code in sorted(list_wiki_codes() - {"en"}):
+    for code in sorted(list_codes() - {"en"}):
         for name, kind in read_wiki(code).map_template_kinds().items():
             if kinds.setdefault(name, kind) != kind:
                 clashes.add(name)

@@ -19,7 +19,7 @@ from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
     Expansion,
     Named,
-    group_thousands,
+    group_digits,
     is_number,
     show_first,
     to_superscript,
@@ -64,9 +64,7 @@ def show_language(arguments: list[str], named: Named) -> str:
 
 def is_language_code(code: str) -> bool:
     """Return True for the code of a language that the English file names: "de", "zh-Hant"."""
-    return re.fullmatch("[a-z]{2,3}(?:-[A-Za-z]{2,8})*", code) is not None and bool(
-        read_wiki("en").find_language_name(code)
-    )
+    return re.fullmatch("[a-z]{2,3}(?:-[A-Za-z]{2,8})*", code) is not None and bool(read_wiki("en").find_language(code))
 
 
 def show_in_language(arguments: list[str], named: Named, wiki: str) -> str:
@@ -74,7 +72,7 @@ def show_in_language(arguments: list[str], named: Named, wiki: str) -> str:
     if len(arguments) < 2 or not arguments[1]:
         return show_first(arguments, named) if len(arguments) < 2 else ""
     form = read_wiki(wiki)
-    name = form.find_language_name(arguments[0])
+    name = form.find_language(arguments[0])
     return form.in_language.format(language=name, words=arguments[1]) if name else arguments[1]
 
 
@@ -102,7 +100,7 @@ def show_life_dates(arguments: list[str], named: Named) -> str:
 
 def show_metres(arguments: list[str], named: Named) -> str:
     """`{{Höhe|1234|DE-NN}}` of the German Wikipedia: 1,234 m, in the form of the wiki."""
-    return f"{group_thousands(arguments[0])} m" if arguments and arguments[0] else ""
+    return f"{group_digits(arguments[0])} m" if arguments and arguments[0] else ""
 
 
 def show_nihongo(arguments: list[str], named: Named) -> str:
@@ -135,7 +133,7 @@ def show_unknowable(arguments: list[str], named: Named) -> str:
 def show_measured(arguments: list[str], named: Named) -> str:
     """`{{unité|45|km}}`, `{{unité|3|m|2}}`, `{{M|45||km}}`: a number, its unit and the unit's exponent."""
     number, *rest = [part for part in [*arguments, named.get("u") or named.get("ul") or ""] if part] or [""]
-    text = group_thousands(number)
+    text = group_digits(number)
     if power := named.get("e"):
         text += f"×10{to_superscript(power)}"
     for part in rest[:4]:
@@ -271,7 +269,7 @@ def build_suffixed(suffix: str) -> Expansion:
 
 
 def show_grouped(arguments: list[str], named: Named) -> str:
-    return group_thousands(show_first(arguments, named))
+    return group_digits(show_first(arguments, named))
 
 
 def show_superscript(arguments: list[str], named: Named) -> str:
@@ -378,7 +376,7 @@ def show_age(arguments: list[str], named: Named) -> str:
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
 
 
-def show_as_of(arguments: list[str], named: Named) -> str:
+def show_as_of_date(arguments: list[str], named: Named) -> str:
     if "alt" in named:
         return named["alt"]
     words = ("as of " if _is_yes(named.get("lc")) else "As of ") + (named.get("pre", "") + " ").lstrip()
