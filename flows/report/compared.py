@@ -1,6 +1,6 @@
-"""Compares a run with the run before it, in words and numbers: for the page and for the terminal alike.
+"""Compares a run with the run before it, in words and numbers, for the page and for the terminal.
 
-Promise: every number is one of `flows.run.record.figures`; what one run lacks is a dash and never a zero of our own.
+Promise: every number is one of `flows.run.record.figures`. A number that one of the runs lacks is a dash, never a zero.
 """
 
 import re
@@ -23,35 +23,42 @@ _NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>.*?)\))?(?:: (?P<detail>.*))?
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """An earlier run, and every figure of it next to one of a later run."""
+    """An earlier run, and each of its figures next to the same figure of a later run.
+
+    Attributes:
+        before: Record of the earlier run.
+        changes: The figures that either run has, with both values.
+    """
 
     before: RunRecord
     changes: Sequence[Change]
 
     @staticmethod
     def from_figures(before: RunRecord, figures_before: Figures, figures: Figures) -> "RunComparison":
-        """Return the comparison of two runs' figures."""
+        """Compare the figures of two runs."""
         return RunComparison(before=before, changes=compare_figures(figures_before, figures))
 
     @property
     def differences(self) -> list[Change]:
-        """The figures that are not the same in both."""
+        """The figures with different values."""
         return [change for change in self.changes if change.before != change.after]
 
     @property
     def summary(self) -> str:
-        """The number of figures that differ, in words."""
+        """The number of figures that differ, as a sentence."""
         total = format_count(len(self.changes), "figure")
         return f"{len(self.differences):,} of {total} differ." if self.differences else f"all {total} are the same."
 
     @property
     def changes_by_name(self) -> Mapping[str, Change]:
-        """The changes by name: that of a reason's count by its name in an account, `dropped: parse: empty`."""
+        """Maps the name of each figure to its change. The count of a reason is named by its account, `dropped: parse:
+        empty`.
+        """
         return {change.name: change for change in self.changes}
 
     @property
     def headlines(self) -> list[Change]:
-        """The figures shown first: documents, losses, tokens, lengths, languages, the loss."""
+        """The figures that are shown first: documents, losses, tokens, lengths, languages, the training loss."""
         first: dict[str, Change] = {}
         for change in self.changes:
             what, of, detail = parse_figure_name(change.name)
@@ -67,7 +74,10 @@ class RunComparison:
 
 
 def parse_figure_name(name: str) -> tuple[str, str, str]:
-    """Return what a figure counts, of which artifact or source, and which part of it. Source names may have any signs.
+    """Split the name of a figure, `WHAT (OF): DETAIL`, into these three; a missing one is "".
+
+    WHAT is counted, of the artifact or source OF, for the part DETAIL of it. Names of sources may contain any
+    character.
 
     >>> parse_figure_name("tokens (bytes): notes"), parse_figure_name("dropped: rules: gopher.min_words")
     (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
@@ -79,7 +89,12 @@ def parse_figure_name(name: str) -> tuple[str, str, str]:
 
 
 def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
-    """Return source -> what -> its change, for figures by source; of several vocabularies those of the first."""
+    """Group the figures of sources: map each source to its changes by what they count.
+
+    Args:
+        changes: Changes of figures; those that are not of a source are ignored.
+        what: The counts to include, such as "documents". If several vocabularies have one, the first counts.
+    """
     rows: dict[str, dict[str, Change]] = {}
     for change in changes:
         name, _, source = parse_figure_name(change.name)
@@ -89,7 +104,7 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
 
 
 def format_figure(value: float | None, kind: str, unit: str) -> str:
-    """Return a figure for people.
+    """Format the value of a figure for people; "-" if it is None.
 
     >>> format_figure(1234, "count", "documents"), format_figure(0.0412, "share", ""), format_figure(1.2345, "mean", "")
     ('1,234', '4.1%', '1.234')
@@ -104,7 +119,7 @@ def format_figure(value: float | None, kind: str, unit: str) -> str:
 
 
 def format_change(change: Change) -> str:
-    """Return how a figure changed, for people: a share in points.
+    """Format the difference of a figure between two runs. A share changes by percentage points.
 
     >>> format_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'
@@ -126,11 +141,11 @@ def format_change(change: Change) -> str:
 
 
 def _format_step(change: Change) -> str:
-    """Return the change of a mean, with at most one digit more than its values are shown with."""
+    """Format the change of a mean, with at most one digit more than its values have."""
     assert change.change is not None and change.after is not None
     return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= MIN_WHOLE else f"{change.change:+,.3f}"
 
 
 def _count_decimals(number: float, fewest: int = 1) -> int:
-    """Return the digits after the point, so that no non-zero number is shown as zero: at most four."""
+    """Return the number of decimals, at most four, with which a number that is not zero is not shown as zero."""
     return next((digits for digits in range(fewest, 4) if not number or round(number, digits)), 4)

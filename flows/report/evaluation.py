@@ -1,4 +1,4 @@
-"""The page of a suite: its table, and a comparison with another model.
+"""The page of a suite of tasks: a table of scores, and a comparison with another model.
 
 Promises: one HTML file that loads nothing from any network; the same results give the same bytes.
 """
@@ -13,7 +13,12 @@ NUMBER_SIGNS = frozenset("0123456789+-")  # first characters of a cell that is a
 
 
 def render_evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> str:
-    """Return the page."""
+    """Render the HTML page of a suite's result.
+
+    Args:
+        result: Scores of the model on each task.
+        comparison: Comparison with another model; None to leave it out.
+    """
     environment = build_page_environment()
     environment.tests["number_like"] = lambda cell: cell[:1] in NUMBER_SIGNS or cell == "one seed"
     compared_tasks = comparison.tasks if comparison else ()

@@ -47,7 +47,15 @@ MAX_DROPPED, MAX_REMOVED = 6, 4  # reasons that are drawn by name; the others ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A place where units are: `count` of them. `lost`: they go no further, for the reason in the label."""
+    """A box of the picture: a number of units that reached a step.
+
+    Attributes:
+        key: Unique name, by which links refer to the node.
+        label: Text next to the box; "" if the head of the column says it.
+        column: Index in COLUMNS.
+        count: Number of records, documents or tokens.
+        is_lost: True if the units go no further; the label is the reason.
+    """
 
     key: str
     label: str
@@ -58,7 +66,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """So many units go from one node to another of a later column. copies: that took them, drawn as one"""
+    """A band of the picture: units that go from one node to a node in a later column.
+
+    Attributes:
+        start: Key of the node on the left.
+        end: Key of the node on the right.
+        count: Number of units, over all copies.
+        copies: Number of copies of the data that take the same units. The band is as wide as one copy.
+    """
 
     start: str
     end: str
@@ -68,9 +83,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A picture before it is drawn: nodes of each column from top to bottom, and links between them.
+    """The content of the picture, before it is drawn.
 
-    heads: column -> the number over it, and what it counts
+    Attributes:
+        nodes: The boxes, from top to bottom in each column.
+        links: The bands.
+        heads: Maps the index of a column to the number above it and to what is counted.
     """
 
     nodes: tuple[Node, ...]
@@ -79,14 +97,21 @@ class Flow:
 
     @property
     def description(self) -> str:
-        """The picture for those who do not see it."""
+        """The picture in words, for people who do not see it."""
         counts = [" ".join(head).strip() for _, head in sorted(self.heads.items())]
         lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.is_lost]
         return f"{', then '.join(counts)}. Lost on the way: {', '.join(lost) or 'nothing'}."
 
 
 def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
-    """Return the flow from the raw records of each source to the examples of each shard set; None without any."""
+    """Build the picture of a run, from the raw records of each source to the examples of each shard set.
+
+    Args:
+        manifests: Manifests of the run's artifacts.
+
+    Returns:
+        The nodes and links of the stages that the run reached; None if no source was read.
+    """
     parsed, verdicts = filter_kind(manifests, "documents"), find_newest(manifests, "verdicts")
     if not parsed:
         return None
@@ -120,12 +145,12 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
-    """Return the head of a column: the count, or what there are several of, each with a label of its own."""
+    """Return the text above a column: the count; or, if several artifacts are in it, their number."""
     return (format_short_number(counts[0]), unit) if len(counts) == 1 else (unit, f"of {len(counts)} {several}")
 
 
 def format_short_number(count: int) -> str:
-    """Return a number for the head of a column: there is room for some eleven letters.
+    """Format a number for the head of a column, which has room for about eleven letters.
 
     >>> format_short_number(98_765_432), format_short_number(1_234_567_890), format_short_number(900 * 10**12)
     ('98,765,432', '1.2 billion', '900.0 trillion')
@@ -137,7 +162,9 @@ def format_short_number(count: int) -> str:
 
 
 def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
-    """Return the nodes and links of records: generations of a source added up, few reasons and sources by name."""
+    """Build the nodes and links from sources to documents. Generations of a source are added up; rare reasons and
+    sources beyond the maximum are merged.
+    """
     names = list(dict.fromkeys(manifest.name for manifest in parsed))
     few = names if len(names) <= MAX_SOURCES else names[: MAX_SOURCES - 1]
     others = f"{len(names) - len(few)} other sources"
@@ -161,7 +188,9 @@ def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
 
 
 def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, int]:
-    """Return reasons with their counts, the most frequent first; all from the last of `most` on as one."""
+    """Return reasons with their counts, the most frequent first. If there are more than `max_reasons`, the rest is one
+    entry.
+    """
     ordered = lost.most_common()
     if len(ordered) <= max_reasons:
         return dict(ordered)
@@ -170,14 +199,14 @@ def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, in
 
 
 def _build_lost(end: str, column: int, count: int) -> Node:
-    """Return the node of what is dropped or removed."""
+    """Build the node of records or documents that are dropped or removed."""
     return Node(key=end, label=end.partition(": ")[2] or end, column=column, count=count, is_lost=True)
 
 
 def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest]) -> tuple[list[Node], list[Link]]:
-    """Return the nodes and links from kept documents to the tokens of each vocabulary, and to what took them.
+    """Build the nodes and links from kept documents to the tokens of each vocabulary, and on to the examples.
 
-    Tokens that several sets take flow into each; those that copies of one set take are drawn once.
+    Tokens that several shard sets use flow into each of them; those that copies of one set use are drawn once.
     """
     nodes, links, losses = list[Node](), list[Link](), list[Link]()
     for vocabulary, tokens in written.items():
@@ -199,7 +228,7 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
 
 
 def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
-    """Return the tokens that a shard set places in examples, all copies together, and those that it does not."""
+    """Return the link of tokens that a shard set places in examples, and the links of tokens that it does not."""
     accounts = list_copy_accounts(shards)
     outcomes = +sum((Counter(account.outcomes) for account in accounts), Counter[str]())
     copies = max(1, len(accounts))
@@ -209,20 +238,24 @@ def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Li
 
 
 def _build_examples(name: str, shards: Manifest, placed: Link) -> Node:
+    """Build the node of a shard set."""
     copies = f", {placed.copies} copies" if placed.copies > 1 else ""
     label = f"in {shards.count_rows('examples'):,} examples{': ' if name else ''}{name}{copies}"
     return Node(key=placed.end, label=label, column=EXAMPLES, count=placed.count)
 
 
 def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
-    """Return whether no shard set takes a source; a part without a label may be of any, and counts as taken."""
+    """Return True if no shard set uses a source.
+
+    A part without a source label may be of any source and counts as used.
+    """
     chosen = [shards.settings.get("sources") for shards in sets]
     return source is not None and all(sources and source not in sources for sources in chosen)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Box:
-    """A node in its place: its upper edge and height, and how much of either side bands take already."""
+    """The place of a node in the picture, in pixels, and the height on either side that bands already use."""
 
     top: float
     height: float
@@ -231,7 +264,7 @@ class _Box:
 
 
 def draw_flow(flow: Flow) -> Markup:
-    """Return the picture as an SVG element."""
+    """Draw the picture as an SVG element."""
     widths = _compute_widths(flow)
     boxes = _place_boxes(flow, widths)
     nodes = {node.key: node for node in flow.nodes}
@@ -249,20 +282,21 @@ def draw_flow(flow: Flow) -> Markup:
 
 
 def _count_letters(node: Node) -> int:
-    """Return how many letters of a label there is room for; those of CJK are twice as wide."""
+    """Return the number of letters of a node's label for which there is room. Letters of CJK take the width of two."""
     room = MAX_LABEL_LETTERS[node.column] - len(_format_count(node))
     widths = accumulate(1 + (east_asian_width(letter) in "WF") for letter in node.label)
     return max(4, sum(width <= room for width in widths))
 
 
 def _format_count(node: Node) -> str:
+    """Format the count of a node; the first column has less room."""
     return format_number(node.count) if node.column else format_short_number(node.count)
 
 
 def _compute_widths(flow: Flow) -> list[float]:
-    """Return the width of each band where it ends.
+    """Compute the width of each band at its right end, in pixels.
 
-    The fullest column of records and documents is TALLEST high, that of tokens as high as the kept documents.
+    The fullest column of records and documents is MAX_COLUMN_HEIGHT high, that of tokens as high as the kept documents.
     """
     fullest = Counter[int]()
     for node in flow.nodes:
@@ -277,12 +311,14 @@ def _compute_widths(flow: Flow) -> list[float]:
 
 
 def _counts_tokens(link: Link) -> bool:
-    """Return whether a link counts tokens, and not records or documents."""
+    """Return True if a link counts tokens, and not records or documents."""
     return link.start.startswith(("kept", "tokens"))
 
 
 def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
-    """Return every node's place: columns from top to bottom; losses in a middle column are below its successors."""
+    """Place all nodes in columns from top to bottom. Losses in a middle column are below all boxes of the columns to
+    the right.
+    """
     boxes: dict[str, _Box] = {}
     foot = HEAD_HEIGHT
     drawn = [(link, width) for link, width in zip(flow.links, widths, strict=True) if link.count]
@@ -302,7 +338,7 @@ def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
 
 
 def _draw_band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box], width: float) -> tuple[str, str, str]:
-    """Return the kind, the path and the title of one band, from a node's right side to another's left side."""
+    """Return the CSS class, SVG path and title of a band, and add its width to both boxes."""
     start, end = boxes[link.start], boxes[link.end]
     x0, x1 = COLUMNS[nodes[link.start].column] + NODE_WIDTH, COLUMNS[nodes[link.end].column]
     y0, y1 = start.top + start.used_right, end.top + end.used_left

@@ -1,13 +1,12 @@
-"""The head of the page: what was not read, what was held out, what the model learned, where text was lost.
+"""The head of the page: what is wrong, what was not read, what was held out, what the model learned, what was lost.
 
-Promise: on the first screen of a desktop is whether anything is wrong, what was not read and held out, how the loss
-compares with two that need no model, and the run as one picture. Of long lists and tables the first rows, and a link.
+Promise: the first screen of a desktop shows whether anything is wrong, what was not read and held out, how the loss
+compares with two that need no model, and the run as one picture. Long lists and tables show their first rows and a
+link.
 
-Remarks about a run: what is wrong or worth a look, at the head of its page, before any table.
-
-Promise: wrong is a count that does not add up, a bound that is crossed, damage that was met, or a run
-that did not end. Worth a look is everything that a run did without (files, records), and figures that moved far from
-those of the run before.
+Remarks come before any table. Wrong is a count that does not add up, a limit that is exceeded, damage, or a run that
+did not end. Worth a look is everything that a run did without (files, records), and figures that moved far from those
+of the run before.
 """
 
 import math
@@ -29,14 +28,18 @@ from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare_figures
 from flows.run.record.ledger_balance import Accounts, filter_kind, list_surface_warnings, list_warnings
 
 FIRST_LOSSES, FIRST_SOURCES, FIRST_NOT_READ = 7, 8, 3
-MAX_SOURCE_CHARACTERS, MAX_LINE_CHARACTERS = 80, 108
+MAX_NAME_CHARACTERS, MAX_LINE_CHARACTERS = 80, 108
 BARELY_NATS = 0.1  # nats below the unigram entropy
 NEW = "new"
 _GROWTH_UNITS = ("documents", "tokens")
 
 
 def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
-    """Return a run next to the completed one before it; else why there is nothing to compare with."""
+    """Compare a run with the completed run of the recipe before it.
+
+    Returns:
+        The comparison and ""; or None and a sentence that says why there is none.
+    """
     if run.record.state != "completed":
         return None, "A run that did not come to its end is not compared."
     if run.figures is None:
@@ -50,7 +53,12 @@ def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
 
 
 def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
-    """Return which files of the sources' folders were not read, as far as the record says. lines: all of it"""
+    """Return the lines to show about files that were not read.
+
+    Args:
+        run: The run.
+        lines: One line for each group of such files; the first ones are shown.
+    """
     if not lines:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
     first = [to_one_line(line, MAX_LINE_CHARACTERS) for line in lines[:FIRST_NOT_READ]]
@@ -59,7 +67,7 @@ def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
 
 
 def describe_held_out(run: RunView) -> str:
-    """Return how much was set aside from training, to judge a model by; "" if nothing was tokenised."""
+    """Describe how much text was held out from training to evaluate models; "" if nothing was tokenized."""
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     if tokens is None:
         return ""
@@ -75,7 +83,7 @@ def describe_held_out(run: RunView) -> str:
 
 
 def _explain_none(run: RunView, documents: int) -> str:
-    """Return why nothing was held out: the share is 0, or no document of so few fell into it."""
+    """Explain why nothing was held out: the share is 0, or none of a few documents fell into it."""
     verdicts = next(iter(run.find_by_name("verdicts").values()), None)
     share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
     if not share:
@@ -84,9 +92,16 @@ def _explain_none(run: RunView, documents: int) -> str:
 
 
 def build_loss_view(training: View | None) -> View | None:
-    """Return the held-out loss next to those of knowing nothing and of frequencies alone, and whether it was worth it.
+    """Compare the held-out loss with the losses of knowing nothing and of knowing only frequencies, and judge the
+    training.
 
-    None without a model, or where nothing was held out. `rows`: name, nats, among how many it then seems to guess
+    Args:
+        training: The view of the training, see `build_training_view`.
+
+    Returns:
+        The view for the template: a sentence on whether training was worth it, and rows of name, loss in nats, and the
+        number of equally likely tokens to which that amounts. None if there is no model or no held-out loss of masked
+        tokens.
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -118,14 +133,14 @@ def build_loss_view(training: View | None) -> View | None:
 
 
 def _format_choices(nats: float | None) -> str:
-    """Return the number of equally likely tokens that a loss amounts to."""
+    """Format the number of equally likely tokens to which a loss in nats amounts; "-" if there is none."""
     if nats is None or nats > 700:
         return "-"
     return f"{math.exp(nats):,.{0 if nats > math.log(10) else 1}f}"
 
 
 def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: float | None) -> str:
-    """Return in one sentence whether the training was worth it."""
+    """Say in one sentence whether the training was worth it."""
     if loss is None:
         return "No: its loss is not a number."
     guessed = f"; its first guess is right for {100 * accuracy:.1f}%" if accuracy is not None else ""
@@ -139,7 +154,7 @@ def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: f
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Return what each generation added to the corpus, in a picture and in words; None of a single generation."""
+    """Build the view of what each generation (update of the raw files) added; None if there is only one."""
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     added = [
         {"generation": number, **{of: figures[f"train {of}"] + figures[f"held-out {of}"] for of in _GROWTH_UNITS}}
@@ -151,7 +166,13 @@ def build_growth_view(run: RunView) -> View | None:
 
 
 def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparison | None) -> list[View]:
-    """Return reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
+    """Build a row for each reason why records or documents were lost: the count, the bar length in percent, and the
+    change.
+
+    Args:
+        losses: Pairs of a reason and its count.
+        comparison: Comparison with the run before; None if there is none.
+    """
     most = max((count for _, count in losses), default=1)
     rows = []
     for name, count in losses:
@@ -165,9 +186,9 @@ def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparis
 
 
 def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[View]:
-    """Return a row for each source, the one with the most documents first, with its outcome and the change.
+    """Build a row for each source: files, records, documents, tokens and their changes. The largest source comes first.
 
-    A source of the run before that is gone has a row as well.
+    A source that only the run before had gets a row as well.
     """
     if run.figures is None:
         return []
@@ -178,14 +199,16 @@ def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[Vi
 
 
 def _find_current(changes: Mapping[str, Change], what: str) -> float:
+    """Return the present value of a figure of a source; 0 if it has none."""
     return (changes[what].after or 0) if what in changes else 0
 
 
 def _build_source_row(name: str, changes: Mapping[str, Change]) -> View:
+    """Build the row of one source."""
     records, documents = _find_current(changes, "raw records"), _find_current(changes, "documents")
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
-        "name": to_one_line(name, MAX_SOURCE_CHARACTERS),
+        "name": to_one_line(name, MAX_NAME_CHARACTERS),
         "files": format_figure(_find_current(changes, "raw files"), COUNT, "files"),
         "records": format_figure(records, COUNT, "records"),
         "dropped": format_figure(records - documents, COUNT, "records"),
@@ -208,12 +231,17 @@ _TELLING_FIGURES = (
 MIN_OTHER_SHARE = 0.02  # of all documents: fewer hardly matter to a vocabulary
 MIN_UNJUDGED_SHARE = 0.01  # of a source's documents: fewer are not worth a remark
 MAX_MESSAGE_CHARACTERS = 300
-MAX_NAME_CHARACTERS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """Something to know before the rest. wrong: else only worth a look; part: of the page, where more of it is"""
+    """Something a reader should know first.
+
+    Attributes:
+        is_wrong: True if something is wrong, False if it is only worth a look.
+        text: The remark, a sentence.
+        part: Id of the section of the page that says more.
+    """
 
     is_wrong: bool
     text: str
@@ -221,13 +249,23 @@ class Remark:
 
 
 def _note(part: str, text: str) -> Remark:
+    """Return a remark that is worth a look."""
     return Remark(is_wrong=False, text=text, part=part)
 
 
 def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | None) -> list[Remark]:
-    """Return all remarks, what is wrong first."""
+    """List all remarks on a run; those on what is wrong come first.
+
+    Args:
+        run: The run.
+        accounts: Counts of the run, and which of them do not add up.
+        comparison: Comparison with the run before; None if there is none.
+    """
     remarks = [
-        *_note_imbalances(accounts),
+        *(
+            Remark(is_wrong=True, text=f"The ledger does not balance: {line}.", part="ledger")
+            for line in accounts.wrong
+        ),
         *(Remark(is_wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
         *_note_damage(run),
         *_note_left_out(run),
@@ -241,13 +279,8 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
     return sorted(remarks, key=lambda remark: not remark.is_wrong)
 
 
-def _note_imbalances(accounts: Accounts) -> Iterator[Remark]:
-    for line in accounts.wrong:
-        yield Remark(is_wrong=True, text=f"The ledger does not balance: {line}.", part="ledger")
-
-
 def _note_damage(run: RunView) -> Iterator[Remark]:
-    """Yield files of the store that were damaged, and records that could not be read."""
+    """Yield remarks on damaged files that were built again, and on records that could not be read."""
     for stage in run.record.stages:
         if "damaged" in stage.reason:
             said_why = to_one_line(stage.reason, MAX_MESSAGE_CHARACTERS)
@@ -260,7 +293,7 @@ def _note_damage(run: RunView) -> Iterator[Remark]:
 
 
 def _note_left_out(run: RunView) -> Iterator[Remark]:
-    """Yield what the run left out."""
+    """Yield remarks on files that were skipped, and on records in quarantine."""
     parsed = filter_kind(run.manifests, "documents")
     if files := len(list_left_out(run.lock, parsed)):
         yield _note("in", f"{format_count(files, 'raw file')} could not be read and left out.")
@@ -269,7 +302,7 @@ def _note_left_out(run: RunView) -> Iterator[Remark]:
 
 
 def _note_unjudged(run: RunView) -> Iterator[Remark]:
-    """Yield the sources with documents in languages that have no table of words."""
+    """Yield remarks on sources with documents in languages that have no table of stop words."""
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
         found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}
@@ -284,7 +317,7 @@ def _note_unjudged(run: RunView) -> Iterator[Remark]:
 
 
 def _note_stripped_accents(run: RunView) -> Iterator[Remark]:
-    """Yield the vocabularies that take the marks off words of other languages than English."""
+    """Yield remarks on vocabularies that remove accents although the corpus has other languages than English."""
     shares = {parse_figure_name(name): figure.value for name, figure in (run.figures or {}).items()}
     others = {
         code: share
@@ -313,7 +346,9 @@ def _note_notices(run: RunView) -> Iterator[Remark]:
 
 
 def _note_examples(run: RunView) -> Iterator[Remark]:
-    """Yield shard sets whose labels can be guessed without reading, and those without much of their text."""
+    """Yield remarks on shard sets with labels that can be guessed without reading, and on those that miss much of their
+    text.
+    """
     figures = run.figures or {}
     for text in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
         yield _note("out", text)
@@ -322,7 +357,7 @@ def _note_examples(run: RunView) -> Iterator[Remark]:
 
 
 def _note_training(run: RunView) -> Iterator[Remark]:
-    """Yield a model that has learnt no more than the frequency of tokens."""
+    """Yield a remark if a model has learned no more than the frequency of tokens."""
     figures = run.figures
     for name, figure in figures.items() if figures is not None else ():
         what, of, _ = parse_figure_name(name)
@@ -337,7 +372,7 @@ def _note_training(run: RunView) -> Iterator[Remark]:
 
 
 def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
-    """Yield sources that are new, and those that are gone."""
+    """Yield remarks on sources that are new, and on those that are gone."""
     files = {source: row["raw files"] for source, row in group_by_source(comparison.changes, ("raw files",)).items()}
     kinds = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
     for what, names in kinds.items():
@@ -349,7 +384,7 @@ def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
 
 
 def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
-    """Yield figures far from those of the run before, those that moved most first."""
+    """Yield remarks on figures far from those of the run before, the largest change first."""
     telling = [change for change in comparison.changes if parse_figure_name(change.name)[0] in _TELLING_FIGURES]
     far = [
         change
@@ -365,5 +400,5 @@ def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
 
 
 def _compute_distance(change: Change) -> float:
-    """Return how far a figure moved: a share in points, a mean relative to itself."""
+    """Return how far a figure moved: a share by its difference, a mean relative to itself."""
     return abs((change.change if change.kind == SHARE else change.relative) or 0.0)

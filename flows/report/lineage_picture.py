@@ -23,7 +23,13 @@ Arrow = tuple[Key, Key]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One thing that was made: its title, and the lines below it."""
+    """One artifact in the picture.
+
+    Attributes:
+        key: Unique name of the box.
+        title: Its first line, in bold.
+        texts: Texts below the title; long ones are wrapped.
+    """
 
     key: Key
     title: str
@@ -31,18 +37,23 @@ class Box:
 
     @property
     def lines(self) -> list[str]:
-        """The lines below the title, wrapped to fit."""
+        """The lines below the title, wrapped to the width of a box and at most MAX_LINES."""
         wrapped = [line for text in self.texts for line in textwrap.wrap(to_one_line(text, 120), LINE_LETTERS)]
         return wrapped if len(wrapped) <= MAX_LINES else [*wrapped[: MAX_LINES - 1], "…"]
 
     @property
     def height(self) -> float:
-        """The height of the box."""
+        """The height of the box in pixels."""
         return 2 * PADDING + LINE * (1 + len(self.lines))
 
 
 def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """Return a picture of boxes, each given after those that it was made from, and of the arrows between."""
+    """Draw boxes and arrows as an SVG picture.
+
+    Args:
+        boxes: The artifacts; each one comes after those that it was made from. Must not be empty.
+        arrows: Pairs of the key of an artifact and the key of one that was made from it.
+    """
     rows = _arrange_rows(boxes, arrows)
     widest = max(len(row) for row in rows)
     width = widest * WIDTH + (widest - 1) * GAP + 2 * MARGIN
@@ -62,12 +73,12 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 def _compute_ends(
     start: tuple[float, float], height: float, end: tuple[float, float]
 ) -> tuple[float, float, float, float]:
-    """Return the ends of an arrow: the lower edge of one box, and the upper edge of another."""
+    """Return the ends (x, y, x, y) of an arrow: at the lower edge of one box and at the upper edge of another."""
     return start[0] + WIDTH / 2, start[1] + height, end[0] + WIDTH / 2, end[1]
 
 
 def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
-    """Return the boxes by their number of steps from the first, each layer ordered by where it comes from."""
+    """Arrange the boxes in rows by their number of steps from the first one, ordered by the places of parents."""
     parents: dict[Key, list[Key]] = {box.key: [] for box in boxes}
     for start, end in arrows:
         parents[end].append(start)
@@ -86,6 +97,6 @@ def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Bo
 
 
 def _compute_middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, float]) -> float:
-    """Return the horizontal middle of a box's parents."""
+    """Return the horizontal middle of a box's parents; 0 if it has none."""
     places = [place[parent] for parent in parents[box.key]]
     return sum(places) / len(places) if places else 0.0

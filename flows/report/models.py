@@ -1,16 +1,11 @@
-"""The training of a run's model for its report: what was trained on what, how well it does, and the curves.
+"""The model of a run for its report: what it was trained on, how well it does, its curves, and the scores of its tasks.
 
-Promise: every number is the model's manifest's (settings, facts, ledger) or is in its table of metrics. A held-out
-loss is next to two of guessing by frequency alone: the unigram entropy of the same tokens, which knows how frequent
-each is among themselves (of few tokens a low bound), and what the frequencies of the training text cost.
-Cost: the metrics are read whole, about 130 bytes a logged step.
-
-The tasks of a run for its report: scores with intervals, and what they are compared with.
-
-Promise: every number is drawn from what the artifact keeps of the answers of each seed. The tables are those of
-`cloze evaluate`. A model is compared with its baseline, with itself from first weights, and with what was released when
-the run began.
-Cost: as `flows.run.record.task_scores`.
+Promise: every number is from the model's manifest (settings, facts, ledger) or from its table of metrics. A held-out
+loss is next to two of guessing only by frequency: the unigram entropy of the same tokens, which knows how frequent each
+of them is in the held-out text (of few tokens a low bound), and the cost of the frequencies of the training text.
+Scores of tasks are computed from the stored answers of each seed; their tables are those of `cloze evaluate`. A model
+is compared with its baseline, with random initial weights, and with the model that was released when the run began.
+Cost: the metrics are read in full, about 130 bytes per logged step; for tasks as `flows.run.record.task_scores`.
 """
 
 import math
@@ -37,7 +32,7 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Return the newest model of a run; None if there is none."""
+    """Build the view of the newest model of a run; None if it has no model."""
     model = run.find_newest("models")
     if model is None:
         return None
@@ -66,7 +61,7 @@ def build_training_view(run: RunView) -> View | None:
 
 
 def with_judged_term(events: Sequence[Event]) -> list[Event]:
-    """Return the events with the loss and the accuracy of the term by which the model is judged, under own names."""
+    """Return copies of the events with two more entries: loss and accuracy of the term by which the model is judged."""
     term = find_main_term(events)
     return [
         {**event, "loss_judged": event.get(f"{term}_loss"), "accuracy_judged": event.get(f"{term}_accuracy")}
@@ -75,14 +70,20 @@ def with_judged_term(events: Sequence[Event]) -> list[Event]:
 
 
 def describe_model(model: Manifest) -> View:
-    """Return family, size and shape of a model."""
+    """Return the family, size and shape of a model, and its facts."""
     settings = bind_settings(ModelSettings, model.settings["model"], "model")
     shape = zip(("layers", "hidden_size", "heads", "feed_forward_size"), settings.shape, strict=True)
     return {**model.facts, "family": settings.family, "size": settings.size, **dict(shape)}
 
 
 def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
-    """Return one row a phase: what it read and how long, its first and last loss, and its last evaluation."""
+    """Build a row for each training phase: what it read, its length, its first and last loss, and its last evaluation.
+
+    Args:
+        model: Manifest of the model.
+        shard_sets: Maps the name of each shard set in the recipe to its manifest.
+        events: Metrics of the training, see `with_judged_term`.
+    """
     names = {manifest.content: name or manifest.name for name, manifest in shard_sets.items()}
     rows = []
     for number, settings in enumerate(model.settings["training"]["phase"]):
@@ -107,14 +108,22 @@ def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events
 
 
 def list_contents(phase: Json) -> list[str]:
-    """Return the contents that a phase read: of one shard set, or of a mixture."""
+    """Return the content digests of the shard sets that a phase read: one, or several if it read a mixture."""
     return [phase] if isinstance(phase, str) else [part["content"] for part in phase]
 
 
 def build_seen_rows(
     model: Manifest, shard_sets: Mapping[str, Manifest], tokens: Mapping[str, Manifest], events: Sequence[Event]
 ) -> list[View]:
-    """Return one row for each shard set that a phase read: the amount, its share, how it was judged, its sources."""
+    """Build a row for each shard set that a phase read: how much, its share of the phase, its evaluation, and its
+    sources.
+
+    Args:
+        model: Manifest of the model.
+        shard_sets: Maps the name of each shard set in the recipe to its manifest.
+        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokens.
+        events: Metrics of the training, see `with_judged_term`.
+    """
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
     parts = list(seen_in(model))
     phase_tokens = {
@@ -137,8 +146,10 @@ def build_seen_rows(
 
 
 def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
-    """Return one row for each shard set that was judged before the first step, and one for all together, with its
-    held-out losses then and at the end; none for a model that began with random weights."""
+    """Build a row for each shard set with its held-out losses before the first step and at the end, and a row for all.
+
+    The result is empty if the model began with random weights.
+    """
     sets = {f"{COMPONENT}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
     first = {event["event"]: event for event in events if event["step"] == 0 and event["event"] != "step"}
     last = {event["event"]: event for event in events if event["step"] > 0}
@@ -159,13 +170,21 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
 
 
 def _get_loss(event: Event) -> float | None:
-    """Return the masked loss, or the whole loss where nothing is masked."""
+    """Return the masked loss of an event, or the total loss if nothing is masked."""
     loss: float | None = event["loss"] if event["masked_loss"] is None else event["masked_loss"]
     return loss
 
 
 def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> list[tuple[str, float]]:
-    """Return the sources of a shard set by their parts of its tokens in training, largest first; "" if unnamed."""
+    """Compute the share of each source in the training tokens of a shard set.
+
+    Args:
+        shards: Manifest of the shard set.
+        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokens.
+
+    Returns:
+        Pairs of a source and its share, the largest first. The source is "" if a part has no label.
+    """
     made_of = {parent.fingerprint for parent in shards.parents}
     wanted = shards.settings.get("sources") or ()
     counts = Counter[str]()
@@ -179,7 +198,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Return the last evaluation in the figures of its words; None if nothing was held out."""
+    """Build the view of the last evaluation; None if there was none."""
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -201,7 +220,7 @@ def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 
 def build_task_views(run: RunView) -> list[View]:
-    """Return a view of each task artifact of a run, by its name in the recipe."""
+    """Build a view of each suite of tasks of a run: its scores, and comparisons with other models."""
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
@@ -235,6 +254,7 @@ def build_task_views(run: RunView) -> list[View]:
 
 
 def _build_comparison_view(comparison: SuiteComparison) -> View:
+    """Build the view of a comparison with another model."""
     return {
         "names": (comparison.first, comparison.second),
         "head": comparing.HEAD,

@@ -1,10 +1,10 @@
-"""The page: what a run took in, what came out, what was lost and why, and how to look up each of it.
+"""The page: what a run read, what came out, what was lost and why, and where to look each of it up.
 
-Promises: one HTML file that loads nothing from any network; every value is escaped by the template; a run that
-failed half way gives a page of what exists. The same store and record give the same bytes.
+Promises: one HTML file that loads nothing from any network; every value is escaped by the template; a run that failed
+half way gives a page of what exists. The same store and record give the same bytes.
 Cost: 1.7 s of CPU time for a run of 690 documents with two vocabularies, three shard sets and a model, half of it the
-first figure's fonts and styles, and 0.5 s of imports before; what is read of a larger store is bounded as `samples` and
-`figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
+fonts and styles of the first plot, and 0.5 s of imports before. What is read of a larger store is bounded (0.8 s a
+page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
 from jinja2 import Template
@@ -39,11 +39,17 @@ MAX_PARENTS = 8  # of an artifact in the table; a corpus has one more each gener
 
 
 def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None = None) -> str:
-    """Return the report of a run as one HTML page.
+    """Build the report of a run as one HTML page.
 
-    privacy: text, hashed or none
-    lock:    of the run, for the names of its raw files; they are shown only where text may be shown
-    Raises InputError for another privacy.
+    Args:
+        place: The store.
+        record: Record of the run, which may have failed.
+        privacy: How texts are shown: "text", "hashed" or "none".
+        lock: The raw files that the run read, for their names, which are shown only if texts are; None if not known.
+
+    Raises:
+        InputError: If `privacy` has another value.
+        Damaged: If a file of the store is damaged.
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
     summed = accounts.build_accounts(run.manifests)
@@ -90,6 +96,7 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
 
 
 def _load_template(privacy: Privacy) -> Template:
+    """Load the template of the page, with its filters."""
     environment = build_page_environment()
     environment.filters |= {
         "decimals": lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}",
@@ -113,7 +120,7 @@ def _load_template(privacy: Privacy) -> Template:
 
 
 def build_shard_views(run: RunView) -> list[View]:
-    """Return a view of each shard set: the form of its examples, and a row for each of its splits."""
+    """Build a view of each shard set: the form of its examples, and a row for each of its splits."""
     views = []
     vocabularies = {manifest.fingerprint: name for name, manifest in run.find_by_name("vocabularies").items()}
     for name, shards in run.find_by_name("shards").items():
@@ -135,13 +142,13 @@ def build_shard_views(run: RunView) -> list[View]:
 
 
 def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
-    """Return the figures that count examples by their label, each with the label's meaning."""
+    """Return pairs of a figure that counts examples with one label, and the meaning of that label."""
     labels = str(find_label_kind(shards))
     return list(zip(LABEL_FIGURES.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
 
 
 def build_split_row(shards: Manifest, split: str) -> View:
-    """Return one split of a shard set: files, documents, examples by label, tokens, bytes."""
+    """Build the row of one split of a shard set: files, documents, examples by label, tokens, bytes."""
     parts = [part for part in shards.parts if part.labels.get("split") == split]
     figures_of = {
         name: sum(part.ledger.figures.get(name, 0) for part in parts)
@@ -157,7 +164,7 @@ def build_split_row(shards: Manifest, split: str) -> View:
 
 
 def build_length_views(run: RunView) -> list[View]:
-    """Return histograms of lengths in tokens: documents by the first vocabulary, and the examples of each shard set."""
+    """Build histograms of lengths in tokens: of documents (first vocabulary only), and of examples by shard set."""
     views = []
     for name, tokens in list(run.find_by_name("tokens").items())[:1]:
         title = f"Documents, in tokens of {name}" if name else "Documents"
@@ -172,5 +179,6 @@ def build_length_views(run: RunView) -> list[View]:
 
 
 def _build_length_view(name: str, title: str, sample: LengthSample, unit: str) -> View:
+    """Build the view of one histogram."""
     svg = draw_histogram(sample.lengths, f"lengths-of-{name}", "tokens, on a logarithmic scale")
     return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": unit, "svg": svg}

@@ -35,7 +35,14 @@ MIN_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colours:
-    """Colours of a plot: text and strong lines, the data, the grid. background: None for the page's"""
+    """The colours of a plot, as CSS.
+
+    Attributes:
+        ink: Text and strong lines.
+        bar: Data.
+        grid: Lines of the grid.
+        background: None to show the background of the page.
+    """
 
     ink: str = "currentColor"
     bar: str = "var(--bar)"
@@ -49,7 +56,15 @@ STANDALONE_COLOURS = Colours(ink="#010203", bar="#2f6fb3", grid="#dddddd", backg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """The span of an axis, and the values that it names."""
+    """An axis: its range, and the values at which it has ticks.
+
+    Attributes:
+        low: Value at its beginning.
+        high: Value at its end; above `low`.
+        ticks: Values that are written next to the axis.
+        label: Name of the axis; "" for none.
+        logarithmic: If True, the scale is logarithmic, and values below 0.5 are drawn as 0.5.
+    """
 
     low: float
     high: float
@@ -58,14 +73,23 @@ class Axis:
     logarithmic: bool = False
 
     def compute_share(self, value: float) -> float:
-        """Return the position of a value: 0 at the beginning of the axis, 1 at its end."""
+        """Return where a value is on the axis: 0 at its beginning, 1 at its end."""
         low, high, value = (math.log(max(x, 0.5)) if self.logarithmic else x for x in (self.low, self.high, value))
         return (value - low) / (high - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """The frame of a plot. rows: of text above it"""
+    """The frame of a plot: its size and axes. Methods that draw return SVG elements.
+
+    Attributes:
+        width: Width of the picture in points.
+        height: Height of the picture in points.
+        across: The horizontal axis.
+        up: The vertical axis.
+        rows: Number of text rows above the plot.
+        colours: Colours of the plot.
+    """
 
     width: float
     height: float
@@ -76,35 +100,40 @@ class Plot:
 
     @property
     def left(self) -> float:
-        """The left end of the horizontal axis: right of the labels of the other."""
+        """The x position of the left end of the horizontal axis, to the right of the labels of the vertical one."""
         longest = max((len(format_number(tick)) for tick in self.up.ticks), default=1)
         return 10 + LETTER_WIDTH * longest + (ROW_HEIGHT + 2 if self.up.label else 0)
 
     @property
     def right(self) -> float:
-        """The right end of the horizontal axis."""
+        """The x position of the right end of the horizontal axis."""
         return self.width - RIGHT_MARGIN
 
     @property
     def top(self) -> float:
-        """The upper end of the vertical axis."""
+        """The y position of the upper end of the vertical axis."""
         return 8 + ROW_HEIGHT * self.rows
 
     @property
     def bottom(self) -> float:
-        """The lower end of the vertical axis."""
+        """The y position of the lower end of the vertical axis."""
         return self.height - BOTTOM_MARGIN
 
     def to_x(self, value: float) -> float:
-        """Return the position of a value on the horizontal axis."""
+        """Convert a value of the horizontal axis to an x position."""
         return self.left + self.across.compute_share(value) * (self.right - self.left)
 
     def to_y(self, value: float) -> float:
-        """Return the position of a value on the vertical axis."""
+        """Convert a value of the vertical axis to a y position."""
         return self.bottom - self.up.compute_share(value) * (self.bottom - self.top)
 
     def draw_bars(self, edges: Float64s, counts: Int64s) -> Markup:
-        """Return a bar from each edge towards the next, as high as its count."""
+        """Draw a bar for each count that is not zero, from its edge to the next one.
+
+        Args:
+            edges: float64 [n + 1], values of the horizontal axis.
+            counts: int64 [n], heights of the bars.
+        """
         drawn = []
         for (start, end), count in zip(pairwise(edges.tolist()), counts.tolist(), strict=True):
             if count:
@@ -116,7 +145,7 @@ class Plot:
     def draw_line(
         self, points: Sequence[tuple[float, float]], colour: str, width: float, dotted: bool = False
     ) -> Markup:
-        """Return a line through points; a value that is not a number is a gap."""
+        """Draw a line through points, given as values of both axes. A y value that is not finite leaves a gap."""
         drawn, pen_down = [], False
         for across, up in points:
             if math.isfinite(up):
@@ -126,27 +155,31 @@ class Plot:
         return Markup(f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>')
 
     def draw_dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> Markup:
-        """Return a dot at each point whose value is a number."""
+        """Draw a dot at each point with a finite y value."""
         places = (
             (format_px(self.to_x(across)), format_px(self.to_y(up))) for across, up in points if math.isfinite(up)
         )
         return Markup("").join(Markup(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}"/>') for x, y in places)
 
     def draw_upright(self, x: float) -> Markup:
-        """Return a line of the grid from the bottom to the top."""
+        """Draw a vertical line of the grid at an x position."""
         path = f"M{format_px(x)} {format_px(self.bottom)}V{format_px(self.top)}"
         return Markup(f'<path d="{path}" stroke="{self.colours.grid}"/>')
 
     def limit_tick(self, tick: float) -> float:
-        """Return the furthest place of a tick on the horizontal axis: not past the end of the drawing."""
+        """Return the largest x position at which the label of a tick does not leave the picture."""
         return self.width - LETTER_WIDTH * len(format_number(tick)) / 2 - 1
 
     def draw_text(self, x: float, y: float, content: str, anchor: str = "start") -> Markup:
-        """Return a line of text at a place of the drawing."""
+        """Draw a line of text at a position. anchor: "start", "middle" or "end", as in SVG"""
         return Markup(load_drawings().text(x, y, content, self.colours.ink, anchor))
 
     def draw_legend(self, entries: Sequence[tuple[str, str, bool]]) -> Markup:
-        """Return the meaning of lines, in the first row above the plot. entries: name, colour, whether dotted"""
+        """Draw the meaning of lines in the first row above the plot.
+
+        Args:
+            entries: For each line its name, its colour, and True if it is dotted.
+        """
         placed, x = [], self.right
         for name, colour, dotted in reversed(entries):
             x -= LETTER_WIDTH * len(name)
@@ -155,18 +188,31 @@ class Plot:
         return Markup(load_drawings().legend(self, placed))
 
     def render(self, name: str, drawn: Sequence[Markup], inline: bool = True) -> Markup:
-        """Return the SVG. name: says what it is, letters and dashes; inline: an element of a page, else a picture"""
+        """Render the plot as SVG.
+
+        Args:
+            name: Says what the plot shows; letters, digits and hyphens.
+            drawn: Elements to show, drawn by the methods of this plot.
+            inline: True for an element of an HTML page, False for a stand-alone picture.
+        """
         return Markup(load_drawings().plot(self, name, drawn, inline))
 
 
 def build_zero_axis(high: float, label: str = "", most: int = 5) -> Axis:
-    """Return an axis from zero to a number, with some room above it."""
+    """Build an axis from zero to a little above a number, with about `most` ticks at whole numbers."""
     high = 1.05 * high if high > 0 else 1.0
     return Axis(low=0.0, high=high, ticks=choose_ticks(0.0, high, most, True), label=label)
 
 
 def build_axis(values: Sequence[float], label: str = "", most: int = 5, whole: bool = False) -> Axis:
-    """Return an axis that holds values with some room at both ends."""
+    """Build an axis that holds all finite values, with some room at both ends and about `most` ticks.
+
+    Args:
+        values: The values; may be empty.
+        label: Name of the axis.
+        most: Approximate maximum number of ticks.
+        whole: If True, ticks are at whole numbers.
+    """
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
     room = MARGIN * (high - low) or 0.5
@@ -174,7 +220,7 @@ def build_axis(values: Sequence[float], label: str = "", most: int = 5, whole: b
 
 
 def build_log_axis(low: float, high: float, label: str = "") -> Axis:
-    """Return a logarithmic axis between two numbers."""
+    """Build a logarithmic axis from `low` to `high`."""
     ratio = high / max(low, 1.0)
     heads = (1, 2, 5) if ratio < 100 else (1, 3) if ratio < 10_000 else (1,)
     powers = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(max(high, 2.0))) + 1)
@@ -184,7 +230,13 @@ def build_log_axis(low: float, high: float, label: str = "") -> Axis:
 
 
 def choose_ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
-    """Return round numbers at even distances between two others, at most about so many. whole: without fractions
+    """Return round numbers at even distances between `low` and `high`, about `most` of them.
+
+    Args:
+        low: The lowest possible tick.
+        high: The highest possible tick; above `low`.
+        most: Approximate maximum number of ticks.
+        whole: If True, all ticks are whole numbers.
 
     >>> choose_ticks(0, 1050, 5, whole=True), choose_ticks(0.1, 0.5, 4)
     ([0.0, 250.0, 500.0, 750.0, 1000.0], [0.1, 0.2, 0.3, 0.4, 0.5])
@@ -198,14 +250,23 @@ def choose_ticks(low: float, high: float, most: int, whole: bool = False) -> lis
 
 
 def compute_bin_edges(lengths: Int64s) -> Float64s:
-    """Return edges of whole numbers that hold every length; bins in equal ratios."""
+    """Return the edges of bins that hold all lengths: whole numbers in about equal ratios.
+
+    lengths: must not be empty
+    """
     low, high = int(lengths.min()), int(lengths.max()) + 1
     edges = np.geomspace(max(1, low), max(2, high), NUM_BINS + 1)
     return np.unique(np.concatenate([[low], np.ceil(edges[1:])])).astype(np.float64)
 
 
 def draw_histogram(lengths: Int64s, name: str, unit: str) -> Markup:
-    """Return an SVG histogram of lengths. `name`: says what it is, letters and dashes."""
+    """Draw a histogram of lengths on a logarithmic axis, as SVG for an HTML page.
+
+    Args:
+        lengths: int64, the lengths; must not be empty.
+        name: Says what the plot shows; letters, digits and hyphens.
+        unit: Label of the horizontal axis.
+    """
     edges = compute_bin_edges(lengths)
     counts, _ = np.histogram(lengths, edges)
     across = build_log_axis(float(edges[0]), float(edges[-1]), unit)
@@ -219,7 +280,12 @@ MAIN_TERM = "masked"  # whose held-out loss is next to the unigram entropy of th
 
 
 class TermWords(NamedTuple):
-    """axis: of its curve; caption: its meaning, a sentence"""
+    """Words for a term of the loss.
+
+    Attributes:
+        axis: Label of the axis of its curve.
+        caption: What the curve shows, a sentence.
+    """
 
     axis: str
     caption: str
@@ -240,7 +306,7 @@ TERM_WORDS: Mapping[str, TermWords] = MappingProxyType(
 
 
 def describe_term(term: str) -> TermWords:
-    """Return the words for a term.
+    """Return the words for a term of the loss. A term without words is called by its name.
 
     >>> describe_term("order").axis
     'order loss'
@@ -250,7 +316,7 @@ def describe_term(term: str) -> TermWords:
 
 
 def list_terms(events: Iterable[Event]) -> list[str]:
-    """Return the terms that events report, the one that is judged by frequency first.
+    """List the terms of the loss that events report; masked tokens come first.
 
     >>> list_terms([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
     ['masked', 'pair']
@@ -265,7 +331,7 @@ def list_terms(events: Iterable[Event]) -> list[str]:
 
 
 def find_main_term(events: Sequence[Event]) -> str:
-    """Return the term by which a model is judged: of tokens that are guessed where there are such, finite or not.
+    """Find the term by which a model is judged: "masked" if it predicts tokens, else the first reported term.
 
     >>> find_main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}])
     'masked'
@@ -285,19 +351,23 @@ Points = list[tuple[float, float]]
 
 
 def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> Markup:
-    """Return the curve of a run's events; those named "step" and "evaluation" are drawn.
+    """Draw the training and held-out loss of a run.
 
-    inline: name of the figure in a page whose font and colours it takes; None: a stand-alone picture
-    term:   whose loss; None: that of the term by which the model is judged
+    Args:
+        events: Metrics of the training; only those named "step" and "evaluation" are drawn.
+        inline: Name of the plot, to draw it for an HTML page with the page's font and colours; None for a stand-alone
+            picture.
+        term: The term of the loss; None for the one by which the model is judged.
     """
     colours = PAGE_COLOURS if inline else STANDALONE_COLOURS
     term = find_main_term(events) if term is None else term
     training, phases = _list_points(sample_steps(events), f"{term}_loss"), _list_evaluations(events, term)
     values = [up for _, up in training] + [up for points, entropy in phases for _, up in (*points, *entropy)]
+    steps = [float(step) for span in find_phase_spans(events).values() for step in span]
     plot = Plot(
         width=CURVE_WIDTH,
         height=201.6,
-        across=_build_step_axis(events),
+        across=build_axis(steps, "steps", 8, whole=True),
         up=build_axis(values, describe_term(term).axis),
         rows=2 if len(find_phase_spans(events)) > 1 else 1,
         colours=colours,
@@ -312,14 +382,8 @@ def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: st
     return plot.render(inline or "loss", [*drawn, plot.draw_legend(entries)], inline is not None)
 
 
-def _build_step_axis(events: Sequence[Event]) -> Axis:
-    """Return the axis of steps."""
-    steps = [step for span in find_phase_spans(events).values() for step in span]
-    return build_axis([float(step) for step in steps], "steps", 8, whole=True)
-
-
 def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, Points]]:
-    """Return the held-out losses of each phase that has some, and over all of it the unigram entropy, if it has one."""
+    """Return, for each phase with evaluations, the points of its held-out loss and the line of its unigram entropy."""
     curves = []
     for phase, (first, last) in find_phase_spans(events).items():
         within = [event for event in events if event["event"] == "evaluation" and event["phase"] == phase]
@@ -331,7 +395,7 @@ def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, 
 
 
 def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
-    """Mark where each phase begins, if there are several; a phase too short for its name gets its number."""
+    """Draw a line where each phase begins, if there are several. A phase too short for its name gets its number."""
     drawn = []
     begins = [plot.to_x(first) for first, _ in find_phase_spans(events).values()]
     for phase, x in enumerate(begins if len(begins) > 1 else (), 1):
@@ -343,7 +407,7 @@ def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
 
 
 def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
-    """Return the first and the last step reported for each phase."""
+    """Map the index of each phase to the first and the last step that events report for it."""
     spans: dict[int, tuple[int, int]] = {}
     for event in events:
         if event["event"] in ("step", "evaluation"):
@@ -353,13 +417,13 @@ def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
 
 
 def sample_steps(events: Sequence[Event]) -> list[Event]:
-    """Return the training steps among the events: at most POINTS at even distances, and the last."""
+    """Return the events of training steps: about MAX_POINTS at even distances, and the last one."""
     steps = [event for event in events if event["event"] == "step"]
     return [*steps[: -1 : max(1, -(-len(steps) // MAX_POINTS))], *steps[-1:]]
 
 
 def _list_points(events: Sequence[Event], name: str) -> Points:
-    """Return steps, each with a value; what is not a number is a gap."""
+    """Return pairs of a step and a value; the value is NaN if an event has none."""
     return [(float(event["step"]), _read_value(event, name)) for event in events]
 
 
@@ -372,7 +436,13 @@ CHART_WIDTH, CHART_HEIGHT = 345.6, 165.6
 
 
 def draw_growth_chart(added: Sequence[int], unit: str) -> Markup:
-    """Return a bar for each generation, as high as the sum until then; the part that it added is in another colour."""
+    """Draw a bar for each generation (update of the raw files), as high as the total by then. What it added has another
+    colour.
+
+    Args:
+        added: The number that each generation added; must not be empty.
+        unit: Label of the vertical axis.
+    """
     totals = np.array([*accumulate(added)], np.int64)
     edges = np.arange(len(added) + 1, dtype=np.float64) + 0.55
     named = choose_ticks(1.0, max(2.0, float(len(added))), 8, whole=True)

@@ -1,4 +1,4 @@
-"""The templates of pages and of the drawings on them: files of this folder, which escape every value."""
+"""The templates of pages and of the drawings on them: files of this folder, with all values escaped."""
 
 from functools import cache
 from importlib.resources import files
@@ -11,7 +11,7 @@ from flows.recipes.privacy import to_one_line
 
 
 def build_page_environment() -> Environment:
-    """Return the templates, with the style that all pages share."""
+    """Build a Jinja environment for pages, with the style sheet and filters that they share."""
     environment = Environment(
         loader=FunctionLoader(_read_file),
         autoescape=True,
@@ -26,12 +26,12 @@ def build_page_environment() -> Environment:
 
 @cache
 def load_drawings() -> Any:
-    """Return the macros that write pictures, by their names."""
+    """Load the macros that write SVG. The result is cached."""
     return build_page_environment().get_template("drawings.html").module
 
 
 def format_px(value: float) -> str:
-    """Return a place in a drawing.
+    """Format a length or a position for SVG, with at most two decimals.
 
     >>> format_px(7.0), format_px(1 / 3)
     ('7', '0.33')
@@ -40,7 +40,7 @@ def format_px(value: float) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return a number as text.
+    """Format a number with thousands separators, or with six significant digits if it is not whole.
 
     >>> format_number(1234567.0), format_number(0.25), format_number(0.00005)
     ('1,234,567', '0.25', '5e-05')
@@ -49,5 +49,5 @@ def format_number(value: float) -> str:
 
 
 def _read_file(name: str) -> str:
-    """Return a file of this package."""
+    """Read a file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")

@@ -1,15 +1,15 @@
-"""The texts in a report: dropped rows, duplicates side by side, examples under their masks.
+"""The texts in a report: samples of dropped rows, duplicates next to each other, and examples with their masks.
 
-Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, here or
-in the template as `shown` and `where`, so with "hashed" or "none" no word of any text is on the page.
+Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, here or in
+the template as `shown` and `where`, so with "hashed" or "none" no word of any text is on the page.
 
-Two texts side by side: the places where they differ, each with a few words around it.
-
-Promises: what is not marked is in both texts, in the same order; what is left out becomes a gap and is never
-marked; at most `MAX_SHOWN_WORDS` words of either text are shown, whatever the texts are.
+Two texts are shown next to each other with the places where they differ, each with a few words around it. Words that
+are not marked are in both texts, in the same order; omitted words become a gap and are never marked. At most
+`MAX_SHOWN_WORDS` words of either text are shown.
 Cost: equal beginnings and ends are skipped word by word; of the rest at most `MAX_COMPARED_WORDS` words a side are
-compared. The longest runs of words that both have are searched first, as a reader would. In a long text a run is not
-searched from words that are more than a hundredth of it, which bounds the time for texts that repeat themselves.
+compared. The longest sequences of words that both have are searched first, as a reader would. In a long text no
+sequence is searched that begins with a word that is more than a hundredth of the text, which bounds the time for
+repetitive texts.
 """
 
 import re
@@ -58,9 +58,11 @@ _Run = tuple[bool, int, int, int, int]  # whether words are alike; the first and
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Words of one text, unchanged.
+    """Words of one of two compared texts, unchanged.
 
-    kind: both (the other text has them too), own (it does not) or gap (left out: no text)
+    Attributes:
+        kind: "both" if the other text has them too, "own" if it does not, or "gap" for words that are omitted.
+        text: The words; "" for a gap.
     """
 
     kind: str
@@ -69,10 +71,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDifferences:
-    """Two texts side by side.
+    """Two texts, compared word by word.
 
-    own:     how many words of each the other has not
-    partial: the texts continue beyond what was compared
+    Attributes:
+        left: The pieces of the first text to show.
+        right: The pieces of the second text to show.
+        num_own_words: Number of words of the first text, and of the second, that the other one does not have.
+        is_partial: True if the texts continue after the words that were compared.
     """
 
     left: tuple[Piece, ...]
@@ -82,12 +87,12 @@ class TextDifferences:
 
     @property
     def is_same(self) -> bool:
-        """Return whether no word differs."""
+        """True if the texts are equal word for word."""
         return self.num_own_words == (0, 0) and not self.is_partial
 
 
 def compare_texts(left: str, right: str) -> TextDifferences:
-    """Return the differences of two texts, word by word; words are what white space separates.
+    """Compare two texts word by word. Words are separated by white space.
 
     >>> compare_texts("a small grey stone", "a large grey stone").left[1]
     Piece(kind='own', text='small')
@@ -105,7 +110,10 @@ def compare_texts(left: str, right: str) -> TextDifferences:
 
 
 def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run], bool]:
-    """Return both texts as runs, alike and not, in order; and whether they continue beyond what was compared."""
+    """Divide two lists of words into runs that are equal or different, in order.
+
+    Also return True if the texts continue after the words that were compared.
+    """
     head = _count_alike(ours, theirs)
     tail = _count_alike(ours[head:][::-1], theirs[head:][::-1])
     left, right = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
@@ -118,12 +126,12 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
 
 def _count_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return the number of equal words at the beginning."""
+    """Count the equal words at the beginning of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
 def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
-    """Yield the visible pieces of one text: its differences with their neighbourhood, up to SHOWN_WORDS, and gaps."""
+    """Yield the pieces of one text to show: differences with some words around them, and gaps."""
     room, pieces = MAX_SHOWN_WORDS, [Piece("")]
     for kind, first, end in _iter_spans(runs):
         shown = first if kind == "gap" else min(end, first + room)
@@ -138,7 +146,7 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
 
 
 def _iter_spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Yield the visible part of every run, (kind, first word, end): ends of common runs, the beginning of the rest."""
+    """Yield (kind, first word, end) of spans: ends of equal runs, beginnings of different ones, and gaps."""
     last = len(runs) - 1
     for number, (alike, first, end) in enumerate(runs):
         if not alike:
@@ -165,7 +173,13 @@ HIDDEN_TOKEN = "▪"  # in place of a token whose text may not be shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason why rows were dropped, how many, and a few of them."""
+    """A reason for which rows were dropped or removed.
+
+    Attributes:
+        name: The reason.
+        count: Number of rows.
+        rows: Some of the rows.
+    """
 
     name: str
     count: int
@@ -174,10 +188,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicatePair:
-    """A removed document and the one that stays for it.
+    """A removed document and the document that stays in its place.
 
-    similarity: the Jaccard index of their shingles
-    missing:    the share of the removed one's shingles that the other lacks
+    Attributes:
+        reason: "exact duplicate" or "near duplicate".
+        similarity: Jaccard index of their shingles (runs of words), 0 to 1.
+        missing: Share of the removed document's shingles that the other one lacks, 0 to 1.
+        removed: The removed document.
+        survivor: The document that stays.
     """
 
     reason: str
@@ -188,7 +206,7 @@ class DuplicatePair:
 
 
 def build_reason_groups(run: RunView) -> list[View]:
-    """Return reasons with samples, grouped by artifact: what each source dropped, what the corpus left out."""
+    """Build views of the reasons why rows were lost, with samples: one per source, and one for the corpus."""
     groups = []
     for manifest in run.parsed:
         generation = run.name_generation(manifest)
@@ -201,7 +219,7 @@ def build_reason_groups(run: RunView) -> list[View]:
 
 
 def build_duplicate_view(run: RunView) -> View:
-    """Return what near-duplicates took with them, by source, and pairs with the words that only one of the two has."""
+    """Build the view of duplicates: how much their survivors lack, and pairs of texts next to each other."""
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
     if removals is None:
@@ -211,6 +229,7 @@ def build_duplicate_view(run: RunView) -> View:
 
 
 def _build_pair_view(pair: DuplicatePair) -> View:
+    """Build the view of a pair of duplicates."""
     compared = compare_texts(pair.removed.text, pair.survivor.text)
     return {
         "reason": pair.reason,
@@ -225,7 +244,7 @@ def _build_pair_view(pair: DuplicatePair) -> View:
 
 
 def _describe_differences(compared: TextDifferences) -> str:
-    """Return how two texts differ, in numbers."""
+    """Describe in numbers how two texts differ."""
     if compared.is_same:
         return "word for word the same"
     removed, stays = compared.num_own_words
@@ -234,7 +253,7 @@ def _describe_differences(compared: TextDifferences) -> str:
 
 
 def build_example_views(run: RunView) -> list[View]:
-    """Return a few training examples of each shard set, each token with its segment and mask."""
+    """Build a view of a few training examples of each shard set: each token with its segment and mask."""
     views = []
     for name, shards in run.find_by_name("shards").items():
         vocabulary = run.find_vocabulary(shards)
@@ -259,6 +278,7 @@ def build_example_views(run: RunView) -> list[View]:
 def _build_example_view(
     run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example
 ) -> View:
+    """Build the view of one example."""
     tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
     readable, specials = run.privacy.samples == "text", frozenset(vocabulary.special_tokens.values())
@@ -274,13 +294,20 @@ def _build_example_view(
 
 
 def _build_token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """Return a token for the template; where text may not be shown, only special tokens are."""
+    """Build the view of a token. If texts may not be shown, it is hidden unless it is a special token."""
     text, seen = (piece if readable or piece in specials else HIDDEN_TOKEN for piece in (token.text, token.seen))
     return {"text": text, "seen": seen, "segment": "ab"[token.segment], "kind": token.kind}
 
 
 def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
-    """Return why rows are in `dropped` or `removed`, the most frequent reason first, with `number` rows of each."""
+    """List the reasons for which rows of an artifact were dropped or removed, the most frequent first, with samples.
+
+    Args:
+        place: The store.
+        manifest: Manifest of the artifact.
+        table: "dropped" or "removed".
+        number: Maximum number of sample rows per reason.
+    """
     prefix = f"{table}: "
     counts = {
         name.removeprefix(prefix): count
@@ -296,7 +323,7 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
 
 def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Return the first rows of one reason; only parts whose ledger counts it are opened."""
+    """Read the first rows with a reason. Only parts (file sets) with such rows are opened."""
     rows_of_reason: list[DroppedDocument] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
@@ -310,10 +337,18 @@ def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removals:
-    """The duplicates that verdicts removed, a row each, and the documents that were judged.
+    """The duplicates that were removed from a corpus, one entry each.
 
-    rows, survivors:   the rows of the verdicts that went, and those that stay for them
-    sources, partners: the numbers of their sources, in `names`
+    Attributes:
+        documents: Manifests of the documents that were judged, in the order of row numbers.
+        source_names: Names of the sources.
+        rows: int64, row number of each removed document.
+        survivors: int64, row number of the document that stays in its place.
+        sources: int64, index in `source_names` of the removed document's source.
+        survivor_sources: int64, index in `source_names` of the survivor's source.
+        similarity: float32, similarity of the two, 0 to 1.
+        missing: float32, share of the removed document's shingles that the survivor lacks, 0 to 1.
+        is_exact: bool, True if the texts are equal.
     """
 
     documents: Sequence[Manifest]
@@ -328,7 +363,7 @@ class Removals:
 
 
 def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
-    """Return the removed duplicates; None where the store no longer has all judged documents."""
+    """Read the removed duplicates of a corpus; None if the store no longer has all documents that were judged."""
     documents = read_judged_documents(place, verdicts)
     if len(documents) < sum(parent.role == "documents" for parent in verdicts.parents):
         return None
@@ -352,7 +387,7 @@ def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
 
 
 def summarize_missing(removals: Removals) -> list[View]:
-    """Return how much of the near-duplicates of each source their survivors lack: the median, and the 99th of 100."""
+    """Summarize, for each source, the share of near-duplicates' shingles that their survivors lack."""
     views = []
     for number, name in enumerate(removals.source_names):
         missing = removals.missing[(removals.sources == number) & ~removals.is_exact]
@@ -364,10 +399,17 @@ def summarize_missing(removals: Removals) -> list[View]:
 
 
 def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> list[DuplicatePair]:
-    """Return near-duplicates with their survivors: pairs of two sources first, and of these the least alike.
+    """Select duplicates to show, and read them with their survivors.
 
-    There a threshold that is too low would show first. Of more than `number` half are these, and the others are taken
-    at even steps from the rest. At most `exact` exact duplicates follow where there is room.
+    Pairs of two sources come first, the least similar first: they would show that a threshold is too low. If there are
+    more than `number` near-duplicates, half of the selection are these, and the others are at even distances in the
+    rest.
+
+    Args:
+        place: The store.
+        removals: The removed duplicates.
+        number: Maximum number of pairs.
+        exact: Maximum number of exact duplicates, which follow if there is room.
     """
     order = np.lexsort((removals.rows, removals.similarity, removals.sources == removals.survivor_sources))
     near = order[~removals.is_exact[order]]
@@ -390,7 +432,7 @@ def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> l
 
 
 def _find_removals(table: pa.Table) -> tuple[Int64s, Int64s]:
-    """Return the rows of verdicts that were removed for a survivor, and the rows of these survivors."""
+    """Return the row numbers of documents that were removed for a survivor, and the row numbers of these survivors."""
     removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
     kept = np.flatnonzero(table.column("reason").is_null().to_numpy())
     wanted = table.column("survivor").take(pa.array(removed)).combine_chunks()

@@ -1,8 +1,8 @@
-"""The vocabularies of a run for its report: size, pieces, tokens a word and unknown tokens, side by side.
+"""The vocabularies of a run for its report: size, tokens, tokens per word and unknown tokens, next to each other.
 
-Promise: tokens a word are shown where words and tokens were counted over one corpus, and left out where they were not.
-Each algorithm has its own rule for words, so the figures of two algorithms are not about the same words.
-Figures are those that the stage `measures` stored, and the tokens stage's ledger. Every piece passes `privacy.Privacy`:
+Promise: tokens per word are shown only if words and tokens were counted in one corpus. Each algorithm has its own rule
+for words, so the figures of two algorithms are not about the same words. Figures are those that the stage `measures`
+stored, and those of the tokens stage's ledger (its counts). Every token that is shown goes through `privacy.Privacy`:
 it may be a word of a document.
 """
 
@@ -24,7 +24,7 @@ ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unig
 
 
 def build_vocabulary_views(run: RunView) -> list[View]:
-    """Return each vocabulary in numbers, with its special tokens, longest pieces and measures."""
+    """Build a view of each vocabulary: its size, special tokens, and measures."""
     views: list[View] = []
     for name, manifest in run.find_by_name("vocabularies").items():
         vocabulary = run.find_vocabulary(manifest)
@@ -60,14 +60,14 @@ def _describe_vocabulary(vocabulary: Vocabulary) -> View:
 
 
 def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
-    """Return training tokens for each word of the corpus; None if none were counted."""
+    """Compute the number of training tokens per word of the corpus; None if no words were counted."""
     figures = tokens.ledger.figures if tokens is not None else {}
     words = figures.get("train words", 0)
     return figures["train tokens"] / words if words else None
 
 
 def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Return the measures of one vocabulary; None if it was not measured"""
+    """Build the view of the measures of one vocabulary; None if it was not measured."""
     stored = next((m for m in filter_kind(run.manifests, "measures") if find_parent(m, [manifest])), None)
     if stored is None:
         return None
@@ -85,7 +85,7 @@ def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary
 
 
 def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
-    """Return the words that cost most tokens, with their pieces; none if no text may be shown."""
+    """Build a row for each of the words that cost most tokens, with these tokens; empty if texts may not be shown."""
     if run.privacy.samples != "text":
         return []
     return [
@@ -99,7 +99,7 @@ def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Map
 
 
 def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
-    """Return the figures of a tokens artifact's parts, added up by generation, the first generation first."""
+    """Add up the figures of a tokens artifact by generation (update of the raw files), in ascending order."""
     sums: dict[int, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
         if "generation" in part.labels:
@@ -108,7 +108,9 @@ def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
 
 
 def build_drift_rows(tokens: Manifest | None) -> list[View]:
-    """Return tokens a word and unknown tokens by generation of the corpus, where words were counted."""
+    """Build a row for each generation (update of the raw files): tokens per word, and unknown tokens, if words were
+    counted.
+    """
     return [
         {
             "generation": generation,
