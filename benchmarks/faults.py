@@ -32,7 +32,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish_stage
 from corpora.store.worker_pool import WorkerPool
-from flows.integrity.inventory import find_faults, read_holdings
+from flows.integrity.inventory import find_faults, read_inventory
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.damage import DamageTracker, run_past_damage
@@ -204,7 +204,7 @@ def _spread(drawn: Sequence[Flip], number: int | None, draw: random.Random) -> l
 def _verify_names(world: World, flip: Flip) -> bool:
     """Return whether a check of the whole store names only the file of a flip; the flip is reverted."""
     flip.apply(world.place)
-    named = {fault.path for fault in find_faults(read_holdings(world.place))}
+    named = {fault.path for fault in find_faults(read_inventory(world.place))}
     flip.apply(world.place)
     if named != {flip.path}:
         print(f"verify names {sorted(named)} where {flip} was flipped", flush=True)
@@ -224,7 +224,7 @@ def _run_on(world: World, flip: Flip, folder: Path) -> str:
     lines: list[str] = []
     run_here(harmed, lines.append)
     named = any(flip.path in line for line in lines)
-    whole = not list(find_faults(read_holdings(harmed.place)))
+    whole = not list(find_faults(read_inventory(harmed.place)))
     equal = harmed.contents() == world.contents()
     shutil.rmtree(folder)
     if equal and named == whole and len(lines) == named:

@@ -25,7 +25,7 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.schema import DOCUMENTS
 from corpora.sources.contract import split_glob
-from corpora.sources.files.parquet import group_starts, open_parquet
+from corpora.sources.files.parquet import compute_group_starts, open_parquet
 from corpora.store.places.address import is_object_address
 from corpora.store.tables import read_table
 from flows.recipes.privacy import to_one_line
@@ -215,7 +215,7 @@ def group_begins(path: Path) -> dict[int, int]:
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
         firsts = accumulate((table.metadata.row_group(group).num_rows for group in groups), initial=0)
-        return dict(zip(group_starts(table, path.stat().st_size), firsts, strict=False))
+        return dict(zip(compute_group_starts(table, path.stat().st_size), firsts, strict=False))
 
 
 def _rows(value: Any, argument: str, path: Path) -> Given:

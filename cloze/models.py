@@ -32,7 +32,7 @@ from corpora.store.settings import bind_settings
 from flows.command.check import check_data
 from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.trainer_process import model_folder
-from flows.export.exported import new_folder
+from flows.export.exported import open_new_folder
 from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
 from trainer.metrics import Event
@@ -152,7 +152,7 @@ class Model:
 
     def save(self, folder: str | Path) -> None:
         """Copy the model's files into a new folder. Raises InputError."""
-        with in_python(), model_folder(self.address) as own, new_folder(Path(folder)) as new:
+        with in_python(), model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
             copytree(own, new, dirs_exist_ok=True)
 
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":

@@ -27,7 +27,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import EPOCH, check_choice
 from corpora.store.stage import MANIFEST
 from flows.command.trace import document_facts, example_facts
-from flows.export.exported import new_folder
+from flows.export.exported import open_new_folder
 from flows.run.addresses import Artifact, find_artifacts, find_vocabulary, pick_newest
 from flows.run.example_stages import build_shard_sets
 from shards.build import SPLITS
@@ -134,7 +134,7 @@ class Shards:
     def save(self, folder: str | Path) -> None:
         """Copy shards and vocabulary into a new folder, which `cloze.open_shards` opens. Raises InputError."""
         source = self._set.place
-        with in_python(), new_folder(Path(folder)) as new:
+        with in_python(), open_new_folder(Path(folder)) as new:
             for manifest in (self._set.manifest, self._vocabulary_artifact):
                 paths = {f"{manifest.stage_folder}/{path}" for part in manifest.parts for path in part.paths}
                 for path in (*sorted(paths), f"{manifest.folder}/{MANIFEST}"):

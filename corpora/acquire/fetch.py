@@ -10,15 +10,15 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.acquire.download import ProgressCallback, download, no_progress
+from corpora.acquire.download import ProgressCallback, download, ignore_progress
 from corpora.acquire.fetch_table import RemoteFile
-from corpora.acquire.http_client import Hosts, Stopped, host_of
+from corpora.acquire.http_client import Hosts, Stopped, find_host
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 
-THREADS = 32
-SHOWN_FAULTS = 20
-LAST_SECONDS = 2.0  # how long a thread may take to put down what it holds when the work is called off
+MAX_THREADS = 32
+MAX_SHOWN_FAULTS = 20
+STOP_SECONDS = 2.0  # how long a thread may take to put down what it holds when the work is called off
 
 
 class NotAllFetched(InputError):
@@ -34,7 +34,7 @@ def fetch_files(
     folder: Path,
     hosts: Hosts,
     cache: StatCache | None = None,
-    progress: ProgressCallback = no_progress,
+    progress: ProgressCallback = ignore_progress,
 ) -> list[RawFile]:
     """All files, in `folder` under their names, in their order. Raises NotAllFetched when the others are done.
 
@@ -45,7 +45,7 @@ def fetch_files(
     faults: dict[str, str] = {}
     by_host: dict[str, list[RemoteFile]] = {}
     for file in files:
-        by_host.setdefault(host_of(hosts.settings.at(file.url)), []).append(file)
+        by_host.setdefault(find_host(hosts.settings.to_mirror(file.url)), []).append(file)
     # A lane is one connection to a host, and all lanes of a host share what is left of its files.
     lanes = [lane for own in by_host.values() for lane in [iter(own)] * hosts.settings.connections_per_host]
     left = iter(lanes)
@@ -60,7 +60,7 @@ def fetch_files(
                 except Stopped:
                     return
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(lanes), len(files)))]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(MAX_THREADS, len(lanes), len(files)))]
     for thread in threads:
         thread.start()
     try:
@@ -69,16 +69,16 @@ def fetch_files(
     except BaseException:
         hosts.stop()
         for thread in threads:
-            thread.join(LAST_SECONDS / len(threads))
+            thread.join(STOP_SECONDS / len(threads))
         raise
     assert len(landed) + len(faults) == len(files), "a thread ended before its files did"
     came = [landed[file.name] for file in files if file.name in landed]
     if not faults:
         return came
     named = [f"- {faults[file.name]}" for file in files if file.name in faults]
-    more = [f"- and {len(named) - SHOWN_FAULTS} more"] if len(named) > SHOWN_FAULTS else []
+    more = [f"- and {len(named) - MAX_SHOWN_FAULTS} more"] if len(named) > MAX_SHOWN_FAULTS else []
     raise NotAllFetched(
         f"{len(named)} of {len(files)} files could not be fetched; the others are in {folder}, and the same command "
-        "fetches what is missing:\n" + "\n".join([*named[:SHOWN_FAULTS], *more]),
+        "fetches what is missing:\n" + "\n".join([*named[:MAX_SHOWN_FAULTS], *more]),
         came,
     )

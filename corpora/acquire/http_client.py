@@ -23,7 +23,7 @@ from corpora.acquire.fetch_table import AcquireSettings
 from corpora.errors import InputError
 
 BUSY = (429, 503)
-PASSING = (408, 425, *BUSY)
+TRANSIENT = (408, 425, *BUSY)
 REFUSALS = {
     401: "it asks for a password: name an address that is open to all, or download the file by hand",
     403: "it does not let this client in: set fetch.user_agent to a name with an address to write to, lower "
@@ -46,22 +46,22 @@ class Patience:
     """
 
     first_seconds: float = 1.0
-    most_seconds: float = 300.0
+    max_seconds: float = 300.0
     silent_seconds: float = 60.0
     attempts: int = 8
 
-    def step(self, failures: int) -> float:
+    def compute_wait(self, failures: int) -> float:
         """Seconds to wait after so many failures in a row.
 
-        >>> [Patience().step(failures) for failures in (1, 2, 3, 99)]
+        >>> [Patience().compute_wait(failures) for failures in (1, 2, 3, 99)]
         [1.0, 2.0, 4.0, 300.0]
         """
-        return min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
+        return min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
 
-    def asked_for(self, header: str) -> float:
+    def parse_retry_after(self, header: str) -> float:
         """Seconds that a `Retry-After` header asks for, bounded; 0 if it gives none (RFC 9110, 10.2.3).
 
-        >>> Patience().asked_for("120"), Patience().asked_for("Thu, 01 Jan 1970 00:00:07 GMT")
+        >>> Patience().parse_retry_after("120"), Patience().parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT")
         (120.0, 0.0)
         """
         try:
@@ -69,7 +69,7 @@ class Patience:
             seconds = float(header) if date is None else date - time.time()
         except (ValueError, OverflowError):
             return 0.0
-        return min(max(seconds, 0.0), self.most_seconds)
+        return min(max(seconds, 0.0), self.max_seconds)
 
 
 class Stopped(Exception):
@@ -99,7 +99,7 @@ class Hosts:
         self._resume_at: dict[str, float] = {}
         self._client = httpx.Client(
             headers={"User-Agent": settings.user_agent, "Accept-Encoding": "identity", "Accept": "*/*"},
-            verify=_certificates(),
+            verify=_read_certificates(),
             timeout=self.patience.silent_seconds,
             follow_redirects=True,
         )
@@ -114,9 +114,9 @@ class Hosts:
 
     def check_stopped(self) -> None:
         """Raise Stopped if the work was called off."""
-        self.sleep(0.0)
+        self.wait(0.0)
 
-    def sleep(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         """Wait. Raises Stopped as soon as the work is called off."""
         if self._stopped.wait(seconds):
             raise Stopped
@@ -132,28 +132,28 @@ class Hosts:
 
         A fault of the line while the caller reads the body is a Later as well.
         """
-        while (wait := self._resume_at.get(host_of(url), 0.0) - time.monotonic()) > 0:
-            self.sleep(wait)
+        while (wait := self._resume_at.get(find_host(url), 0.0) - time.monotonic()) > 0:
+            self.wait(wait)
         self.check_stopped()
-        with _translated(url), self._client.stream("GET", url, headers=headers) as reply:
+        with _translate_errors(url), self._client.stream("GET", url, headers=headers) as reply:
             self._check(url, reply)
             yield reply
 
-    def document(self, url: str) -> bytes:
+    def fetch_document(self, url: str) -> bytes:
         """A catalogue's file, in memory, by as many attempts as are allowed. Raises InputError, Absent, Stopped."""
 
         def read() -> bytes:
             with self.ask(url) as reply:
                 return reply.read()
 
-        return Tries(self, url).run(read)
+        return Attempts(self, url).run(read)
 
     def _check(self, url: str, reply: httpx.Response) -> None:
         """Raise Later or InputError unless a reply is one to read."""
         status = reply.status_code
-        if status in PASSING or status >= 500:
-            seconds = self.patience.asked_for(reply.headers.get("retry-after", "0"))
-            host = host_of(url) if status in BUSY else ""
+        if status in TRANSIENT or status >= 500:
+            seconds = self.patience.parse_retry_after(reply.headers.get("retry-after", "0"))
+            host = find_host(url) if status in BUSY else ""
             raise Later(f"the server answers {status} {reply.reason_phrase}".rstrip(), host, seconds)
         if status in REFUSALS:
             raise Absent(f"{url}: the server answers {status}: {REFUSALS[status]}.")
@@ -167,7 +167,7 @@ class Hosts:
             )
 
 
-class Tries:
+class Attempts:
     """The attempts at one address: failures in a row are counted, and each is followed by a wait."""
 
     def __init__(self, hosts: Hosts, url: str) -> None:
@@ -182,14 +182,14 @@ class Tries:
             except Later as fault:
                 self._wait(fault)
 
-    def progressed(self) -> None:
+    def reset(self) -> None:
         """Something was gained: the next failure is the first again."""
         self._failures = 0
 
     def _wait(self, fault: Later) -> None:
         """Wait before the next attempt. Raises InputError if there have been enough, and Stopped."""
         self._failures += 1
-        seconds = max(self._hosts.patience.step(self._failures), fault.seconds)
+        seconds = max(self._hosts.patience.compute_wait(self._failures), fault.seconds)
         if fault.host:
             self._hosts.hold_back(fault.host, seconds)
         if self._failures >= self._hosts.patience.attempts:
@@ -198,22 +198,22 @@ class Tries:
                 "was received is kept: try again later, or use another mirror."
             ) from fault
         if not fault.host:
-            self._hosts.sleep(seconds)
+            self._hosts.wait(seconds)
 
 
 @functools.cache
-def _certificates() -> ssl.SSLContext:
+def _read_certificates() -> ssl.SSLContext:
     """Return the certificates to trust: 0.2 s to read, once a process."""
     return httpx.create_ssl_context()
 
 
-def host_of(url: str) -> str:
+def find_host(url: str) -> str:
     """Return the host and port that are asked."""
     return urlsplit(url).netloc.lower()
 
 
 @contextmanager
-def _translated(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     """Raise faults of the line as Later, addresses and certificates that need fixing as InputError."""
     try:
         yield

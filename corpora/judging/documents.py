@@ -26,9 +26,9 @@ from corpora.judging.inputs import NO_INPUTS, JudgingInputs
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.source_statistics import read_statistics
 from corpora.schema import DOCUMENTS, DROPPED, iter_dropped
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.unchanged import changed_words, state_of
-from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, escape_surrogates, group_slices
+from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.unchanged import format_change, read_state
+from corpora.sources.contract import RawFile, Record, Slice, Source, Tally, group_slices, to_printable
 from corpora.sources.registry import find_distribution, is_kind
 from corpora.sources.remarks import REMARK_SCHEMA, REMARK_TABLE
 from corpora.store.current_record import report_record
@@ -269,11 +269,11 @@ def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
         )
         cause = next(of_machine, None)
         if cause is None and isinstance(error, InputError):
-            raise UnreadableFile(escape_surrogates(str(error)), *named) from error
+            raise UnreadableFile(to_printable(str(error)), *named) from error
         if cause is None or cause.errno not in LOST_FILE_ERRORS or is_object_address(file.path):
             raise
         message = f"Cannot read {file.path}: {cause.strerror}. Check the path and its permissions."
-        raise LostFile(escape_surrogates(str(error) if isinstance(error, InputError) else message), *named) from error
+        raise LostFile(to_printable(str(error) if isinstance(error, InputError) else message), *named) from error
 
 
 def _check_unchanged(source: Source, file: RawFile) -> None:
@@ -281,12 +281,12 @@ def _check_unchanged(source: Source, file: RawFile) -> None:
 
     A pipe, and an object of an object store, is not looked at. Another machine knows the size alone.
     """
-    path = raw_path(file.path)
-    if not (now := state_of(path)):
+    path = parse_raw_path(file.path)
+    if not (now := read_state(path)):
         return
     same_machine = file.state.split(" ")[0] == now.split(" ")[0]
     if now != file.state if same_machine else path.stat().st_size != file.size_bytes:
-        raise LostFile(changed_words(path), source.name, file.name, file.sha256, file.path)
+        raise LostFile(format_change(path), source.name, file.name, file.sha256, file.path)
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:

@@ -12,7 +12,7 @@ from itertools import islice
 from corpora.errors import FileFault
 from corpora.generic_types import Item
 from corpora.judging.documents import cut_files, read_slices
-from corpora.sources.bytes.endings import ending_of
+from corpora.sources.bytes.endings import find_ending
 from corpora.sources.contract import RawFile, Record, Source, Tally
 
 MAX_OPEN_FILES = 8
@@ -36,7 +36,7 @@ def sample_records(
     """
     kinds: dict[str, list[RawFile]] = {}
     for file in files:
-        kinds.setdefault(ending_of(file.name), []).append(file)
+        kinds.setdefault(find_ending(file.name), []).append(file)
     streams = (
         interleave((_read_file(source, file, on_fault, tally or Tally()) for file in kind_files), MAX_OPEN_FILES)
         for _, kind_files in sorted(kinds.items())

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.lean_process import hide_pandas_from_pyarrow
-from corpora.sources.files.endings import KNOWN
+from corpora.sources.files.endings import KNOWN_ENDINGS
 from corpora.store import settings
 from corpora.store.settings import NumberRange
 
@@ -97,7 +97,7 @@ RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=complete_recipe)
 ]
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
-Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
+Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN_ENDINGS}.")]
 Model = Annotated[
     str, Parameter(help="A model's folder, an artifact's folder or short id, a release (STORE@NAME), or a store.")
 ]

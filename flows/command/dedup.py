@@ -60,7 +60,7 @@ def dedup(
         raise InputError("Name what to read and, last, what to write: `cloze dedup raw/*.jsonl clean`.")
     *inputs, output = paths
     from flows.dedup.run import DedupSettings, dedup
-    from flows.export.exported import local_target
+    from flows.export.exported import parse_local_target
 
     settings = DedupSettings(
         threshold=threshold,
@@ -73,7 +73,7 @@ def dedup(
         exact_only=exact_only,
         parts=parts,
     )
-    outcome = dedup(inputs, local_target(output), settings, workers or count_cores())
+    outcome = dedup(inputs, parse_local_target(output), settings, workers or count_cores())
     if as_json:
         print_json({"output": output, **asdict(outcome)})
     else:

@@ -18,7 +18,7 @@ from flows.command.arguments import AsJson
 from flows.command.runs import when
 from flows.command.terminal import console, plain_table, print_json, say
 from flows.recipes.privacy import to_printable
-from flows.report.compared import Compared, change_text, figure_text
+from flows.report.compared import RunComparison, format_change, format_figure
 from flows.run.addresses import find_run, shorten_run_ids
 from flows.run.record.counts_text import format_count
 from flows.run.record.figures import Figures, find_run_before, get_figures
@@ -44,15 +44,15 @@ def diff(
     negative natural logarithm of the probability that the model gave the right token.
     """
     before, after = _two_runs(run, other, store)
-    compared = Compared.of(before.record, before.figures, after.figures)
+    compared = RunComparison.from_figures(before.record, before.figures, after.figures)
     if as_json:
         print_json(_json(before, after, compared))
         return
     say(*_heading(before, after))
-    shown = compared.changes if whole else compared.differing
+    shown = compared.changes if whole else compared.differences
     if shown:
         console.print(_table(compared, shown))
-    if same := len(compared.changes) - len(compared.differing):
+    if same := len(compared.changes) - len(compared.differences):
         equal = f"{format_count(same, 'figure is', 'figures are')} the same."
         say(equal if shown else f"Nothing differs: {equal}")
 
@@ -101,18 +101,18 @@ def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 
-def _table(compared: Compared, shown: Any) -> Table:
+def _table(compared: RunComparison, shown: Any) -> Table:
     """Return a table with a line for each figure; those shown first of a run are bold."""
     table = plain_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
-        values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
+        values = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(to_printable(change.name), style), *values, change_text(change))
+        table.add_row(Text(to_printable(change.name), style), *values, format_change(change))
     return table
 
 
-def _json(before: KeptRun, after: KeptRun, compared: Compared) -> dict[str, Any]:
+def _json(before: KeptRun, after: KeptRun, compared: RunComparison) -> dict[str, Any]:
     """Return the comparison for scripts: every figure, with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,

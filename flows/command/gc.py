@@ -12,7 +12,7 @@ from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Days, StoreAddress
 from flows.command.runs import open_store
 from flows.command.terminal import print_json, say
-from flows.maintenance.garbage import Garbage, Policy, clear_store, garbage, look, unneeded
+from flows.maintenance.garbage import Garbage, Retention, clear_store, list_garbage, list_unneeded, scan_store
 from flows.run.addresses import shorten_folder
 from flows.run.record.counts_text import format_count
 from flows.run.record.ledger_balance import format_bytes
@@ -47,7 +47,7 @@ def gc(
 
 def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
     """Show what goes, or remove it. Raises InputError."""
-    policy = Policy(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
+    policy = Retention(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
     if not place.list_files("runs"):
         raise InputError(
             f"No run is on record in {place.to_address('')}, so nobody knows what is needed. Give a store's folder or "
@@ -56,8 +56,8 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
     if delete:
         result = clear_store(place, policy, keep_runs, FreedLine())
     else:
-        seen = look(place, policy)
-        result = garbage(seen, keep_runs, unneeded(seen))
+        seen = scan_store(place, policy)
+        result = list_garbage(seen, keep_runs, list_unneeded(seen))
     if as_json:
         print_json({"deleted": delete, **asdict(result)})
         return

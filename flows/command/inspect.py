@@ -20,8 +20,8 @@ from flows.command.trace import show_example
 from flows.recipes.privacy import to_one_line
 from flows.recipes.tables import iter_settings
 from flows.report.masked_example import (
-    example_masks,
-    labels_of,
+    find_label_kind,
+    get_example_masks,
 )
 from flows.run.addresses import Artifact, find_artifacts, read_vocabulary_for
 from flows.run.record.counts_text import describe_rows, format_count, name_parent
@@ -159,5 +159,5 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
                 example = shard_set[index]
-                masks = example_masks(shard_set, example)
-                console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
+                masks = get_example_masks(shard_set, example)
+                console.print(show_example(example, vocabulary, masks, find_label_kind(manifest)))

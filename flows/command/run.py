@@ -134,6 +134,10 @@ def ui_hint(cloze: str, home: Path) -> str:
 
 def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
     """Show whether the shipped samples gave the same rows as where they were published."""
+    if not any(item.differing_tables for item in compared):
+        number = format_count(len(compared), "shipped sample")
+        console.print(f"\nThe documents of {number} are byte for byte those that were published with Cloze.")
+        return
     console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
     for item in compared:
         verdict = f"differ in {', '.join(item.differing_tables)}" if item.differing_tables else "equal"
@@ -197,15 +201,14 @@ def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
 def _headline(unit: str, counts: Mapping[str, int]) -> Text:
     """Return the count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
     each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
-    return Text(" and ").join(each).append(f" {unit}")
+    return Text(" and ").join(each).append(f" {unit.removesuffix('s') if [*counts.values()] == [1] else unit}")
 
 
 def _balance(accounts: Accounts) -> Text:
-    """Return one line where everything balances, else every line that does not."""
+    """Return a line if every count balances, else a line for each that does not; nothing if there is no count."""
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
-    number = len(accounts.steps) + len(accounts.edges)
-    return Text(f"✓ nothing is unaccounted for ({number} balances checked)", "green")
+    return Text("✓ nothing is unaccounted for" if accounts.steps or accounts.edges else "", "green")
 
 
 def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:

@@ -17,7 +17,7 @@ from corpora.store.settings import check_choice
 from flows.command.arguments import AsJson, Epoch, Position, Shown
 from flows.command.help import examples_of
 from flows.command.terminal import print_json, say
-from flows.export.exported import local_target, new_folder
+from flows.export.exported import open_new_folder, parse_local_target
 from flows.run.addresses import Artifact, find_artifacts, pick_newest
 from flows.run.record.counts_text import format_count
 from shards.build import SPLITS
@@ -81,11 +81,11 @@ class EpochFiles:
 def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
     """Write the examples of an epoch to a new folder. Raises InputError."""
     check_choice("--split", split, SPLITS)
-    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), local_target(to).absolute()
+    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), parse_local_target(to).absolute()
     if not len(shard_set):
         raise InputError(f"{artifact.manifest.folder} has no {split} example: there is nothing to write.")
     rows = iter_epoch_batches(shard_set, epoch, seed)
-    with new_folder(folder) as new:
+    with open_new_folder(folder) as new:
         written = _write(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
     return EpochFiles(
         shards=artifact.manifest.folder,

@@ -20,11 +20,11 @@ from flows.command.terminal import EXCERPT, TITLE, console, left_out, print_json
 from flows.recipes.privacy import to_one_line, to_printable
 from flows.report.masked_example import (
     ShownToken,
-    example_in_words,
-    example_masks,
-    labels_of,
-    shown_tokens,
-    stored_masks,
+    describe_example,
+    find_label_kind,
+    get_example_masks,
+    get_stored_masks,
+    list_shown_tokens,
 )
 from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
 from flows.run.record.counts_text import format_count
@@ -170,9 +170,9 @@ def show_example(
 
     masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
     """
-    tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
+    tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
-    title = example_in_words(example, labels)
+    title = describe_example(example, labels)
     text = Text.assemble((title, "bold"), f"; {format_count(len(tokens), 'token')}, {guessed} to guess\n")
     if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")
@@ -228,8 +228,8 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
     """Show one example, its documents, and the raw bytes they came from."""
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
-    masks = example_masks(shard_set, example)
-    console.print(show_example(example, read_vocabulary_for(shards), masks, labels_of(shards.manifest)))
+    masks = get_example_masks(shard_set, example)
+    console.print(show_example(example, read_vocabulary_for(shards), masks, find_label_kind(shards.manifest)))
     for item in traces:
         console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
 

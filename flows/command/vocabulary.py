@@ -29,7 +29,7 @@ from flows.command.vocabulary_adapt import (
     count_domain,
     number_wanted,
 )
-from flows.export.exported import new_folder
+from flows.export.exported import open_new_folder
 from flows.recipes.privacy import to_one_line
 from flows.run.addresses import find_artifacts, has_short_fingerprint, pick_newest
 from flows.run.record.releases import parse_release_address
@@ -137,7 +137,7 @@ def adapt(
     characters = LETTERS_AND_DIGITS if digits else LETTERS
     settings = AdaptSettings(min_count=min_count, characters=characters)
     with ExitStack() as stack:
-        folder = stack.enter_context(new_folder(output))
+        folder = stack.enter_context(open_new_folder(output))
         model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
         if model is not None:
             checked_config(model, old)

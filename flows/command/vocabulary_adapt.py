@@ -22,7 +22,7 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.sources.contract import RawFile, Tally, split_glob
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
@@ -154,7 +154,7 @@ def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
 def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
     """Yield the texts of the records that can be read. The files are not hashed for it."""
     for name, path in source.files():
-        with unchanged(states_of([str(path)])):
+        with hold_unchanged(read_states([str(path)])):
             file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
             for piece in source.slices(file):
                 for record in source.records(piece, Tally()):

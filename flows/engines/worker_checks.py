@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import RawFile
 from corpora.store.places.place import Place
 
@@ -110,7 +110,7 @@ def unseen(sight: Sight) -> str:
         return wrong
     for path, size in sight.files.items():
         try:
-            size_here = raw_path(path).stat().st_size
+            size_here = parse_raw_path(path).stat().st_size
         except OSError as error:
             return f"the raw file {path} ({error.strerror})"
         if size_here != size:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.integrity.inventory import faults_of
+from flows.integrity.inventory import find_artifact_faults
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import check_release_name
 from flows.run.addresses import RUNS_FOLDER, find_run
@@ -152,7 +152,7 @@ def _verify(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
-        if faults := faults_of(place, manifest):
+        if faults := find_artifact_faults(place, manifest):
             raise InputError(
                 f"{place.to_address(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify` "
                 "on the store lists what is damaged, and the next `cloze run` builds it again."

@@ -206,7 +206,7 @@ CLOUD = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/workspaces
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
     """Show the ledger as a table artifact, and samples of the dropped documents."""
     name = manifest.stage_folder
-    described = f"{name}: {summary(manifest)}"
+    described = ": ".join(filter(None, [name, summary(manifest)]))
     show_once(f"ledger-{name}", ledger_table(manifest), described)
     for table in ("dropped", "removed"):
         samples = dropped_samples(place, manifest, table, Privacy(privacy))
@@ -304,13 +304,19 @@ def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Priva
 def describe_stage(record: StageRecord, manifest: Manifest) -> str:
     """Describe one stage in one line for the terminal: with the reason, unless its state says as much."""
     what = manifest.stage_folder
-    how = f"{record.state} {record.parts_built}/{record.parts} parts" if record.parts_built else record.state
-    why = f"   ({record.reason})" if record.reason not in EXPECTED else ""
-    return f"{what:32} {how:22} {record.seconds:7.1f} s   {summary(manifest)}{why}"
+    some = 0 < record.parts_built < record.parts
+    how = f"{record.state} {record.parts_built:,} of {record.parts:,} parts" if some else record.state
+    why = f"({record.reason})" if record.reason not in EXPECTED else ""
+    return "   ".join([f"{what:32} {how:22} {record.seconds:7.1f} s", *filter(None, [summary(manifest), why])])
 
 
 def summary(manifest: Manifest) -> str:
-    """Describe the contents of an artifact in a few words: its tables that have rows, or the first if none has."""
+    """Describe the results of a stage in a few words: its tables that have rows, or the first if none has.
+
+    Tables that tell an operator nothing are left out; a stage that has no others is described by "".
+    """
+    if manifest.kind == "models":
+        return format_count(manifest.ledger.figures["steps"], "training step")
     texts = {table: text for table, text in describe_rows(manifest).items() if table not in MINOR_TABLES}
     return ", ".join([text for table, text in texts.items() if manifest.tables[table].rows] or [*texts.values()][:1])
 

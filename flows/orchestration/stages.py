@@ -290,5 +290,5 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)
     if whole:
-        return Ended(manifest, f"whole in the store: {summary(manifest)}", "Reused")
+        return Ended(manifest, ": ".join(filter(None, ["whole in the store", summary(manifest)])), "Reused")
     return Ended(manifest, summary(manifest))

@@ -22,7 +22,7 @@ from typing import Any
 
 from corpora.store.stage import Stage
 from flows.orchestration.pages import Living, as_address, in_alt, log
-from flows.report.plots import MAIN, loss_curve, main_term, terms_of, words_of
+from flows.report.plots import MAIN_TERM, describe_term, draw_loss_curve, find_main_term, list_terms
 from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, MAX_KEPT_EVENTS, MAX_METRIC_ROWS, METRIC_SECONDS
 from flows.run.record.counts_text import describe_progress
 from flows.run.record.run_status import StageProgress
@@ -164,10 +164,10 @@ def thinned(events: Sequence[Event]) -> list[Event]:
 def curves(events: Sequence[Event], what: str) -> str:
     """Return the loss curve of each term with its caption, as Markdown. what: is trained"""
     shown = []
-    for number, term in enumerate(terms_of(events) or [MAIN]):
-        caption = f"{words_of(term).caption} {DOTTED}" if term == MAIN else words_of(term).caption
+    for number, term in enumerate(list_terms(events) or [MAIN_TERM]):
+        caption = f"{describe_term(term).caption} {DOTTED}" if term == MAIN_TERM else describe_term(term).caption
         name = f"{in_alt(term)} loss curve" if number else "loss curve"
-        shown.append(f"![{name} of {in_alt(what)}]({as_address(loss_curve(events, term=term))})\n\n{caption}\n")
+        shown.append(f"![{name} of {in_alt(what)}]({as_address(draw_loss_curve(events, term=term))})\n\n{caption}\n")
     return "\n".join(shown)
 
 
@@ -194,7 +194,7 @@ def standing(events: Sequence[Event], steps: int) -> str:
     'step 3 of 10, masked loss 8.25'
     """
     newest = {event["event"]: event for event in events}
-    term = main_term(events)
+    term = find_main_term(events)
     parts = [f"step {events[-1]['step']} of {steps}"]
     if "step" in newest:
         parts.append(f"{term} loss {readable(newest['step'].get(f'{term}_loss'))}")

@@ -28,9 +28,9 @@ from statistics import median
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import RawFile, Source
-from corpora.sources.files.guessing import FoundText, guess_text
+from corpora.sources.files.guessing import TextColumns, guess_text_columns
 from corpora.sources.files.source import FilesSource
 from corpora.sources.registry import has_setting
 from flows.recipes.privacy import to_one_line
@@ -92,7 +92,7 @@ def guess_text_fields(
     guessed: GuessedNames,
     older: Sequence[Mapping[str, Sequence[RawFile]]],
     added: Mapping[str, Sequence[RawFile]],
-) -> tuple[dict[str, tuple[GuessedName, ...]], dict[str, FoundText]]:
+) -> tuple[dict[str, tuple[GuessedName, ...]], dict[str, TextColumns]]:
     """Guess which fields hold the text of new raw files.
 
     Only sources that `get_guessable_source` accepts are inspected, if they have new files, or older files without a
@@ -116,7 +116,7 @@ def guess_text_fields(
         to_inspect = [*before, *added.get(source.name, ())]
         if files is None or not to_inspect:
             continue
-        guesses[source.name] = guess = guess_text(files, to_inspect, existing)
+        guesses[source.name] = guess = guess_text_columns(files, to_inspect, existing)
         generation = len(older) + 1 if existing or not before else 1
         new = tuple(GuessedName(name=name, generation=generation) for name in guess.names[len(existing) :])
         if existing or new:
@@ -124,12 +124,12 @@ def guess_text_fields(
     return kept, guesses
 
 
-def find_files_without_text(guesses: Mapping[str, FoundText]) -> dict[str, set[str]]:
+def find_files_without_text(guesses: Mapping[str, TextColumns]) -> dict[str, set[str]]:
     """Return the paths of the files that hold no text, by source name. Sources that were not inspected are omitted."""
     return {name: {file.path for file, _ in guess.without} for name, guess in guesses.items()}
 
 
-def refuse_source_without_text(source: Source, guess: FoundText) -> None:
+def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
     """Report that no file of a source has a text field.
 
     Always raises InputError, which lists the first file's columns.
@@ -137,7 +137,7 @@ def refuse_source_without_text(source: Source, guess: FoundText) -> None:
     file, columns = guess.without[0]
     names = ", ".join(columns)[:500] or "none"
     raise InputError(
-        f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {names}. "
+        f"Source {source.name!r}: no column of {parse_raw_path(file.path).name} holds text: its columns are {names}. "
         f"Name one with {format_set_option(source.name, 'text', 'NAME')}."
     )
 
@@ -148,7 +148,7 @@ def format_set_option(source: str, field: str, name: str) -> str:
     return f"--set {quote(f'{key}={name}')}"
 
 
-def describe_guess(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
+def describe_guess(source: Source, names: Sequence[str], guess: TextColumns | None) -> str:
     """Return one line about a guess: the fields that hold the text, what else could be used, and how to change it.
 
     Args:
@@ -167,7 +167,7 @@ def describe_guess(source: Source, names: Sequence[str], guess: FoundText | None
     return f"{line} Not used, but could be: {', '.join(hints)}." if hints else line
 
 
-def _describe_change(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
+def _describe_change(source: Source, names: Sequence[str], guess: TextColumns | None) -> str:
     if len(names) > 1:
         option = format_set_option(source.name, "text", json.dumps(names, ensure_ascii=False))
         return f"To change it, name others in {option}."

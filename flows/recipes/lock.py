@@ -17,12 +17,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from corpora.acquire.fetch_table import folder_of
+from corpora.acquire.fetch_table import find_folder
 from corpora.errors import InputError
 from corpora.judging.documents import build_raw_parent
-from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
-from corpora.sources.contract import RawFile, Source, StatCache, escape_surrogates, hash_files, split_glob
-from corpora.sources.files.guessing import FoundText
+from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, parse_raw_path
+from corpora.sources.contract import RawFile, Source, StatCache, hash_files, split_glob, to_printable
+from corpora.sources.files.guessing import TextColumns
 from corpora.sources.passed_over import (
     FileCounts,
     FolderPredicate,
@@ -245,7 +245,7 @@ class ResolvedLock:
     added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
     gone_names: tuple[str, ...] = ()
     unread: Mapping[str, FileCounts] = field(default_factory=dict)
-    guesses: Mapping[str, FoundText] = field(default_factory=dict)
+    guesses: Mapping[str, TextColumns] = field(default_factory=dict)
 
 
 def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
@@ -323,7 +323,7 @@ def _hash_source(
         _, path, error = faults[0]
         raise InputError(
             f"Source {entry.source.name!r}: {len(faults):,} of {len(files):,} raw files cannot be opened, such as "
-            f"{escape_surrogates(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
+            f"{to_printable(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
         ) from error
     unopened[entry.source.name] = [(name, str(path.absolute()), classify_error(error)) for name, path, error in faults]
     return hashed
@@ -336,7 +336,7 @@ def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]
         InputError: If the source's files are not fetched yet, or all files that it finds are in a store.
     """
     if entry.fetch is not None and recipe.path is not None:
-        folder = folder_of(entry.fetch, recipe.path.parent)
+        folder = find_folder(entry.fetch, recipe.path.parent)
         if not Path(folder).exists():
             raise InputError(
                 f"Source {entry.source.name!r}: nothing is fetched yet, so there is no {folder}. "
@@ -365,7 +365,7 @@ def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
     Raises:
         InputError: If the path of the source is itself in a folder that runs write to.
     """
-    where, store = raw_path(str(getattr(source, "path", ""))).expanduser(), raw_path(recipe.store)
+    where, store = parse_raw_path(str(getattr(source, "path", ""))).expanduser(), parse_raw_path(recipe.store)
     objects = isinstance(where, ObjectPath)
     if not hasattr(source, "path"):
         return exclude_nothing

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from corpora.acquire.fetch_table import AcquireSettings, folder_of, read_settings
+from corpora.acquire.fetch_table import AcquireSettings, find_folder, read_settings
 from corpora.duplicates.candidates import SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
@@ -428,7 +428,7 @@ def _read_source(entry: Any, number: int, sections: Mapping[str, Any], path: Pat
             table["path"] = _resolve_source_path(table, "fetch" in own, path)
         fetch = _read_fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
         if fetch is not None:
-            table.setdefault("path", folder_of(fetch, path.parent))
+            table.setdefault("path", find_folder(fetch, path.parent))
         source = make_source(table)
         check_name("name", source.name)
         weight = convert_value(own.get("weight", 1.0), float, "weight")

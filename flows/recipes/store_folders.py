@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from corpora.errors import InputError
-from corpora.sources.contract import escape_surrogates
+from corpora.sources.contract import to_printable
 
 ARTIFACT_KINDS = ("documents", "vocabularies", "models")  # kinds of artifacts, of which each store has one
 _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
@@ -29,9 +29,9 @@ def refuse_store(path: Path) -> None:
     """Check that a path is not part of a store. Raises InputError if it is."""
     if (store := find_store(path)) is not None:
         raise InputError(
-            f"{escape_surrogates(str(path))} is not raw text: it is of the store {escape_surrogates(str(store))}. "
+            f"{to_printable(str(path))} is not raw text: it is of the store {to_printable(str(store))}. "
             "Write the documents of a corpus first, and read the folder documents/data: "
-            f"`cloze export {quote(escape_surrogates(str(store)))} documents --kind corpora`."
+            f"`cloze export {quote(to_printable(str(store)))} documents --kind corpora`."
         )
 
 

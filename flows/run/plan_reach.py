@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from shlex import join
 from urllib.parse import urlsplit
 
-from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, folder_of
+from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, find_folder
 from corpora.sources.registry import find_distribution, list_kinds
 from corpora.store.places.address import is_object_address, without_password
 from flows.recipes.privacy import to_printable
@@ -46,7 +46,7 @@ def _iter_folders(recipe: Recipe) -> Iterator[str]:
     yield f"{recipe.store} (store)"
     for entry in recipe.sources:
         if entry.fetch is not None and recipe.path is not None:
-            yield f"{folder_of(entry.fetch, recipe.path.parent)} (fetch of {entry.source.name})"
+            yield f"{find_folder(entry.fetch, recipe.path.parent)} (fetch of {entry.source.name})"
 
 
 def _iter_hosts(recipe: Recipe) -> Iterator[str]:

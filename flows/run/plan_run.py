@@ -28,7 +28,7 @@ from flows.run.inputs.raw_files import check_labelled_files, describe_inputs, re
 from flows.run.inputs.start_model import with_start_model
 from flows.run.inputs.unread_files import build_unread_json
 from flows.run.pipeline import run_recipe
-from flows.run.record.counts_text import name_parent
+from flows.run.record.counts_text import format_count, name_parent
 from flows.run.record.ledger_balance import list_warnings
 from flows.run.record.run_status import follow_schedule, list_artifact_names
 from flows.run.source_stages import list_readable_files
@@ -199,7 +199,7 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     if survey.done and not survey.num_reused:
         return f"{reason}; resumes from {len(survey.done)} finished parts"
     if survey.num_reused:
-        return f"{reason}; {survey.num_reused} parts stay as they are"
+        return f"{reason}; {format_count(survey.num_reused, 'part is kept', 'parts are kept')}"
     return reason
 
 

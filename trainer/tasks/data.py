@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.store.ledger import Ledger
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
 from trainer.tasks.formats.records import ID, KEEP_PREFIX, FileSettings, RowCounts, Values, find_unpacked_ending
@@ -279,7 +279,7 @@ def compute_sha256(path: str) -> str:
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{compute_sha256(str(file))}  {file.relative_to(path)}\n" for file in files]
         return hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
-    with raw_path(path).open("rb") as file:
+    with parse_raw_path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -291,7 +291,7 @@ def digest_files(paths: Iterable[Path]) -> str:
 
 def digest_if_exists(path: str) -> str | None:
     """The same; None of what is neither file nor folder: a pipe would be empty afterwards."""
-    return compute_sha256(path) if raw_path(path).is_file() or Path(path).is_dir() else None
+    return compute_sha256(path) if parse_raw_path(path).is_file() or Path(path).is_dir() else None
 
 
 def describe_file(file: FileSettings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from trainer.metrics import print_event
 from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.data import read_file
@@ -70,7 +70,7 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:
     """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
-    with unchanged(states_of([split.file.path])):
+    with hold_unchanged(read_states([split.file.path])):
         answers = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
         examples, counts = answers.file.examples, answers.file.counts
         if ranks.rank == 0:

@@ -40,7 +40,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.kernels.arrays import Bools, Bytes, Int32s, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
-from corpora.sources.files.parquet import all_batches, open_parquet
+from corpora.sources.files.parquet import iter_all_batches, open_parquet
 from corpora.store.settings import check_range
 from corpora.text.buffers import to_text_buffers
 from corpora.text.ngrams import find_key, hash_ngram, hash_ngrams, hash_runs, make_slots
@@ -200,7 +200,7 @@ def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list
 def _read_parquet_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
     """The named columns of every row, lists and structures in them included."""
     with path.open("rb"), open_parquet(path) as table:
-        batches = all_batches(table, path, _BATCH_ROWS)
+        batches = iter_all_batches(table, path, _BATCH_ROWS)
         for number, record in enumerate((record for batch in batches for record in batch.to_pylist()), 1):
             yield from ((number, text) for text in _iter_strings(record, fields, path, number))
 

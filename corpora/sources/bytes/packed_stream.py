@@ -11,10 +11,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO, Protocol
 
-from corpora.sources.bytes.faults import DAMAGED, DamagedBytes
+from corpora.sources.bytes.faults import DAMAGE_ERRORS, DamagedBytes
 
 PIECE_BYTES = 1 << 18
-MOST_DECODER_BYTES = 200_000_000  # of xz: its own presets need 67 MB at most
+MAX_DECODER_BYTES = 200_000_000  # of xz: its own presets need 67 MB at most
 
 # A fault from the byte where it was seen, and what the library said; None: the bytes end too soon.
 FaultMaker = Callable[[int, Exception | None], DamagedBytes]
@@ -68,13 +68,13 @@ class GzipDecompressor:
 DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
     "gz": GzipDecompressor,
     "bz2": bz2.BZ2Decompressor,
-    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, MOST_DECODER_BYTES),
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, MAX_DECODER_BYTES),
 }
 
 
-def most_memory() -> str:
+def format_max_memory() -> str:
     """The bound on a decompressor's memory, in words."""
-    return f"{MOST_DECODER_BYTES // 1_000_000} MB"
+    return f"{MAX_DECODER_BYTES // 1_000_000} MB"
 
 
 class PackedStream:
@@ -90,7 +90,7 @@ class PackedStream:
         self.packing, self.packed, self.position, self.fault = packing, packed, position, fault
         self.rest = first
 
-    def pieces(self) -> Iterator[bytes]:
+    def iter_pieces(self) -> Iterator[bytes]:
         """Yield the content of the stream. Raises DamagedBytes if it is damaged or cut off."""
         decompressor, data = DECOMPRESSORS[self.packing](), self.rest
         while not decompressor.eof:  # which comes after the checksums were compared
@@ -101,7 +101,7 @@ class PackedStream:
                     raise self.fault(self.position, None)
             try:
                 piece = decompressor.decompress(data, PIECE_BYTES)
-            except DAMAGED[self.packing] as error:
+            except DAMAGE_ERRORS[self.packing] as error:
                 raise self.fault(self.position, error) from error
             data = b""
             if piece:
@@ -109,7 +109,7 @@ class PackedStream:
         self.rest = decompressor.unused_data
 
 
-def file_reads(file: BinaryIO, start: int, stop: int, size: int) -> Iterator[bytes]:
+def read_in_pieces(file: BinaryIO, start: int, stop: int, size: int) -> Iterator[bytes]:
     """Bytes `start` to `stop` of a file, or to its end, `size` at a time."""
     file.seek(start)
     while start < stop and (data := file.read(min(size, stop - start))):

@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.sources.bytes.archives import xz_pieces
-from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
-from corpora.sources.bytes.objects import named_or_open
-from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
-from corpora.sources.bytes.text_encodings import HEAD, wide_encoding
+from corpora.sources.bytes.archives import read_xz_pieces
+from corpora.sources.bytes.faults import BadRecord, DamagedBytes, explain_damage, needs_memory
+from corpora.sources.bytes.objects import open_for_library
+from corpora.sources.bytes.packed_stream import PIECE_BYTES, read_in_pieces
+from corpora.sources.bytes.text_encodings import HEAD_BYTES, guess_wide_encoding
 from corpora.store.places.pipes import open_file
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def open_raw(path: Path) -> BufferedIOBase:
     name = path.name.lower()
     try:
         if name.endswith(".zst"):
-            return BufferedReader(pa.input_stream(named_or_open(path), compression="zstd"))
+            return BufferedReader(pa.input_stream(open_for_library(path), compression="zstd"))
         if name.endswith((".gz", ".bz2")):
             unpack = gzip.open if name.endswith(".gz") else bz2.open
-            unpacked: BufferedIOBase = unpack(named_or_open(path), "rb")
+            unpacked: BufferedIOBase = unpack(open_for_library(path), "rb")
             return unpacked
         return BufferedReader(_XzFile(path)) if name.endswith(".xz") else open_file(path)
     except OSError as error:
@@ -62,12 +62,12 @@ def open_raw(path: Path) -> BufferedIOBase:
 class _XzFile(RawIOBase):
     """The content of a file's xz streams, within a bound on memory, which the standard library does not have.
 
-    Raises InputError, and what `refusing_damage` understands.
+    Raises InputError, and what `explain_damage` understands.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = open_file(path)
-        self._pieces = xz_pieces(file_reads(self._file, 0, 1 << 63, PIECE_BYTES), str(path))
+        self._pieces = read_xz_pieces(read_in_pieces(self._file, 0, 1 << 63, PIECE_BYTES), str(path))
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
@@ -97,7 +97,7 @@ class _XzFile(RawIOBase):
 
 def read_again(path: Path, offset: int, length: int) -> bytes:
     """`length` bytes from `offset` of what a file holds, unpacked from its beginning. Raises InputError."""
-    with open_raw(path) as stream, refusing_damage(path):
+    with open_raw(path) as stream, explain_damage(path):
         pass_bytes(stream, offset)
         return stream.read(length)
 
@@ -126,7 +126,7 @@ class Lines:
     offset: int = 0
 
     @classmethod
-    def of(cls, lines: Sequence[bytes]) -> "Lines":
+    def from_lines(cls, lines: Sequence[bytes]) -> "Lines":
         """These lines."""
         lengths = np.array([*map(len, lines)], np.int64)
         ends = np.cumsum(lengths + 1) - 1
@@ -141,16 +141,16 @@ class Lines:
     def __iter__(self) -> Iterator[bytes]:
         return (self.data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 
-    def line(self, row: int) -> Line:
+    def get_line(self, row: int) -> Line:
         """One of the lines, with its place in the file."""
         data, length = self[row], int(self.lengths[row])
         return Line(self.offset + int(self.starts[row]), length, data if len(data) == length else None)
 
-    def take(self, rows: Int64s) -> "Lines":
+    def select(self, rows: Int64s) -> "Lines":
         """Some of the lines."""
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
-    def joined(self) -> bytes:
+    def join(self) -> bytes:
         """The bytes of all lines, each with a newline."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
@@ -165,7 +165,7 @@ class Lines:
         full = self.lengths > 0
         for row in np.flatnonzero(full & (firsts <= ord(" "))).tolist():
             full[row] = not self[row].isspace()
-        return self if full.all() else self.take(np.flatnonzero(full))
+        return self if full.all() else self.select(np.flatnonzero(full))
 
 
 def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
@@ -180,7 +180,7 @@ def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes:
 
     Of a line of more than `max_bytes` no more than that is ever in memory, beside a block.
     """
-    offset = line_after(stream, start, stop) if start else 0
+    offset = seek_line(stream, start, stop) if start else 0
     while stop is None or offset < stop:
         data = stream.read(BLOCK_BYTES if stop is None else min(BLOCK_BYTES, stop - offset))
         if not data:
@@ -207,7 +207,7 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
     return Lines(data, starts, np.where(is_long, starts, ends), lengths, offset)
 
 
-def line_after(stream: BufferedIOBase, start: int, stop: int | None) -> int:
+def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
     """Go to the first line that begins at byte `start` or after it; return where: `stop` or more if none does before.
 
     A line of many slices is so read once, not once for each slice to its end.
@@ -216,10 +216,10 @@ def line_after(stream: BufferedIOBase, start: int, stop: int | None) -> int:
     return start - 1 + skip_line(stream, None if stop is None else stop - start + 1)
 
 
-def skip_line(stream: BufferedIOBase, most: int | None = None) -> int:
-    """Read to the line's end in small steps, or over `most` bytes; return the number of bytes passed."""
+def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
+    """Read to the line's end in small steps, or over `max_bytes` bytes; return the number of bytes passed."""
     passed = 0
-    while (most is None or passed < most) and (data := stream.readline(1 << 16)):
+    while (max_bytes is None or passed < max_bytes) and (data := stream.readline(1 << 16)):
         passed += len(data)
         if data.endswith(b"\n"):
             break
@@ -238,7 +238,7 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
     if not offset:
         data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        text = _detected(data, offset) if encoding == AUTO else data.decode(encoding)
+        text = _decode_detected(data, offset) if encoding == AUTO else data.decode(encoding)
     except UnicodeDecodeError as error:
         raise BadRecord(f"not {error.encoding} at byte {offset + error.start}: {error.reason}") from error
     except UnicodeError as error:  # some encodings, as Python's "idna", do not say at which byte
@@ -248,8 +248,8 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
     return text
 
 
-def _detected(data: bytes, offset: int) -> str:
-    if not offset and (wide := wide_encoding(data[:HEAD])):
+def _decode_detected(data: bytes, offset: int) -> str:
+    if not offset and (wide := guess_wide_encoding(data[:HEAD_BYTES])):
         return data.decode(wide).removeprefix("\ufeff")
     try:
         return data.decode()

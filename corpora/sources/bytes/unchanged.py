@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import ObjectPath, raw_path
+from corpora.sources.bytes.objects import ObjectPath, parse_raw_path
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.store.places.files import read_machine_id
 
 
-def state_of(path: Path) -> str:
+def read_state(path: Path) -> str:
     """Return what tells a file from what it was before, on one machine; of a folder, of all files below it.
 
     It is "" if that is not known: of a pipe, or an object of an object store.
@@ -26,34 +26,34 @@ def state_of(path: Path) -> str:
     if isinstance(path, ObjectPath):
         return ""
     if isinstance(path, MemberPath):
-        return state_of(path.archive)
+        return read_state(path.archive)
     try:
         now = path.stat()
     except OSError:
         return "gone"
     if stat.S_ISDIR(now.st_mode):
-        return " ".join(state_of(each) for each in sorted(path.rglob("*")) if not each.is_dir())
+        return " ".join(read_state(each) for each in sorted(path.rglob("*")) if not each.is_dir())
     return f"{read_machine_id()} {now.st_size} {now.st_mtime_ns} {now.st_ino}" if stat.S_ISREG(now.st_mode) else ""
 
 
-def changed_words(path: Path) -> str:
+def format_change(path: Path) -> str:
     """Return the words for a file that changed."""
     shown = str(path).encode(errors="backslashreplace").decode()
     return f"{shown} changed while it was read. Run again when nothing writes it any more."
 
 
-def states_of(paths: Iterable[str]) -> dict[str, str]:
+def read_states(paths: Iterable[str]) -> dict[str, str]:
     """Return the states of files, by path."""
-    return {path: state_of(raw_path(path)) for path in paths}
+    return {path: read_state(parse_raw_path(path)) for path in paths}
 
 
 @contextmanager
-def unchanged(states: Mapping[str, str]) -> Iterator[None]:
+def hold_unchanged(states: Mapping[str, str]) -> Iterator[None]:
     """Raise InputError if files are in other states at the end of the block, also in place of what it fails with."""
     try:
         yield
     finally:
         if not isinstance(sys.exception(), GeneratorExit):  # nobody wants the rest
             for path, state in states.items():
-                if state_of(raw_path(path)) != state:
-                    raise InputError(changed_words(raw_path(path))) from sys.exception()
+                if read_state(parse_raw_path(path)) != state:
+                    raise InputError(format_change(parse_raw_path(path))) from sys.exception()

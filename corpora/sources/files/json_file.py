@@ -29,17 +29,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corpora.generic_types import Json
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import Line, decode
 from corpora.sources.bytes.recoded import open_lines
 from corpora.sources.contract import RawFile, Record, Slice, Tally, slice_whole_file
 from corpora.sources.files.fields import parse_object
-from corpora.sources.files.formats import JsonLines, counted, wide_lines
+from corpora.sources.files.formats import JsonLines, find_line_encoding, iter_nonblank_lines
 
 HEAD_BYTES = 1 << 20
 PIECE_BYTES = 1 << 16
-DEEPEST_ARRAY = 4  # objects that it may be inside of
+MAX_ARRAY_DEPTH = 4  # objects that it may be inside of
 OPENER = {ord("}"): ord("{"), ord("]"): ord("[")}
 OBJECT, ARRAY, QUOTE, COMMA = b'{[",'
 
@@ -65,10 +65,10 @@ class ValueLayout(NamedTuple):
     texts: bool = False
 
 
-def layout_of(head: bytes) -> ValueLayout:
+def find_layout(head: bytes) -> ValueLayout:
     """Return where the values of a file are that begins so.
 
-    >>> layout_of(b'{"a": 1}\\n{"a": 2}').lines, layout_of(b'{"data": [{"a": 1}, {"a": 2}]}').start
+    >>> find_layout(b'{"a": 1}\\n{"a": 2}').lines, find_layout(b'{"data": [{"a": 1}, {"a": 2}]}').start
     (True, 10)
     """
     if _is_lines(head):
@@ -86,14 +86,14 @@ def layout_of(head: bytes) -> ValueLayout:
         elif not stack or stack[-1][0] != OPENER[sign]:
             return ValueLayout()
         else:
-            _note(sizes, stack, match.start(), head)
+            _add_array_size(sizes, stack, match.start(), head)
             stack.pop()
         if not stack:
             if head[match.end() :].strip():  # another value follows
                 return ValueLayout()
             break
     while stack:
-        _note(sizes, stack, len(head), head)
+        _add_array_size(sizes, stack, len(head), head)
         stack.pop()
     layout = max(sizes, key=sizes.__getitem__, default=ValueLayout())
     return layout if sizes.get(layout, 0) > len(head.strip()) / 2 else ValueLayout()
@@ -108,9 +108,9 @@ def _is_lines(head: bytes) -> bool:
         return False
 
 
-def _note(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int, head: bytes) -> None:
+def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int, head: bytes) -> None:
     """Add the size of an array of objects that is in nothing but objects."""
-    if not 1 < len(stack) <= DEEPEST_ARRAY + 1 or stack[-1][0] != ARRAY:
+    if not 1 < len(stack) <= MAX_ARRAY_DEPTH + 1 or stack[-1][0] != ARRAY:
         return
     around, start = bytes(opener for opener, _ in stack[:-1]), stack[-1][1]
     if set(around) == {OBJECT}:
@@ -122,14 +122,14 @@ def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> 
     """The values of a file by their bytes; data: None for one of more than `max_bytes`."""
     first = stream.read(layout.start or len(codecs.BOM_UTF8))
     begin = layout.start or (len(first) if first == codecs.BOM_UTF8 else 0)
-    cutter = _Cutter(max_bytes, layout, begin)
+    cutter = _ValueCutter(max_bytes, layout, begin)
     yield from cutter.feed(first[begin:])
     for piece in iter(lambda: stream.read(PIECE_BYTES), b""):
         yield from cutter.feed(piece)
     yield from cutter.close()
 
 
-class _Cutter:
+class _ValueCutter:
     """Cuts values out of pieces that follow one another."""
 
     def __init__(self, max_bytes: int, layout: ValueLayout, offset: int) -> None:
@@ -151,7 +151,7 @@ class _Cutter:
         """The values that end in a piece."""
         at = 0
         while at < len(piece):
-            at = self._inside(piece, at) if self._open else self._between(piece, at)
+            at = self._read_inside(piece, at) if self._open else self._skip_to_value(piece, at)
         self._offset += len(piece)
         done, self._done = self._done, []
         return done
@@ -162,7 +162,7 @@ class _Cutter:
             self._end()
         return self._done
 
-    def _between(self, piece: bytes, at: int) -> int:
+    def _skip_to_value(self, piece: bytes, at: int) -> int:
         """Go on to the next value, or past its beginning."""
         space = BETWEEN.match(piece, at)
         at = space.end() if space else at
@@ -212,12 +212,12 @@ class _Cutter:
             data = b"".join(self._held) if self._held is not None else None
             self._done.append(Line(self._start, self._length, data))
 
-    def _inside(self, piece: bytes, at: int) -> int:
+    def _read_inside(self, piece: bytes, at: int) -> int:
         """Go on to the end of the open value, or of the piece."""
         begin = at
         while at < len(piece):
             if self._in_string:
-                at = self._string_end(piece, at)
+                at = self._skip_string(piece, at)
             elif (match := TOKEN.search(piece, at)) is None:
                 at = len(piece)
             elif match[0][0] == COMMA and self._stack and self._stack[-1] == OBJECT:
@@ -225,7 +225,7 @@ class _Cutter:
                 self._stack.clear()
             else:
                 at = match.end()
-                self._token(match)
+                self._read_token(match)
             if self._broken and self._stack[-1:] == [OBJECT] and NEXT.match(piece, at):
                 self._stack.clear()
             self._broken = False
@@ -237,7 +237,7 @@ class _Cutter:
             self._end()
         return at
 
-    def _token(self, match: "re.Match[bytes]") -> None:
+    def _read_token(self, match: "re.Match[bytes]") -> None:
         sign = match[0][-1]
         if match[0][0] == QUOTE:
             self._end_string(match)
@@ -248,7 +248,7 @@ class _Cutter:
                 self._num_open[opener] -= 1
             self._num_open[opener] -= 1
 
-    def _string_end(self, piece: bytes, at: int) -> int:
+    def _skip_string(self, piece: bytes, at: int) -> int:
         """Go on to the end of the open string, or of the piece."""
         match = REST.match(piece, at + self._escaped)
         assert match is not None
@@ -268,33 +268,33 @@ class JsonFile(JsonLines):
 
     def slices(self, file: RawFile) -> list[Slice]:
         """A file of lines as JSON lines are cut; any other whole. Raises InputError."""
-        path = raw_path(file.path)
-        return JsonLines.slices(self, file) if self.layout(path).lines else [slice_whole_file(file)]
+        path = parse_raw_path(file.path)
+        return JsonLines.slices(self, file) if self.read_layout(path).lines else [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each value. Raises InputError for a file that cannot be read to its end."""
-        path = raw_path(piece.file.path)
-        layout = ValueLayout(lines=True) if piece.start else self.layout(path)
+        path = parse_raw_path(piece.file.path)
+        layout = ValueLayout(lines=True) if piece.start else self.read_layout(path)
         if layout.lines:
             yield from JsonLines.records(self, piece, tally)
             return
-        wide, reader = wide_lines(path, self.encoding), replace(self, texts=layout.texts)
-        with open_lines(path, wide) as stream, refusing_damage(path):
-            for value in counted(read_values(stream, self.max_record_bytes, layout), tally):
-                yield reader._record(value, piece.file, tally, bool(wide))
+        wide, reader = find_line_encoding(path, self.encoding), replace(self, texts=layout.texts)
+        with open_lines(path, wide) as stream, explain_damage(path):
+            for value in iter_nonblank_lines(read_values(stream, self.max_record_bytes, layout), tally):
+                yield reader._build_record(value, piece.file, tally, bool(wide))
 
-    def layout(self, path: Path) -> ValueLayout:
+    def read_layout(self, path: Path) -> ValueLayout:
         """Return where the values of a file are. Raises InputError."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            return layout_of(stream.read(HEAD_BYTES))
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
+            return find_layout(stream.read(HEAD_BYTES))
 
-    def head(self, path: Path, max_bytes: int) -> Iterator[Line]:
+    def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
         """The values that begin in the first bytes of a file. Raises InputError."""
-        layout = self.layout(path)
+        layout = self.read_layout(path)
         if layout.lines:
-            yield from JsonLines.head(self, path, max_bytes)
+            yield from JsonLines.read_head(self, path, max_bytes)
             return
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             for value in read_values(stream, self.max_record_bytes, layout):
                 if value.offset > layout.start + max_bytes:
                     return

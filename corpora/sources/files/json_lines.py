@@ -14,7 +14,7 @@ import pyarrow as pa
 from corpora.kernels.arrays import Bools, Bytes, Int64s
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.raw_files import BLOCK_BYTES, Lines
-from corpora.sources.files.fields import DECODER, REQUIRED, Fields, convert, names_of, with_text
+from corpora.sources.files.fields import DECODER, REQUIRED, Fields, convert, list_names, with_text
 from corpora.sources.files.json_spans import ABSENT, copy_strings, find_spans
 
 NULL, QUOTE, OBJECT = b'n"{'  # what a value begins with
@@ -25,14 +25,14 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 
     A line that is longer than a block goes the long way: it may need more memory than there is, and is named there.
     """
-    wanted = {name: names_of(given) for name, given in with_text(fields).items()}
+    wanted = {name: list_names(given) for name, given in with_text(fields).items()}
     spans, plain = find_values(lines, [name for names in wanted.values() for name in names])
     plain &= lines.lengths <= BLOCK_BYTES
     columns, first = dict[str, list[Any]](), 0
     for field, names in wanted.items():
         own = spans[:, first : first + len(names)]
-        given = pick_first(own, first_bytes(lines, own) != NULL)
-        there, is_text = given[:, 0] >= 0, first_bytes(lines, given) == QUOTE
+        given = pick_first(own, read_first_bytes(lines, own) != NULL)
+        there, is_text = given[:, 0] >= 0, read_first_bytes(lines, given) == QUOTE
         column = read_strings(lines, np.where((is_text & plain)[:, None], given, ABSENT), plain).to_pylist()
         for row in np.flatnonzero(plain & there & (~is_text | (field == "revision"))).tolist():
             try:
@@ -48,7 +48,7 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
     """Where the values under names or paths are [lines, paths, 2], ABSENT if there is none; and which lines are plain.
 
-    A name is looked up as it is, then as a path, as `look_up` does.
+    A name is looked up as it is, then as a path, as `find_value` does.
     """
     spans, plain = _find_paths(np.frombuffer(lines.data, np.uint8), lines.starts, lines.ends, paths)
     offsets = pa.py_buffer(np.array([0, len(lines.data)], np.int64))
@@ -80,7 +80,7 @@ def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str])
     return spans, plain
 
 
-def first_bytes(lines: Lines, spans: Int64s) -> Bytes:
+def read_first_bytes(lines: Lines, spans: Int64s) -> Bytes:
     """The byte that each value begins with; that of null if there is none."""
     starts = spans[..., 0]
     firsts = np.frombuffer(lines.data, np.uint8)[starts]

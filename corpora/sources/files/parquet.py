@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import column_bytes, named_or_open
-from corpora.sources.files.fields import how_to_name
+from corpora.sources.bytes.objects import choose_column_bytes, open_for_library
+from corpora.sources.files.fields import describe_remedy
 
 BATCH_ROWS = 64
 FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)  # what Arrow raises for a file that is damaged
@@ -37,13 +37,13 @@ class ParquetRow(NamedTuple):
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
     """Return where the slices of a file begin, one for each row group. Raises InputError."""
     with open_parquet(path) as table:
-        return [0, *group_starts(table, size_bytes)[1:]]
+        return [0, *compute_group_starts(table, size_bytes)[1:]]
 
 
 def count_rows(path: Path, start: int, stop: int) -> int:
     """The rows of the row groups that begin in these bytes, by the file's footer. Raises InputError."""
     with open_parquet(path) as table:
-        starts = enumerate(group_starts(table, path.stat().st_size))
+        starts = enumerate(compute_group_starts(table, path.stat().st_size))
         return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
 
 
@@ -54,51 +54,53 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
     """
     with open_parquet(path) as table:
         _check_columns(table, path, fields)
-        for group, at in enumerate(group_starts(table, path.stat().st_size)):
+        for group, at in enumerate(compute_group_starts(table, path.stat().st_size)):
             if start <= at < stop:
-                yield from _group_rows(table, group, at, path)
+                yield from _iter_group_rows(table, group, at, path)
 
 
-def all_batches(
+def iter_all_batches(
     table: pq.ParquetFile, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """`group_batches` of one row group after another."""
+    """`iter_group_batches` of one row group after another."""
     for group in range(table.num_row_groups):
-        yield from group_batches(table, group, path, rows, columns)
+        yield from iter_group_batches(table, group, path, rows, columns)
 
 
-def raw_row(path: Path, group: int, number: int) -> bytes:
+def read_raw_row(path: Path, group: int, number: int) -> bytes:
     """A row as JSON, by the beginning of its row group and its number there; b"" if there is none."""
     for row in read_rows(path, group, group + 1, {}):
         if row.number == number:
-            return row_json(row.values)
+            return to_row_json(row.values)
     return b""
 
 
-def row_json(values: dict[str, Any]) -> bytes:
+def to_row_json(values: dict[str, Any]) -> bytes:
     """A row as one line of JSON in UTF-8; half a character is escaped.
 
-    >>> row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
+    >>> to_row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
     '{"text": "é", "id": 7, "hash": "01ff"}'
     """
     return _ENCODER.encode(values).encode(errors="backslashreplace")
 
 
-def _json_value(value: Any) -> str:
+def _to_json_value(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_json_value)  # a tenth of the time that making one takes
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_json_value)  # a tenth of the time that making one takes
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
     """Open a file; the checksums of its pages are compared. Raises InputError."""
     try:
-        table = pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
+        table = pq.ParquetFile(
+            open_for_library(path, 0), buffer_size=choose_column_bytes(path), page_checksum_verification=True
+        )
     except FAULTS as error:
-        raise InputError(f"{path} is damaged or no Parquet file: {_in_a_line(error)}. Get the file again.") from error
+        raise InputError(f"{path} is damaged or no Parquet file: {_to_one_line(error)}. Get the file again.") from error
     rows = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
     if sum(rows) != table.metadata.num_rows:
         told = f"{table.metadata.num_rows:,} rows, and its row groups have {sum(rows):,}"
@@ -106,13 +108,13 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     return table
 
 
-def group_batches(
+def iter_group_batches(
     table: pq.ParquetFile, group: int, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a row group, so many at a time, and of them some of the columns, or all. Raises InputError.
 
-    They are as many as the group and each column of it say. A column is asked only after it was read (`group_starts`);
-    one of lists has other numbers.
+    They are as many as the group and each column of it say. A column is asked only after it was read
+    (`compute_group_starts`); one of lists has other numbers.
     """
     metadata, read = table.metadata.row_group(group), 0
     try:
@@ -121,7 +123,7 @@ def group_batches(
             yield batch
     except FAULTS as error:
         raise InputError(
-            f"{path}: row group {group} cannot be read: {_in_a_line(error)}. Get the file again."
+            f"{path}: row group {group} cannot be read: {_to_one_line(error)}. Get the file again."
         ) from error
     leaves = [table.schema.column(index) for index in range(len(table.schema))]
     told = {metadata.num_rows} | {
@@ -134,18 +136,18 @@ def group_batches(
         raise InputError(f"{path}: row group {group} gives {read:,} rows of {promised}. Get the file again.")
 
 
-def columns_of(path: Path) -> dict[str, bool]:
+def read_columns(path: Path) -> dict[str, bool]:
     """The columns of a file, and whether there are others inside of each. Raises InputError."""
     with open_parquet(path) as table:
         return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
 
 
-def _in_a_line(error: Exception) -> str:
+def _to_one_line(error: Exception) -> str:
     """What Arrow says, which may have several lines and end in a full stop."""
     return " ".join(str(error).split()).rstrip(" .")
 
 
-def holds_text(kind: pa.DataType) -> bool:
+def is_text_type(kind: pa.DataType) -> bool:
     """Return True for a column of texts or bytes, if need be in a dictionary, and for one that holds nothing."""
     own, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
     tests = types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary
@@ -162,10 +164,10 @@ def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str])
     for name, column in fields.items():
         if not has_column(columns, column):
             names = ", ".join(columns)[:500]
-            raise InputError(f"{path} has no column {column!r}, only {names}. {how_to_name(name)}.")
+            raise InputError(f"{path} has no column {column!r}, only {names}. {describe_remedy(name)}.")
 
 
-def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
+def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
     """Return where each row group counts as beginning, by its share of the bytes that all of them hold.
 
     Its true place is with its columns, and to ask for one ends the process where the footer is damaged (Arrow 26).
@@ -179,27 +181,27 @@ def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
     return starts
 
 
-def _group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) -> Iterator[ParquetRow]:
-    rows = (row for batch in group_batches(table, group, path, BATCH_ROWS) for row in batch_rows(batch))
+def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) -> Iterator[ParquetRow]:
+    rows = (row for batch in iter_group_batches(table, group, path, BATCH_ROWS) for row in list_batch_rows(batch))
     for number, (values, fault) in enumerate(rows):
         yield ParquetRow(start, number, values, fault)
 
 
-def batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
+def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
     """Return a batch's rows, and what is wrong with each; where one is not UTF-8 each is taken alone."""
-    whole = pa.RecordBatch.from_arrays([_in_microseconds(column) for column in batch.columns], batch.schema.names)
+    whole = pa.RecordBatch.from_arrays([_to_microseconds(column) for column in batch.columns], batch.schema.names)
     try:
         return [(row, "") for row in whole.to_pylist()]
     except (ValueError, OverflowError):
-        return [_alone(whole.slice(row, 1)) for row in range(whole.num_rows)]
+        return [_read_one_row(whole.slice(row, 1)) for row in range(whole.num_rows)]
 
 
-def values_of(column: pa.Array) -> list[Any]:
-    """The values of a column as `batch_rows` has them."""
-    return [row[""] for row, _ in batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
+def list_values(column: pa.Array) -> list[Any]:
+    """The values of a column as `list_batch_rows` has them."""
+    return [row[""] for row, _ in list_batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
 
 
-def _in_microseconds(column: pa.Array) -> pa.Array:
+def _to_microseconds(column: pa.Array) -> pa.Array:
     """Times as Python can tell them."""
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pa.timestamp("us", column.type.tz), safe=False)
@@ -208,7 +210,7 @@ def _in_microseconds(column: pa.Array) -> pa.Array:
     return column
 
 
-def _alone(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
+def _read_one_row(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
     """One row; a time beyond Python's is there as a text, and a text that is not UTF-8 as its bytes."""
     values: dict[str, Any] = {}
     fault = ""

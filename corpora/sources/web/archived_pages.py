@@ -26,7 +26,7 @@ from fastwarc.stream_io import BrotliReader, ZstdReader
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import SLICE_BYTES, Drop, RawFile, Record, Slice, Tally, cut_every, slice_whole_file
 from corpora.sources.web.charset import decode_html
 from corpora.sources.web.page import WebPage, extract_page, split_paragraphs
@@ -191,7 +191,7 @@ class ArchivedPages:
     def slices(self, file: RawFile) -> list[Slice]:
         """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""
         try:
-            is_warc, is_packed_by_record = inspect_first_member(raw_path(file.path))
+            is_warc, is_packed_by_record = inspect_first_member(parse_raw_path(file.path))
         except DamagedBytes as fault:
             raise _to_input_error(file, fault) from fault
         if not is_warc:
@@ -202,7 +202,7 @@ class ArchivedPages:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """One record for each of the archive, in its order. Raises InputError for a damaged archive."""
-        path = raw_path(piece.file.path)
+        path = parse_raw_path(piece.file.path)
         try:
             for cut in read_archive(path, piece.start, piece.stop, self.max_record_bytes, tally):
                 yield self.build_record(cut, piece.file, tally)

@@ -151,42 +151,21 @@ def describe_titles(sources: TitleSources, found: dict[str, list[TitleCut]]) -> 
     sides, headings = [_split_words(text) for text in all_titles], list(map(_split_words, sources.headings))
     others = [side for side in (*sides[:2], *headings[:3]) if side]
     slug = _split_words(sources.address.rpartition("/")[2].replace("_", " "))
-    best_overlap = max((_compute_overlap(words, sides[3] or sides[2]) for words in headings), default=0.0)
+    best_overlap = max((_overlap(words, sides[3] or sides[2]) for words in headings), default=0.0)
     page_columns = (best_overlap, len(sources.headings), sources.address.count("/"), len(slug), *map(len, all_titles))
     heading_letters = list(map(_keep_letters, sources.headings))
     rows = []
     for text, (of_title, of_shared, of_heading) in found.items():
         words, letters = _split_words(text), _keep_letters(text)
-        heading_columns: list[float] = [
-            text in sources.headings and sources.headings.index(text) + 1,
-            letters in heading_letters,
-        ]
-        heading_columns += [any(letters in other for other in heading_letters)]
-        heading_columns += [
-            max((measure(words, other) for other in headings), default=-1.0)
-            for measure in (_compute_overlap, _compute_share)
-        ]
-        overlaps = [_compute_overlap(words, other) for other in sides]
-        overlaps += [
-            share
-            for other in (*sides[2:], slug)
-            for share in (_compute_share(words, other), _compute_share(other, words))
-        ]
-        overlaps += [sum(_compute_overlap(words, other) for other in others), text == bare[0], text == bare[1]]
+        row: list[float] = [*of_title, *of_shared, *of_heading[:2]]
+        row += [text in sources.headings and sources.headings.index(text) + 1, letters in heading_letters]
+        row += [any(letters in other for other in heading_letters)]
+        row += [max((compare(words, other) for other in headings), default=-1.0) for compare in (_overlap, _share)]
+        row += [_overlap(words, other) for other in sides]
+        row += [share for other in (*sides[2:], slug) for share in (_share(words, other), _share(other, words))]
+        row += [sum(_overlap(words, other) for other in others), text == bare[0], text == bare[1]]
         capitals = sum(word[:1].isupper() for word in text.split()) / len(text.split())
-        rows.append(
-            (
-                *of_title,
-                *of_shared,
-                *of_heading[:2],
-                *heading_columns,
-                *overlaps,
-                len(text),
-                len(words),
-                capitals,
-                *page_columns,
-            )
-        )
+        rows.append((*row, len(text), len(words), capitals, *page_columns))
     return np.array(rows, np.float32)
 
 
@@ -242,13 +221,13 @@ def _split_words(text: str) -> frozenset[str]:
     return frozenset(WORD.findall(text.casefold()))
 
 
-def _compute_overlap(left: frozenset[str], right: frozenset[str]) -> float:
+def _overlap(left: frozenset[str], right: frozenset[str]) -> float:
     """The share of the words of two texts that both have."""
     both = len(left & right)
     return both / max(1, len(left) + len(right) - both)
 
 
-def _compute_share(left: frozenset[str], right: frozenset[str]) -> float:
+def _share(left: frozenset[str], right: frozenset[str]) -> float:
     """The share of the words of a text that another has."""
     return len(left & right) / max(1, len(left))
 
@@ -335,10 +314,8 @@ def without_permalink(block: Block) -> Block:
 
 def without_headline(blocks: list[Block], title: str | None) -> list[Block]:
     """The blocks without a heading that says the title again, where there are others."""
-    headline = " ".join((title or "").split()).casefold()
-    others = [
-        block for block in blocks if block.tag not in HEADINGS or " ".join(block.text.split()).casefold() != headline
-    ]
+    told = " ".join((title or "").split()).casefold()
+    others = [block for block in blocks if block.tag not in HEADINGS or " ".join(block.text.split()).casefold() != told]
     return others or blocks
 
 

@@ -156,7 +156,7 @@ def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTa
     for place in np.flatnonzero(actions == kernels.UNDECIDED).tolist():
         attributes = data[page.tokens[place, 2] : page.tokens[place, 3]]
         if attributes not in is_hiding:
-            is_hiding[attributes] = HIDDEN_ATTRIBUTES.search(_decode_text(attributes)) is not None
+            is_hiding[attributes] = HIDDEN_ATTRIBUTES.search(_decode(attributes)) is not None
         actions[place] = kernels.HIDING if is_hiding[attributes] else kernels.INLINE
     table = PageTable(
         nodes=np.zeros((num_elements + 1, 6), np.int64),
@@ -170,18 +170,16 @@ def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTa
     return table, arrange_tokens(page, table, limits.max_depth, limits.max_text)
 
 
-def _decode_text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
 def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     """The table as lists of Python."""
-    own_names = [
-        _decode_text(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()
-    ]
+    extra = [_decode(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()]
     numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(
-        names=[*NAMES, *own_names, ""],
+        names=[*NAMES, *extra, ""],
         numbers=numbers,
         written=WrittenAttributes(data, starts, stops),
         parents=parents,
@@ -192,7 +190,7 @@ def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
     tree.spans = np.stack((before[firsts], before[lasts]), axis=1)
     tokens = page.tokens[: page.state[kernels.NUM_TOKENS]]
     for does, _, start, stop in tokens[tokens[:, 0] >= kernels.META].tolist():
-        written = _decode_text(data[start:stop])
+        written = _decode(data[start:stop])
         if does == kernels.PAGE:
             tree.html += written
         elif does == kernels.TITLE:
@@ -205,7 +203,7 @@ def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
 
 def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
     """Add the blocks of a page; returns the number of those before each group, and of all."""
-    text = _decode_text(table.text[: table.state[kernels.SIZE]].tobytes())
+    text = _decode(table.text[: table.state[kernels.SIZE]].tobytes())
     segments = table.segments[: table.state[kernels.SEGMENTS]]
     nodes, firsts, links, is_mixed, stops = table.groups[: table.state[kernels.GROUPS]].T
     starts, places, numbers = np.append(0, stops)[:-1], nodes.tolist(), tree.numbers[nodes]
@@ -232,7 +230,7 @@ def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: 
     gathered = BlockText()
     for start, stop, in_link in segments:
         if stop:
-            gathered.add_text(_decode_text(data[start:stop]), bool(in_link), tag == "pre")
+            gathered.add_text(_decode(data[start:stop]), bool(in_link), tag == "pre")
         elif gathered.end_line():
             gathered.end_block(node, tag, blocks)
     gathered.end_block(node, tag, blocks)

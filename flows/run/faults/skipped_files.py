@@ -24,9 +24,9 @@ from corpora.errors import FileFault, InputError, LostFile
 from corpora.generic_types import Tell
 from corpora.judging.documents import count_damaged
 from corpora.schema import DROPPED, iter_dropped
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.unchanged import changed_words
-from corpora.sources.contract import StatCache, escape_surrogates
+from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.unchanged import format_change
+from corpora.sources.contract import StatCache, to_printable
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
@@ -119,16 +119,16 @@ def _to_current_fault(fault: FileFault) -> FileFault:
     try:
         if isinstance(fault, LostFile) or hash_raw_file(fault.path) == fault.sha256:
             return fault
-        reason = changed_words(raw_path(fault.path))
+        reason = format_change(parse_raw_path(fault.path))
     except InputError as error:
         reason = str(error)
-    return LostFile(escape_surrogates(reason), fault.source, fault.file, fault.sha256, fault.path)
+    return LostFile(to_printable(reason), fault.source, fault.file, fault.sha256, fault.path)
 
 
 def hash_raw_file(path: str) -> str:
     """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
-        return StatCache().hash_file(raw_path(path))[1]
+        return StatCache().hash_file(parse_raw_path(path))[1]
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
@@ -185,7 +185,7 @@ def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> 
 
 
 def _explain(fault: FileFault) -> str:
-    return to_one_line(fault.reason.replace(escape_surrogates(fault.path), fault.file), MAX_DETAIL_CHARACTERS)
+    return to_one_line(fault.reason.replace(to_printable(fault.path), fault.file), MAX_DETAIL_CHARACTERS)
 
 
 def _find_entry(recipe: Recipe, source: str) -> SourceEntry:

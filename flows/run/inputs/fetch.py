@@ -13,11 +13,11 @@ from os.path import normpath
 from pathlib import Path
 from shlex import quote
 
-from corpora.acquire.download import ProgressCallback, no_progress
+from corpora.acquire.download import ProgressCallback, ignore_progress
 from corpora.acquire.fetch import NotAllFetched, fetch_files
-from corpora.acquire.fetch_table import AcquireSettings, folder_of
+from corpora.acquire.fetch_table import AcquireSettings, find_folder
 from corpora.acquire.http_client import Hosts, Patience
-from corpora.acquire.publishers import Resolved, resolve
+from corpora.acquire.publishers import ResolvedFetch, resolve
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
@@ -54,7 +54,7 @@ def fetch_recipe(
     record: RecordCallback,
     options: FetchOptions | None,
     hashes: StatCache,
-    progress: ProgressCallback = no_progress,
+    progress: ProgressCallback = ignore_progress,
     patience: Patience | None = None,
     given_folders: Collection[str] = (),
 ) -> FetchReport:
@@ -70,10 +70,10 @@ def fetch_recipe(
     chosen = _choose_tables(tables, asked)
     for name, settings in chosen.items():
         if name not in given_folders:
-            _check_below(name, folder_of(settings, root), root)
+            _check_below(name, find_folder(settings, root), root)
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
-    def keep(name: str, resolution: Resolved) -> None:
+    def keep(name: str, resolution: ResolvedFetch) -> None:
         """Write down what was resolved, if it is new."""
         value = resolution.to_json()
         if all_resolved.get(name) != value:
@@ -83,24 +83,24 @@ def fetch_recipe(
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
         """Resolve, fetch, and write down the results of one source. Raises InputError."""
         again = name in all_resolved and not asked.refresh
-        before = Resolved.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
+        before = ResolvedFetch.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
         with closing(Hosts(settings, patience)) as hosts:
             resolution = resolve(settings, hosts, root, before, asked.refresh)
             keep(name, resolution)
-            folder = Path(folder_of(settings, root))
+            folder = Path(find_folder(settings, root))
             try:
-                landed = fetch_files(resolution.wanted(settings.limit), folder, hosts, hashes, progress)
+                landed = fetch_files(resolution.select_files(settings.limit), folder, hosts, hashes, progress)
             except NotAllFetched as error:
-                keep(name, resolution.with_landed(error.landed))
+                keep(name, resolution.with_fetched(error.landed))
                 raise
-        keep(name, resolution.with_landed(landed))
+        keep(name, resolution.with_fetched(landed))
         return tuple(landed)
 
     lines, files, faults = [], {}, []
     for name, settings in chosen.items():
         try:
             files[name] = fetch(name, settings)
-            lines.append(_describe_files(name, all_resolved[name]["fixed"], files[name], folder_of(settings, root)))
+            lines.append(_describe_files(name, all_resolved[name]["fixed"], files[name], find_folder(settings, root)))
         except InputError as error:
             faults.append(f"Source {name!r}: {error}")
     if faults:

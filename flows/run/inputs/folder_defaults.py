@@ -31,14 +31,14 @@ from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, choose_rule_languages, detect_languages
 from corpora.judging.steps.rules import OFF_VALUES, GopherRules, find_failures, find_off_setting
-from corpora.sources.books.gutenberg import whole_book
+from corpora.sources.books.gutenberg import cut_whole_book
 from corpora.sources.books.source import BookCorpusSource
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import AUTO, open_raw
-from corpora.sources.contract import RawFile, Record, Source, escape_surrogates, list_unhashed_files
+from corpora.sources.contract import RawFile, Record, Source, list_unhashed_files, to_printable
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
-from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
+from corpora.sources.files.formats import TextFile, has_gutenberg_name, read_gutenberg_book
 from corpora.text.counts.languages import ENGLISH, SPACELESS, find_terms
 from flows.recipes.guessed_fields import (
     MAX_CHARACTERS,
@@ -93,10 +93,9 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
     overrides: of `--set`, over those that the lock remembers
     """
     where = resolve_source(source)
-    if escape_surrogates(where) != where:
+    if to_printable(where) != where:
         raise InputError(
-            f"--source {escape_surrogates(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename "
-            "it."
+            f"--source {to_printable(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
         )
     path = _find_recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
@@ -179,7 +178,7 @@ def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], e
     for file, data in heads.items():
         for end in range(0 if file.name in sampled else 4):  # the last letter may be cut off
             with suppress(BadRecord):
-                texts.append(reader.text_of(data[: len(data) - end]))
+                texts.append(reader.decode_text(data[: len(data) - end]))
                 break
     return [text for text in texts if text.strip()][: MAX_SAMPLE_TEXTS - len(sampled)]
 
@@ -198,13 +197,13 @@ def _fit_template(records: Sequence[Record]) -> FittedDefaults:
 def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
     """Extend what is fitted: books of Project Gutenberg are read as books, which are long."""
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
-    named = [file for file, head in heads.items() if names_gutenberg(head)]
+    named = [file for file, head in heads.items() if has_gutenberg_name(head)]
     whole = (
-        gutenberg_book(_read_beginning(file, MAX_BOOK_BYTES), records[0].locator, MAX_BOOK_BYTES)
+        read_gutenberg_book(_read_beginning(file, MAX_BOOK_BYTES), records[0].locator, MAX_BOOK_BYTES)
         for file in named[:MAX_WHOLE_BOOKS]
     )
     sure = any(whole)
-    books = sure * len(named) + sum(whole_book(text) is not None for text in epubs)
+    books = sure * len(named) + sum(cut_whole_book(text) is not None for text in epubs)
     if not books:
         return fitted
     of = f"{books:,} of {len(heads) + len(epubs):,} texts looked at"
@@ -216,9 +215,9 @@ def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records:
 
 def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
     """Return the first bytes of a file, unpacked; none of one that cannot be read."""
-    path = raw_path(file.path)
+    path = parse_raw_path(file.path)
     try:
-        with open_raw(path) as stream, refusing_damage(path):
+        with open_raw(path) as stream, explain_damage(path):
             return stream.read(num_bytes)
     except (OSError, InputError):
         return b""  # reading it says why

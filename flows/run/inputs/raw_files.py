@@ -62,7 +62,7 @@ def fetch_inputs(
     tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
     if not tables and options is None:
         return ()
-    from corpora.acquire.download import no_progress  # httpx: only if something is fetched
+    from corpora.acquire.download import ignore_progress  # httpx: only if something is fetched
     from flows.run.inputs.fetch import fetch_recipe
 
     path = recipe.lock_path
@@ -81,7 +81,7 @@ def fetch_inputs(
             record,
             options,
             cache,
-            progress or no_progress,
+            progress or ignore_progress,
             given_folders=recipe.given_folders,
         ).lines
 
@@ -137,8 +137,9 @@ def describe_inputs(
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
-    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
-    first = f"{format_count(total, 'raw file')} in {format_count(len(generations), 'generation')}; {what}."
+    files = format_count(total, "raw file")
+    since = f"{files}; new, as generation {len(generations)}: {new}." if new else f"{files}; none is new."
+    first = f"{files}: {new}." if new and len(generations) == 1 else since
     looked = describe(resolved.unread, recipe.privacy.samples)
     number = format_count(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
     gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone_names else ""

@@ -28,13 +28,11 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
+# Tables that say more of what the others hold, or nothing that an operator asks for.
 MINOR_TABLES = (
-    "surfaces",
-    "frequencies",
-    "judged",
-    "revisions",
-    "templates",
-)  # tables that say more of what the others hold
+    *("surfaces", "frequencies", "judged", "revisions", "templates"),
+    *("files", "signatures", "verdicts", "measures", "pieces", "splits", "metrics", "scores"),
+)
 
 
 def format_count(number: int, one: str, many: str = "") -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.store.damage import Damaged, seal, unseal
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
@@ -382,8 +382,8 @@ def find_raw_file(
         except DamagedRun as fault:
             tell(describe_passed_over(fault))
             continue
-        if path is not None and raw_path(path).exists():
-            return record, raw_path(path)
+        if path is not None and parse_raw_path(path).exists():
+            return record, parse_raw_path(path)
     return None
 
 

@@ -41,7 +41,7 @@ def test_the_plan_names_what_is_not_read(mixed: Path, capsys: pytest.CaptureFixt
     """Fails where a folder of seven files is said to hold one, or where a program that reads the plan is not told."""
     assert run_command_line(["plan", str(mixed)], mixed.parent) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith(f"1 raw file in 1 generation; new in generation 1: 1 of mixed. {SAID}")
+    assert said.startswith(f"1 raw file: 1 of mixed. {SAID}")
     assert run_command_line(["plan", str(mixed), "--json"], mixed.parent) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert told["inputs"]["mixed"]["num_passed_over"] == 6 and told["stages"][0]["stage"] == "documents/mixed"

@@ -13,7 +13,7 @@ from tiers import LONG
 
 from corpora.store.places.place import Place
 from flows.command.verify import verify_store
-from flows.integrity.inventory import Fault, find_faults, read_holdings
+from flows.integrity.inventory import Fault, find_faults, read_inventory
 from flows.run.faults.damage import read_damage_list
 from flows.run.faults.locks import hold_cleanup
 from flows.run.record.releases import read_current_release
@@ -26,7 +26,7 @@ MAY_BE_GONE = {  # what no test can tell from a store that never had it, and why
 
 
 def faults(store: Place) -> list[Fault]:
-    return list(find_faults(read_holdings(store)))
+    return list(find_faults(read_inventory(store)))
 
 
 def missed_paths(whole: dict[str, bytes]) -> list[str]:
@@ -80,7 +80,7 @@ def test_a_released_entry_is_restored_from_its_copy(store: Place) -> None:
     harm(store, path, "delete")
     [fault] = faults(store)
     assert fault.path == path and fault.what == "it is gone"
-    source = re.fullmatch("copy (.*) to its place, or delete that as well: .*", fault.lost)
+    source = re.fullmatch("copy (.*) to its place, or delete that as well: .*", fault.loss)
     assert source is not None
     shutil.copyfile(store.to_full_path(source[1]), store.to_full_path(path))
     assert faults(store) == [] and read_current_release(store, "prod") == released
@@ -94,7 +94,7 @@ def test_the_recipe_of_a_run_is_compared_with_its_record(store: Place) -> None:
     [path, *_] = paths_of(store, "/recipe.toml")
     store.write(path, store.read(path) + b"# more\n")
     [fault] = faults(store)
-    assert (fault.path, fault.what) == (path, "it is not what was written") and "run.json has its text" in fault.lost
+    assert (fault.path, fault.what) == (path, "it is not what was written") and "run.json has its text" in fault.loss
 
 
 def test_what_is_removed_or_made_just_now_is_not_missed(store: Place) -> None:

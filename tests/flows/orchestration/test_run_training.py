@@ -26,7 +26,7 @@ from terminal import CTRL_C, terminal
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.integrity.inventory import faults_of
+from flows.integrity.inventory import find_artifact_faults
 from flows.run.record.run_record import list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -53,7 +53,7 @@ def command(world: World, *more: str) -> list[str]:
 def model_of(place: Place) -> Manifest:
     """The one model of a store, whose files are whole."""
     [manifest] = list_manifests(place, "models", "small")
-    assert not list(faults_of(place, manifest))
+    assert not list(find_artifact_faults(place, manifest))
     return manifest
 
 

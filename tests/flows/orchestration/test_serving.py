@@ -178,8 +178,8 @@ def test_it_says_where_and_when(story: Story) -> None:
     assert f'"api_url":"{api}/api"'.encode() in story.ui
     assert "small is on its schedule, every 3600 s" in said
     assert said.count("Next run: 20") == 1
-    assert "5 raw files in 1 generation; new in generation 1" in said
-    assert "6 raw files in 2 generations; new in generation 2: 1 of pages." in said
+    assert "5 raw files: 5 of pages." in said
+    assert "6 raw files; new, as generation 2: 1 of pages." in said
 
 
 def test_each_run_builds_what_is_new(story: Story) -> None:

@@ -29,7 +29,7 @@ from flows.orchestration.pages import (
 )
 from flows.orchestration.pages import picture as lineage_picture
 from flows.orchestration.training_task import curves, earlier_events, event_line, metric_rows, standing
-from flows.report.lineage_picture import ACROSS, WIDTH, Box, draw_lineage
+from flows.report.lineage_picture import BOXES_PER_ROW, WIDTH, Box, draw_lineage
 
 
 def step(number: int, **more: Any) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def test_a_picture_of_many_sources_is_no_wider_and_hostile_names_are_text(finish
     svg = drawn_in(lineage_picture(many))
     assert svg.count("<g ") == 8 and ">33 more</text>" in svg
     root = ElementTree.fromstring(svg)
-    assert float(root.attrib["width"]) < (ACROSS + 1) * WIDTH
+    assert float(root.attrib["width"]) < (BOXES_PER_ROW + 1) * WIDTH
     boxes = [Box(key=("k", text), title=text, texts=(text,)) for text in [*HOSTILE, "x" * 500, "</text><script>"]]
     drawing = ElementTree.fromstring(draw_lineage(boxes, [(boxes[0].key, boxes[1].key)]))
     kinds = {element.tag.partition("}")[2] for element in drawing.iter()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.sources.books.gutenberg import whole_book
+from corpora.sources.books.gutenberg import cut_whole_book
 from corpora.sources.contract import Record, Tally, list_unhashed_files
 from corpora.sources.files.source import FilesSource
 from flows.recipes.lock import list_raw_files
@@ -105,4 +105,4 @@ def test_a_folder_without_such_books_is_as_before(tmp_path: Path) -> None:
 )
 def test_only_one_whole_book_is_cut(cut: str) -> None:
     """Fails if text far from Gutenberg's marks, or after them, would be cut off with its license."""
-    assert (whole_book(cut) is not None) == (cut == book(1)[:-200])
+    assert (cut_whole_book(cut) is not None) == (cut == book(1)[:-200])

@@ -22,7 +22,7 @@ from flows.run.inputs.fetch import FetchOptions, FetchReport, fetch_recipe
 from flows.run.inputs.raw_files import fetch_inputs
 
 pytestmark = pytest.mark.server
-PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1, attempts=2)
+PATIENCE = Patience(first_seconds=0.01, max_seconds=0.1, attempts=2)
 
 
 new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server

@@ -26,10 +26,10 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from flows.command.trace import answers_to
-from flows.export.exported import provenance_of
+from flows.export.exported import read_provenance
 from flows.export.release_folder import export_release
-from flows.integrity.inventory import find_faults, read_holdings
-from flows.maintenance.garbage import Policy, look, unneeded
+from flows.integrity.inventory import find_faults, read_inventory
+from flows.maintenance.garbage import Retention, list_unneeded, scan_store
 from flows.orchestration.pages import describe_stage
 from flows.report.page import build_page
 from flows.run import pipeline
@@ -138,8 +138,8 @@ def estimated(given: Everything, folder: Path) -> set[str]:
 
 
 def looked_at_by_gc(given: Everything, folder: Path) -> set[str]:
-    seen = look(given.run.place, Policy(keep=1))
-    assert unneeded(seen) == [given.old.folder]
+    seen = scan_store(given.run.place, Retention(keep=1))
+    assert list_unneeded(seen) == [given.old.folder]
     return {manifest.stage_folder for folder, manifest in seen.manifests.items() if folder in seen.needed.folders}
 
 
@@ -150,7 +150,7 @@ def verified(given: Everything, folder: Path) -> set[str]:
         path = Path(place.to_full_path(f"{manifest.stage_folder}/{file.path}"))
         whole = path.read_bytes()
         path.write_bytes(whole[:-1])
-        [fault] = find_faults(read_holdings(place, manifest.folder))
+        [fault] = find_faults(read_inventory(place, manifest.folder))
         assert fault.path.endswith(file.path)
         found.add("/".join(fault.path.split("/")[:2]))
         path.write_bytes(whole)
@@ -224,7 +224,7 @@ def test_a_trace_shows_what_every_kind_of_answers_says(everything: Everything) -
 def test_ancestors_are_in_the_order_of_stages(everything: Everything) -> None:
     """Fails if what an export was made from lacks a stage, or the order is another one than that of a run."""
     run = everything.run
-    chain = provenance_of(Artifact(place=run.place, manifest=run.manifest("answers"))).chain
+    chain = read_provenance(Artifact(place=run.place, manifest=run.manifest("answers"))).chain
     kinds = [manifest.kind for manifest in chain]
     assert kinds == sorted(kinds, key=[*STAGES].index) and len({*kinds}) > 8
 

@@ -24,7 +24,7 @@ from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.model_and_tasks import START_VOCABULARY
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import parse_recipe
-from flows.report.models import training_view
+from flows.report.models import build_training_view
 from flows.report.page import build_page
 from flows.report.run import RunView
 from flows.run.inputs.start_model import find_start, with_start_model
@@ -244,7 +244,7 @@ def test_the_report_says_what_the_model_was_before(world: StartedWorld, model: M
         run_id="20260101T000000000000-r", recipe="retrained", recipe_path="r.toml", recipe_toml=RECIPE, workers=1,
         started="2026-01-01T00:00:00+00:00", seconds=1.0, state="completed", stages=stages, versions={}, overrides={},
     )  # fmt: skip
-    view = training_view(RunView(place, record, Privacy("text")))
+    view = build_training_view(RunView(place, record, Privacy("text")))
     assert view is not None and view["start"] == {
         "content": world.job.start.content,
         "new_tokens": 0,

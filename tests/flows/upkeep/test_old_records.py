@@ -6,9 +6,9 @@ import pytest
 from recorded_run import made_record
 
 from corpora.store.places.place import Place
-from flows.integrity.inventory import find_faults, read_holdings
+from flows.integrity.inventory import find_faults, read_inventory
 from flows.maintenance import run_records as records
-from flows.maintenance.run_records import keep_newest, old_runs
+from flows.maintenance.run_records import find_old_runs, keep_newest
 from flows.recipes.lock import Lock
 from flows.run.record.run_record import list_run_ids, write_run
 from flows.run.record.run_status import list_runs
@@ -24,7 +24,7 @@ def put(place: Place, second: int, state: str = "completed", recipe: str = "smal
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(records, "COMPLETED", 2)
+    monkeypatch.setattr(records, "MIN_COMPLETED", 2)
     return Place(str(tmp_path))
 
 
@@ -35,7 +35,7 @@ def test_the_newest_records_of_each_recipe_stay(place: Place) -> None:
     keep_newest(place, "small", 3, print)
     assert list_run_ids(place) == [other, *ids[-3:]]
     assert not any(path.split("/")[1] in ids[:-3] for path in place.list_files("runs"))
-    assert old_runs(place, 3) == {}
+    assert find_old_runs(place, 3) == {}
 
 
 def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> None:
@@ -49,7 +49,7 @@ def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> N
 def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a process that is killed as it removes a record leaves one that is told as something else."""
     ids, delete = [put(place, second) for second in range(1, 5)], Place.delete
-    files = list(old_runs(place, 3)[ids[0]])
+    files = list(find_old_runs(place, 3)[ids[0]])
 
     def delete_one(self: Place, path: str) -> None:
         delete(self, path)
@@ -61,7 +61,7 @@ def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatc
             keep_newest(place, "small", 3, print)
         assert place.find_size(path) is None
         assert {state.state for state in list_runs(place)} == {"completed"}
-        assert list(find_faults(read_holdings(place))) == []
+        assert list(find_faults(read_inventory(place))) == []
     monkeypatch.undo()
     keep_newest(place, "small", 3, print)
     assert {path.split("/")[1] for path in place.list_files("runs")} == {*ids[1:]}

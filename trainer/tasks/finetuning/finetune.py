@@ -36,7 +36,7 @@ from typing import Any
 import torch
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.places.files import explain_disk_error, to_unfinished_path
 from corpora.store.randomness import compute_keys
 from corpora.store.settings import to_settings_json
@@ -110,7 +110,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     over = {name: value for name, value in over.items() if value is not None}
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, str(job.task["kind"]))
-    with unchanged(states_of((job.training.path, job.evaluation.path))):
+    with hold_unchanged(read_states((job.training.path, job.evaluation.path))):
         files = {"training": describe_file(job.training), "evaluation": describe_file(job.evaluation)}
         data = read_data(job, settings, pretrained, ranks)
     baselines = compute_baseline_scores(data.task, data.training.examples, data.evaluation.examples)

@@ -48,7 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.store.settings import (
     POSITION,
     bind_settings,
@@ -312,7 +312,7 @@ def _build_file_splits(own: SuiteTaskTable, root: Path, where: str) -> tuple[Sui
 def _locate_file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) -> FileSettings:
     if not path:
         raise InputError(f"{where} names no file for {split}: say `{split} = FILE`.")
-    if not raw_path(str(root / path)).exists():
+    if not parse_raw_path(str(root / path)).exists():
         raise InputError(f"{where}: there is no {root / path}: give its path from {root}, or another --data FOLDER.")
     return FileSettings(path=str((root / path).resolve()), **{name: getattr(own, name) for name in FILE_KEYS})
 
@@ -444,7 +444,7 @@ def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
 
 def digest_split(split: SuiteSplit) -> str:
     """Return the digest of the bytes of its file; for a folder, its name alone."""
-    path = raw_path(split.file.path)
+    path = parse_raw_path(split.file.path)
     return compute_sha256(str(path)) if path.is_file() else path.name
 
 

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.ledger import Ledger
 from corpora.store.places.files import to_unfinished_path
 from tokenizers_train.vocabularies.borders import find_piece_offsets
@@ -313,11 +313,11 @@ def embed_file(
     embedder: Embedder, file: FileSettings, output: Path, on_event: Callable[[Event], None]
 ) -> dict[str, Any]:
     """Write the vectors of a file's records; what was done. Raises InputError."""
-    counts, states = RowCounts(), states_of([file.path])
+    counts, states = RowCounts(), read_states([file.path])
     precision = embedder.settings.precision
     schema = vector_schema(embedder.made, embedder.width, precision)
     with vector_parts(output, _asked(embedder, file), schema) as parts:
-        with unchanged(states):
+        with hold_unchanged(states):
             windows = windows_of(named_texts(file, counts), embedder.texts)
             done, tokens = _embed_windows(embedder, windows, parts, on_event)
         rows = parts.rows

@@ -28,17 +28,17 @@ from io import BytesIO
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.contract import Drop, Record, Tally
-from corpora.sources.files.formats import WholeFile, meta_of, record_of
+from corpora.sources.files.formats import WholeFile, build_record, format_meta
 from corpora.sources.files.office.formulas import FormulaReader
 from corpora.sources.files.office.package import (
-    DEEPEST,
+    MAX_DEPTH,
     Handler,
     LargeDocument,
     LockedDocument,
     OfficeDocument,
     Package,
+    find_relation_id,
     open_package,
-    relation_of,
 )
 from corpora.sources.files.office.pdf import read_pdf
 
@@ -60,25 +60,25 @@ def read_pptx(data: bytes, max_bytes: int) -> OfficeDocument:
     max_bytes: what may be unpacked in all
     """
     with open_package(BytesIO(data), max_bytes) as package:
-        main = package.main_part(PPTX_MAIN_PART)
-        order = _Order()
+        main = package.find_main_part(PPTX_MAIN_PART)
+        order = _SlideOrder()
         package.parse(main, order)
-        related = package.related(main)
-        texts = _Texts()
+        related = package.list_related(main)
+        texts = _SlideReader()
         for name in (related[id][1] for id in order.slides if id in related):
             texts.begin_slide()
             package.parse(name, texts)
-            for notes in _notes_of(package, name) if not texts.is_hidden else ():
+            for notes in _list_notes(package, name) if not texts.is_hidden else ():
                 package.parse(notes, texts, needed=False)
-        core = package.core()
+        core = package.read_core()
     return OfficeDocument(paragraphs=tuple(texts.paragraphs), title=core.title, date=core.date, hidden=texts.hidden)
 
 
-def _notes_of(package: Package, slide: str) -> list[str]:
-    return [target for kind, target in package.related(slide).values() if kind == "notesSlide"]
+def _list_notes(package: Package, slide: str) -> list[str]:
+    return [target for kind, target in package.list_related(slide).values() if kind == "notesSlide"]
 
 
-class _Order(Handler):
+class _SlideOrder(Handler):
     """Finds the ids of the slides, in their order."""
 
     def __init__(self) -> None:
@@ -86,10 +86,10 @@ class _Order(Handler):
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         if tag.rpartition(" ")[2] == "sldId":
-            self.slides.append(relation_of(attributes))
+            self.slides.append(find_relation_id(attributes))
 
 
-class _Texts(Handler):
+class _SlideReader(Handler):
     """The paragraphs of slides and notes."""
 
     def __init__(self) -> None:
@@ -111,8 +111,8 @@ class _Texts(Handler):
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise BadRecord(f"elements are nested over {DEEPEST} deep")
+        if self._depth > MAX_DEPTH:
+            raise BadRecord(f"elements are nested over {MAX_DEPTH} deep")
         space, _, name = tag.rpartition(" ")
         if name == "sld" and attributes.get("show") in NOT:
             self.is_hidden = True
@@ -168,8 +168,8 @@ class _Texts(Handler):
         elif name == "tr":
             self._add("\t".join(cell for cell in self._row if cell))
 
-    def text(self, data: str) -> None:
-        if self._passing or self._formulas.text(data):
+    def add_text(self, data: str) -> None:
+        if self._passing or self._formulas.add_text(data):
             return
         if self._in_text and self._paragraph is not None:
             self._paragraph.append(data)
@@ -206,15 +206,15 @@ def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
     max_bytes: what may be unpacked in all
     """
     with open_package(BytesIO(data), max_bytes) as package:
-        main = package.main_part(DOCX_MAIN_PART)
+        main = package.find_main_part(DOCX_MAIN_PART)
         folder = main.rpartition("/")[0]
         styles = _HidingStyles()
         package.parse(f"{folder}/styles.xml", styles, needed=False)
-        body = _Body(styles.hidden())
+        body = _BodyReader(styles.list_hidden())
         package.parse(main, body)
         for name in ("footnotes.xml", "endnotes.xml"):
             package.parse(f"{folder}/{name}", body, needed=False)
-        core = package.core()
+        core = package.read_core()
     return OfficeDocument(paragraphs=tuple(body.paragraphs), title=core.title, date=core.date, hidden=body.hidden)
 
 
@@ -245,13 +245,13 @@ class _HidingStyles(Handler):
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         if name == "style":
-            self._style = _value(attributes, "styleId")
+            self._style = _find_attribute(attributes, "styleId")
         elif name == "basedOn":
-            self._based[self._style] = _value(attributes, "val")
+            self._based[self._style] = _find_attribute(attributes, "val")
         elif name == "vanish" and self._style:
-            self._own[self._style] = _value(attributes, "val").lower() not in OFF
+            self._own[self._style] = _find_attribute(attributes, "val").lower() not in OFF
 
-    def hidden(self) -> dict[str, bool]:
+    def list_hidden(self) -> dict[str, bool]:
         """Return of each style that says so, or is based on one that does, whether it hides text."""
         found = {}
         for style in {*self._own, *self._based}:
@@ -264,7 +264,7 @@ class _HidingStyles(Handler):
         return found
 
 
-class _Body(Handler):
+class _BodyReader(Handler):
     """The paragraphs of a body, or of notes."""
 
     def __init__(self, styles: dict[str, bool]) -> None:
@@ -285,12 +285,12 @@ class _Body(Handler):
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise BadRecord(f"elements are nested over {DEEPEST} deep")
+        if self._depth > MAX_DEPTH:
+            raise BadRecord(f"elements are nested over {MAX_DEPTH} deep")
         space, _, name = tag.rpartition(" ")
         if self._properties and not self._passing:
             self._begin_property(name, attributes)
-        elif self._passing or name in PASSED_OVER or _value(attributes, "type") in NO_NOTES:
+        elif self._passing or name in PASSED_OVER or _find_attribute(attributes, "type") in NO_NOTES:
             self._passing += 1
         elif self._formulas.begin(space, name, attributes):
             pass
@@ -299,7 +299,7 @@ class _Body(Handler):
 
     def _begin_property(self, name: str, attributes: dict[str, str]) -> None:
         """Read a property of a paragraph, a run or a row."""
-        value = _value(attributes, "val")
+        value = _find_attribute(attributes, "val")
         is_on = value.lower() not in OFF
         self._properties.append(name)
         match self._properties:
@@ -337,8 +337,8 @@ class _Body(Handler):
                 self._take(reading[1])
             self._codes = []
         elif name == "sym":
-            self._take(_symbol(_value(attributes, "font"), _value(attributes, "char")))
-        elif _value(attributes, "customMarkFollows").lower() in DOCX_TRUE:
+            self._take(_read_symbol(_find_attribute(attributes, "font"), _find_attribute(attributes, "char")))
+        elif _find_attribute(attributes, "customMarkFollows").lower() in DOCX_TRUE:
             self._in_mark = True
         self._in_text, self._in_code = name == "t", name == "instrText"
 
@@ -380,8 +380,8 @@ class _Body(Handler):
             self.hidden += why == "hidden" and bool(row.strip())
             self._add("" if why else row)
 
-    def text(self, data: str) -> None:
-        if self._passing or self._formulas.text(data):
+    def add_text(self, data: str) -> None:
+        if self._passing or self._formulas.add_text(data):
             return
         if self._in_text:
             self._take(data)
@@ -403,10 +403,10 @@ class _Body(Handler):
             (self._cells[-1] if self._cells else self.paragraphs).append(text.strip())
 
 
-def _symbol(font: str, code: str) -> str:
+def _read_symbol(font: str, code: str) -> str:
     """A character by its place in a font; "" for a picture.
 
-    >>> _symbol("Symbol", "F061"), _symbol("Arial", "00E9"), _symbol("Wingdings", "F0FC")
+    >>> _read_symbol("Symbol", "F061"), _read_symbol("Arial", "00E9"), _read_symbol("Wingdings", "F0FC")
     ('α', 'é', '')
     """
     place = int(code, 16) if HEXADECIMAL.fullmatch(code) else 0
@@ -416,7 +416,7 @@ def _symbol(font: str, code: str) -> str:
     return chr(place) if 0x20 <= place < 0xD800 else ""
 
 
-def _value(attributes: dict[str, str], name: str) -> str:
+def _find_attribute(attributes: dict[str, str], name: str) -> str:
     """An attribute of Word's."""
     return next((attributes[key] for space in WORD_SPACES if (key := f"{space} {name}") in attributes), "")
 
@@ -434,8 +434,8 @@ class OfficeFile(WholeFile):
         except (LockedDocument, LargeDocument) as error:
             reason = "encrypted" if isinstance(error, LockedDocument) else "too large"
             return Record(locator=locator, text="", raw=data, drop=Drop(reason, str(error)))
-        facts = {"title": document.title, "date": document.date, "meta": meta_of(hidden=document.hidden)}
-        return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **facts})
+        facts = {"title": document.title, "date": document.date, "meta": format_meta(hidden=document.hidden)}
+        return build_record(locator, data, {"text": "\n\n".join(document.paragraphs), **facts})
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
@@ -448,7 +448,7 @@ class DocxFile(OfficeFile):
 
     def parse(self, data: bytes) -> OfficeDocument:
         """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
-        return read_docx(data, UNPACKED * self.max_record_bytes)
+        return read_docx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,7 +457,7 @@ class PptxFile(OfficeFile):
 
     def parse(self, data: bytes) -> OfficeDocument:
         """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
-        return read_pptx(data, UNPACKED * self.max_record_bytes)
+        return read_pptx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -469,4 +469,4 @@ class PdfFile(OfficeFile):
         return read_pdf(data, self.max_record_bytes)
 
 
-UNPACKED = 5  # times `max_record_bytes`: XML of an office is many times its text
+MAX_UNPACK_RATIO = 5  # times `max_record_bytes`: XML of an office is many times its text

@@ -45,7 +45,7 @@ class FormulaReader:
                 return show_formula(text) if self._in_line else FORMULA
         return None
 
-    def text(self, data: str) -> bool:
+    def add_text(self, data: str) -> bool:
         """Return True for text that is in a formula."""
         if self._depth and self._in_text:
             self._texts.append(data)

@@ -171,7 +171,7 @@ def sum_trees_plain(row: list[float], forest: Forest) -> float:
 
 
 MIN_REPEAT_CHARACTERS = 40  # characters from which on a block that was there before is left out
-MAX_ERRAND_CHARACTERS, ERRAND_COLUMNS = 60, ("characters", "stop", "opening", "element")
+MAX_ERRAND_SIZE, ERRAND_COLUMNS = 60, ("characters", "stop", "opening", "element")
 ARTICLE_POWER = 4  # power of the chance that a page is an article
 MIN_WEIGHT = 0.01  # from which on the second forest is asked
 MIN_CHANCE = 0.1  # of a block that is chosen, however little the page has
@@ -228,9 +228,7 @@ def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
     """
     characters, stop, opening, element = (rows[:, FEATURES.index(name)] for name in ERRAND_COLUMNS)
     is_heading = (element >= NUMBER["h1"]) & (element <= NUMBER["h6"])
-    return np.where(
-        (opening > 0) & (characters < MAX_ERRAND_CHARACTERS) & (stop == 0) & ~is_heading, chances / 2, chances
-    )
+    return np.where((opening > 0) & (characters < MAX_ERRAND_SIZE) & (stop == 0) & ~is_heading, chances / 2, chances)
 
 
 def choose_blocks(chances: Float64s, sizes: Int64s) -> tuple[Bools, float]:
@@ -251,25 +249,11 @@ CHOICE_COLUMNS = ("expected", "surely", "chosen share", "chosen", "blocks", "lea
 
 def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float32s:
     """What the choice of a page looks like: a row with `CHOICE_COLUMNS`."""
-    total, chosen_size = int(sizes.sum()), int(sizes[chosen].sum())
-    mean_chance = float((chances * sizes)[chosen].sum()) / max(1, chosen_size)
+    total, size = int(sizes.sum()), int(sizes[chosen].sum())
+    mean = float((chances * sizes)[chosen].sum()) / max(1, size)
     unsure = int(sizes[(chances > 0.2) & (chances < 0.8)].sum())
-    least = float(chances[chosen].min()) if chosen_size else 0.0
-    return np.array(
-        [
-            [
-                expected,
-                mean_chance,
-                chosen_size / total,
-                chosen_size,
-                len(sizes),
-                least,
-                unsure / max(1, chosen_size),
-                total,
-            ]
-        ],
-        np.float32,
-    )
+    least = float(chances[chosen].min()) if size else 0.0
+    return np.array([[expected, mean, size / total, size, len(sizes), least, unsure / max(1, size), total]], np.float32)
 
 
 def without_repeats(blocks: list[Block], chosen: Bools) -> list[Block]:

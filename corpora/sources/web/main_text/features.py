@@ -272,7 +272,7 @@ COUNTED_NAMES = ("article", "main", "form", "figure", "table", "section", "noscr
 SCHEMA_TYPES = ("Product", "Article", "Person", "Service", "Organization", "BreadcrumbList", "Question", "Offer")
 SCHEMA_TYPE = re.compile(r'"@type"\s*+:\s*+\[?+\s*+"(?:https?://schema\.org/)?(\w+)')
 JSON_ESCAPE = re.compile(r"\\\\[nrt]|<[^<>]{1,200}>|\\\\")
-START_CHARACTERS, MIN_START_CHARACTERS = (
+START_SIZE, MIN_START_SIZE = (
     60,
     16,
 )  # characters of a text that are looked for in what the page gives, and at least
@@ -313,7 +313,7 @@ PAGE_KINDS = {"": 0, "article": 1, "website": 2, "product": 3}
 SHIFTS = np.arange(len(MARKS))[:, None]
 
 
-class BlockSizes(NamedTuple):
+class Sizes(NamedTuple):
     """A page's blocks and elements as arrays. The sums have an entry more than there are blocks, and begin with 0.
 
     nodes:                    the element of each block
@@ -347,28 +347,28 @@ def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s
     lengths = characters + counts[WIDE_COUNT]  # a character as wide as two says as much as two
     sums = _iter_sums(lengths, np.array(links) * lengths // characters)
     parents, (first, last) = np.maximum(tree.parents, 0), tree.spans.T
-    sizes = BlockSizes(nodes, parents, first, np.maximum(first, last), elements, own, lengths, *sums)
-    text = _build_text_columns(texts, sizes, codes, characters, counts)
-    depths, around, near = _build_near_columns(sizes, *compute_marks(tree))
+    sizes = Sizes(nodes, parents, first, np.maximum(first, last), elements, own, lengths, *sums)
+    text = _describe_text(texts, sizes, codes, characters, counts)
+    depths, around, near = _describe_nearest(sizes, *compute_marks(tree))
     levels = np.where(own <= LAST_HEADING, own, 0)
     groups: list[list[Float64s] | Float64s | Bools] = [
         text,
-        _build_place_columns(sizes, depths),
-        _build_mark_columns(sizes, around),
+        _describe_places(sizes, depths),
+        _describe_marks(sizes, around),
         near,
-        _build_element_columns(sizes),
-        _build_holder_columns(sizes, depths),
-        _build_heading_columns(texts, levels, text[TEXT_COLUMNS.index("opening")]),
-        _build_given_columns(tree, texts, metas, codes, characters),
-        _build_neighbor_columns(sizes),
-        _build_window_columns(sizes),
+        _describe_elements(sizes),
+        _describe_holders(sizes, depths),
+        _describe_headings(texts, levels, text[TEXT_COLUMNS.index("opening")]),
+        _describe_sources(tree, texts, metas, codes, characters),
+        _describe_neighbors(sizes),
+        _describe_windows(sizes),
     ]
     columns = np.empty((len(FEATURES), len(texts)), np.float32)
     at = 0
     for group in groups:
         columns[at : at + len(group)] = np.asarray(group)
         at += len(group)
-    columns[at:] = np.array(_build_page_columns(tree, address, metas, sizes, levels, text), np.float32)[:, None]
+    columns[at:] = np.array(_describe_page(tree, address, metas, sizes, levels, text), np.float32)[:, None]
     return columns.T
 
 
@@ -391,8 +391,8 @@ def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
     return (np.concatenate(([0], np.cumsum(column))) for column in (lengths, links, prose))
 
 
-def _build_text_columns(
-    texts: tuple[str, ...], sizes: BlockSizes, codes: UInt32s, characters: Int64s, counts: Int64s
+def _describe_text(
+    texts: tuple[str, ...], sizes: Sizes, codes: UInt32s, characters: Int64s, counts: Int64s
 ) -> list[Float64s]:
     """What the text of each block looks like."""
     capitals, digits, commas, ends, spaces, lines, wide, may_open = counts
@@ -418,7 +418,7 @@ def _build_text_columns(
     ]
 
 
-def _build_place_columns(sizes: BlockSizes, depths: Int64s) -> list[Float64s]:
+def _describe_places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     count = len(sizes.nodes)
     number = np.arange(count)
     return [
@@ -434,21 +434,19 @@ def _build_place_columns(sizes: BlockSizes, depths: Int64s) -> list[Float64s]:
     ]
 
 
-def _build_mark_columns(sizes: BlockSizes, around: Int64s) -> Float64s:
+def _describe_marks(sizes: Sizes, around: Int64s) -> Float64s:
     """Of each mark whether the block has it; then the share of the page's text with it, or -1 if not."""
     has_mark = around[sizes.nodes] >> SHIFTS & 1
     carried_share = (has_mark @ sizes.lengths) / sizes.text_sum[-1]
     return np.concatenate((has_mark, np.where(has_mark > 0, carried_share[:, None], -1.0)))
 
 
-def _build_near_columns(
-    sizes: BlockSizes, marks: Int64s, keys_of_alike: Int64s
-) -> tuple[Int64s, Int64s, list[Float64s]]:
+def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[Int64s, Int64s, list[Float64s]]:
     """(the depth of every element, the marks of those around it, columns): of each block how far the nearest element is
     whose own marks speak against text and what it holds, and how far the nearest for it; of the nearest element with
     two equal ones beside it their number, text, links and blocks; how many are equal to the block's own element."""
     held, linked, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.link_sum), sizes.last - sizes.first
-    keys = np.unique(keys_of_alike, return_inverse=True)[1]
+    keys = np.unique(group_keys, return_inverse=True)[1]
     equal, text, links, inside = (np.bincount(keys, part)[keys] for part in (blocks > 0, held, linked, blocks))
     repeats = (equal >= 3) & (blocks > 0)
     repeats[0] = False
@@ -473,7 +471,7 @@ def _build_near_columns(
     return depths, around, [*columns, equal[sizes.nodes]]
 
 
-def _build_element_columns(sizes: BlockSizes) -> list[Float64s]:
+def _describe_elements(sizes: Sizes) -> list[Float64s]:
     """What the elements around a block hold: shares of the page's text and prose, their links, their blocks."""
     held, prose, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     links = sizes.sum_inside(sizes.link_sum) / np.maximum(held, 1)
@@ -485,7 +483,7 @@ def _build_element_columns(sizes: BlockSizes) -> list[Float64s]:
     return columns
 
 
-def _build_holder_columns(sizes: BlockSizes, depths: Int64s) -> list[Float64s]:
+def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     """Whether a block is in the smallest element that holds a share of the page's prose, and how far from it."""
     prose, blocks = sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     number = np.arange(len(sizes.nodes))
@@ -501,7 +499,7 @@ def _build_holder_columns(sizes: BlockSizes, depths: Int64s) -> list[Float64s]:
     return columns
 
 
-def _build_heading_columns(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
+def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
     """How far the heading before a block is and what it is; how often the block's text stands in the page."""
     number = np.arange(len(texts))
     at = np.maximum.accumulate(np.where(levels > 0, number, -1))
@@ -519,7 +517,7 @@ def _build_heading_columns(texts: tuple[str, ...], levels: Int64s, openings: Flo
     ]
 
 
-def _build_given_columns(
+def _describe_sources(
     tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
 ) -> Bools:
     """Whether a block's text begins as something that the page's data, its description or its title says."""
@@ -527,11 +525,11 @@ def _build_given_columns(
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
     sources = (data, description, tree.title)
     candidates = np.flatnonzero(
-        find_possible_starts(codes, characters, MIN_START_CHARACTERS, _to_codes("\n".join(sources)))
+        find_possible_starts(codes, characters, MIN_START_SIZE, _to_codes("\n".join(sources)))
     ).tolist()
     is_found, max_characters = np.zeros((len(sources), len(texts)), np.bool_), MAX_SEARCHED // max(1, len(candidates))
     for row, text in enumerate(text[:max_characters] for text in sources):
-        is_found[row, candidates] = [texts[at][:START_CHARACTERS] in text for at in candidates]
+        is_found[row, candidates] = [texts[at][:START_SIZE] in text for at in candidates]
     return is_found
 
 
@@ -540,14 +538,14 @@ def _strip_escapes(script: str) -> str:
     return " ".join(JSON_ESCAPE.sub(" ", script).split()) if "\\" in script else script
 
 
-def _build_neighbor_columns(sizes: BlockSizes) -> Float64s:
+def _describe_neighbors(sizes: Sizes) -> Float64s:
     """Length, links and element of the blocks beside; -1 if there is none."""
     values = np.full((3, len(sizes.own) + 4), -1.0)
     values[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
     return np.concatenate([values[:, start : start + len(sizes.own)] for start in (0, 1, 3, 4)])
 
 
-def _build_window_columns(sizes: BlockSizes) -> list[Float64s]:
+def _describe_windows(sizes: Sizes) -> list[Float64s]:
     """Prose, links and text of the blocks around: shares of the page's prose, of the text there, of the page's text."""
     number = np.arange(len(sizes.nodes))
     columns = []
@@ -562,8 +560,8 @@ def _build_window_columns(sizes: BlockSizes) -> list[Float64s]:
     return columns
 
 
-def _build_page_columns(
-    tree: Tree, address: str, metas: dict[str, str], sizes: BlockSizes, levels: Int64s, text: list[Float64s]
+def _describe_page(
+    tree: Tree, address: str, metas: dict[str, str], sizes: Sizes, levels: Int64s, text: list[Float64s]
 ) -> list[float]:
     """The columns of `PAGE_COLUMNS`."""
     count, total, prose = len(levels), int(sizes.text_sum[-1]), int(sizes.prose_sum[-1])

@@ -192,7 +192,7 @@ def _is_edge(code: int, edge: int) -> bool:
 
 @kernel
 def carry_down(
-    parents: Int64s, prose_sizes: Int64s, own: Int64s, repeats: Bools, max_size: float, neutral: int, carried: Int64s
+    parents: Int64s, prose: Int64s, own: Int64s, repeats: Bools, max_size: float, neutral: int, carried: Int64s
 ) -> None:
     """Fill rows of `carried`, of each element: its depth; the marks of it and of what is around it; the nearest element
     from it on outwards that has marks against text, one for it, and one that repeats; -1 if there is none.
@@ -203,7 +203,7 @@ def carry_down(
     carried[:2, 0], carried[2:, 0] = 0, -1
     for element in range(1, parents.size):
         parent, marks = parents[element], own[element]
-        passed_on = marks & neutral if prose_sizes[element] > max_size else marks
+        passed_on = marks & neutral if prose[element] > max_size else marks
         carried[0, element] = carried[0, parent] + 1
         carried[1, element] = carried[1, parent] | passed_on
         carried[2, element] = element if marks & ~neutral else carried[2, parent]
@@ -224,7 +224,7 @@ OPENING_PATTERNS = (
 )
 OPENING = re.compile(rf"\W*(?:{OPENING_PATTERNS})\b", re.IGNORECASE)
 ALTERNATIVE = re.compile(r"(?:[^|()]|\([^()]*\))+")  # of a pattern whose groups hold no others
-FIRST_WIDE, FIRST_NOT_WIDE = (
+WIDE_START, WIDE_STOP = (
     0x2E80,
     0xFE30,
 )  # code points from which on and before which a character is as wide as two, mostly
@@ -234,7 +234,7 @@ CAPITAL, DIGIT, COMMA, END, SPACE, LINE, IS_WIDE = (1 << place for place in rang
 WIDE_COUNT, CAN_OPEN, NUM_COUNTS = 6, 7, 8
 CATEGORIES = {"Lu": CAPITAL, "Lt": CAPITAL, "Nd": DIGIT, "Nl": DIGIT}
 SIGNS = ((COMMA, ",;\u3001\uff0c\uff1b"), (END, ".!?\u2026\u203d\u3002\uff01\uff1f\uff61"), (SPACE, " "), (LINE, "\n"))
-_HASHED_CHARACTERS, _HASH_SLOTS = 8, 1 << 14  # characters in a row that are asked for together; numbers of such rows
+_HASHED, _HASH_SLOTS = 8, 1 << 14  # characters in a row that are asked for together; numbers of such rows
 _NO_LETTER = 26
 _LETTERS = np.full(128, _NO_LETTER, np.int64)
 for _letter in "Aa":
@@ -247,7 +247,7 @@ def classify_characters() -> Bytes:
     kinds = np.array([CATEGORIES.get(category(chr(code)), 0) for code in range(0x10000)], np.uint8)
     for kind, characters in SIGNS:
         kinds[[ord(character) for character in characters]] = kind
-    kinds[FIRST_WIDE:FIRST_NOT_WIDE] |= IS_WIDE
+    kinds[WIDE_START:WIDE_STOP] |= IS_WIDE
     return kinds
 
 
@@ -277,24 +277,22 @@ def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bo
 
 
 @kernel
-def find_possible_starts(codes: UInt32s, lengths: Int64s, min_characters: int, haystack: UInt32s) -> Bools:
+def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystack: UInt32s) -> Bools:
     """Which of the texts that are not shorter than the least may begin as some part of what is said."""
-    is_present, is_possible, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
-    for at in range(haystack.size - _HASHED_CHARACTERS + 1):
+    is_present, may_start, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
+    for at in range(haystack.size - _HASHED + 1):
         is_present[_hash_text(haystack, at)] = True
     for text in range(lengths.size):
-        is_possible[text] = (
-            lengths[text] >= max(min_characters, _HASHED_CHARACTERS) and is_present[_hash_text(codes, start)]
-        )
+        may_start[text] = lengths[text] >= max(min_size, _HASHED) and is_present[_hash_text(codes, start)]
         start += lengths[text]
-    return is_possible
+    return may_start
 
 
 @kernel
 def _hash_text(codes: UInt32s, start: int) -> int:
     """A number of some characters in a row."""
     digest = 0
-    for at in range(start, start + _HASHED_CHARACTERS):
+    for at in range(start, start + _HASHED):
         digest = digest * 0x9E3779B1 + codes[at]
     return (digest ^ digest >> 17) & (_HASH_SLOTS - 1)
 
@@ -319,5 +317,5 @@ def count_characters_plain(text: str) -> list[int]:
     head = [category(character) for character in text[:HEAD_CHARACTERS]]
     counts = [sum(CATEGORIES.get(each) == kind for each in head) for kind in (CAPITAL, DIGIT)]
     counts += [sum(map(text.count, signs)) for _, signs in SIGNS]
-    wide = sum(FIRST_WIDE <= ord(character) < FIRST_NOT_WIDE for character in text)
+    wide = sum(WIDE_START <= ord(character) < WIDE_STOP for character in text)
     return [*counts, wide, OPENING.match(text) is not None]

@@ -111,7 +111,7 @@ class WrittenAttributes(NamedTuple):
         return self.data[self.starts[element] : self.stops[element]].decode("utf-8", "surrogatepass")
 
 
-def _make_zeros(*shape: int) -> Callable[[], Int64s]:
+def _zero(*shape: int) -> Callable[[], Int64s]:
     return lambda: np.zeros(shape, np.int64)
 
 
@@ -134,11 +134,9 @@ class Tree:
 
     names: list[str] = field(default_factory=lambda: [""])
     numbers: Int64s = field(default_factory=lambda: np.full(1, -1))
-    written: WrittenAttributes = field(
-        default_factory=lambda: WrittenAttributes(b"", _make_zeros(1)(), _make_zeros(1)())
-    )
+    written: WrittenAttributes = field(default_factory=lambda: WrittenAttributes(b"", _zero(1)(), _zero(1)()))
     parents: Int64s = field(default_factory=lambda: np.full(1, -1))
-    spans: Int64s = field(default_factory=_make_zeros(1, 2))
+    spans: Int64s = field(default_factory=_zero(1, 2))
     blocks: list[Block] = field(default_factory=list)
     metas: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)

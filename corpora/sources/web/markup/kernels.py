@@ -39,14 +39,12 @@ _DEPTH, _FIRST, _LINKS, _MIXED, _IN_LINK, _GAP, _RAW_SIZE, _HIDDEN, _NUM_HIDING,
 NUM_HIDDEN, NUM_STATES = 16, 17
 
 
-def _to_int64(number: int) -> int:
+def _to_int(number: int) -> int:
     """A number of 64 bits, not a literal: kernels are compiled anew for each literal."""
     return np.int64(number)  # type: ignore[return-value]
 
 
-_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (
-    _to_int64(ord(each)) for each in "<>/=-\"'&"
-)
+_LESS, _GREATER, _SLASH, _EQUALS, _DASH, _QUOTE, _APOSTROPHE, _AMPERSAND = (_to_int(ord(each)) for each in "<>/=-\"'&")
 _LETTER, _OTHER = 1, 2  # what a "<" before it begins: a tag; a comment, a doctype, an instruction
 _BEGINS = np.array([_LETTER * chr(i).isalpha() + _OTHER * (chr(i) in "!?/") for i in range(128)] + [0] * 128, np.uint8)
 _LOWER_CASE = np.array([ord(chr(i).lower()) for i in range(128)] + list(range(128, 256)), np.uint8)
@@ -54,7 +52,7 @@ _HREF, _LICENSE, _JSON, _TEX = (
     np.array([ord(each) for each in word], np.uint8) for word in ("href", "license", "ld+json", "math/tex")
 )
 _HID, _NON, _SR, _SCR = (ord(a) << 16 | ord(b) << 8 | ord(c) for a, b, c in ("hid", "non", "sr-", "scr"))
-_0, _TEXT, _LINK, _SMALL = (_to_int64(each) for each in (0, TEXT, LINK, 32))
+_0, _TEXT, _LINK, _SMALL = (_to_int(each) for each in (0, TEXT, LINK, 32))
 _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 
 
