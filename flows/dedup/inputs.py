@@ -357,7 +357,7 @@ def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChu
 def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
     """Yield the rows of a delimited table."""
     path = parse_raw_path(span.file.path)
-    table, columns = form.of_file(path)
+    table, columns = form.fit_to_file(path)
     if columns is None:
         return
     name = str(table.fields["text"])
