@@ -31,7 +31,7 @@ from flows.signals import being_stopped, last_word, say
 from trainer.job import TrainingJob
 from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, Event, read_metrics
-from trainer.tasks.build import TaskJob, learn
+from trainer.tasks.build import TaskJob, train_and_answer
 
 DOTTED = (
     "Dotted: the unigram entropy of the held-out tokens, what a model scores that knows only how frequent each token "
@@ -251,7 +251,7 @@ def watch_learning(stage: Stage, job: TaskJob, advance: Advance) -> None:
     message = f"{watch.what}: fine-tuning ends with the step that it is in, and saves it; a second signal ends it now."
     stop = Stop()
     with last_word(stop, message, patient=True):
-        learn(job, watch.hear, stop)
+        train_and_answer(job, watch.hear, stop)
     watch.progress.show(100.0, f"{watch.what}: models learnt for {watch.task}")
 
 

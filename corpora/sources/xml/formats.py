@@ -18,16 +18,20 @@ from corpora.sources.xml.source import XmlSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XmlFile:
-    """Each element that the preset of its root takes for a record is one."""
+    """Reads an XML file by the preset that fits its root element, for sources of other kinds."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The records in order. Raises InputError for a file that is damaged, cut off or of no preset."""
+        """Yield the records in file order.
+
+        Raises:
+            InputError: If the file is damaged or cut off, or no preset fits its root element.
+        """
         preset = find_preset(parse_raw_path(piece.file.path))
         if not preset:
             raise InputError(f"{piece.file.path} {HOW_TO_READ}")
@@ -35,7 +39,7 @@ class XmlFile:
         yield from source.records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a record."""
+        """Return the bytes of a record."""
         return read_again(file, locator.offset, locator.length)
 
 

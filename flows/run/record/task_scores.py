@@ -19,7 +19,7 @@ from flows.run.policies import METRIC_SECONDS
 from flows.run.record.counts_text import format_count
 from flows.run.record.ledger_balance import find_newest_by_name
 from trainer.metrics import Event
-from trainer.tasks.build import BASELINE, CONTROL, found_in, suite_in
+from trainer.tasks.build import BASELINE, CONTROL, read_judged_splits, rebuild_suite
 from trainer.tasks.suites.baselines import iter_baseline_lines
 from trainer.tasks.suites.compare import SuiteComparison, compare_models
 from trainer.tasks.suites.suite import Suite
@@ -48,8 +48,8 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
 
     called: the name of the artifact where there are several. Raises Damaged.
     """
-    ours, others = found_in(place, tasks), found_in(place, tasks, BASELINE)
-    suite = with_judged_metrics(suite_in(tasks), ours)
+    ours, others = read_judged_splits(place, tasks), read_judged_splits(place, tasks, BASELINE)
+    suite = with_judged_metrics(rebuild_suite(tasks), ours)
     for task in suite.tasks:
         for split in task.splits:
             of, split_in = f"task {name_task(suite, called, task.name)}", "" if split.averaged else f" in {split.name}"
@@ -68,8 +68,8 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
 
 def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of an artifact as the table of a suite. called: the artifact. Raises Damaged."""
-    results = found_in(place, tasks)
-    suite = with_judged_metrics(suite_in(tasks), results)
+    results = read_judged_splits(place, tasks)
+    suite = with_judged_metrics(rebuild_suite(tasks), results)
     return build_result(suite, called or suite.name, results)
 
 
@@ -101,15 +101,15 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
     names: of the two. What did not answer the same bytes, or was learnt from other seeds, is not compared.
     Raises Damaged.
     """
-    suite = suite_in(tasks)
-    ours, theirs = found_in(place, tasks), found_in(place, other)
+    suite = rebuild_suite(tasks)
+    ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, other)
     return _compare(suite, ours, theirs, names)
 
 
 def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | None:
     """Compare the model of an artifact with its baseline or its control; None if it has none. Raises Damaged."""
-    ours, theirs = found_in(place, tasks), found_in(place, tasks, of)
-    return _compare(suite_in(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
+    ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, tasks, of)
+    return _compare(rebuild_suite(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
 
 
 def _compare(
@@ -144,7 +144,7 @@ def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Seque
         comparison = compare_with(place, tasks, other, ("after", "before")) if other is not None else None
         for each in comparison.tasks if comparison is not None else ():
             if each.difference < 0 and each.adjusted is not None:
-                chances[f"task {name_task(suite_in(tasks), called, each.task)}: {each.metric}"] = each.adjusted
+                chances[f"task {name_task(rebuild_suite(tasks), called, each.task)}: {each.metric}"] = each.adjusted
     return chances
 
 

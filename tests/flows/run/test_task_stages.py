@@ -27,7 +27,7 @@ from flows.run.record.ledger_balance import build_accounts
 from flows.run.record.releases import Release, add_release, list_run_artifacts
 from flows.run.record.run_record import read_run
 from flows.run.record.run_status import list_artifact_names
-from trainer.tasks.build import found_in, suite_in
+from trainer.tasks.build import read_judged_splits, rebuild_suite
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +59,8 @@ def test_a_task_is_learnt_from_every_seed_and_its_best_folder_is_kept(run: Run) 
     made = json.loads(run.place.read(f"{tasks.folder}/finetune.json"))
     [restart] = made["restarts"]
     assert restart["seed"] == max(scores, key=lambda seed: (scores[seed], -seed))
-    assert len(found_in(run.place, tasks)) == 2
-    assert suite_in(tasks).tasks[0].task == {"kind": "classes"}
+    assert len(read_judged_splits(run.place, tasks)) == 2
+    assert rebuild_suite(tasks).tasks[0].task == {"kind": "classes"}
 
 
 def test_a_run_says_that_it_uses_the_names_of_its_tasks(run: Run) -> None:

@@ -1,8 +1,8 @@
 """Wikitext, step 3: templates that carry text, by name.
 
-Promise: a template shows what its expansion or its symbol says, and nothing where the name is not known here.
-The patterns match templates without templates inside, so that the innermost fall first. Names mean what they mean in
-the page's wiki, whose numbers and dates are written as it writes them: a wiki is named by its code, such as "de".
+Promise: a template shows what its expansion or its symbol says, and nothing if the name is not known here. The patterns
+match templates without templates inside, so that the innermost are replaced first. Names mean what they mean in the
+page's wiki, and numbers and dates are written as it writes them. A wiki is named by its code, such as "de".
 
 Source: the documentation of the templates of the English Wikipedia, and mediawiki.org/wiki/Help:Magic_words.
 """
@@ -68,7 +68,7 @@ _DATES = (words.show_event, words.show_death, words.show_free_date, words.show_a
 
 @lru_cache(maxsize=64)
 def find_expansions(wiki: str) -> dict[str, Expansion]:
-    """The templates that are known in a wiki, and what they show there."""
+    """Return the templates that are known in a wiki: name -> function that returns the text it shows."""
     expansions = {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in find_common_kinds().items() if wiki != "en"}
     for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
         expansions |= {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in form.map_template_kinds().items()}
@@ -79,12 +79,18 @@ def find_expansions(wiki: str) -> dict[str, Expansion]:
 
 @lru_cache(maxsize=64)
 def find_symbols(wiki: str) -> dict[str, str]:
-    """The templates of a wiki that show one text wherever they are without arguments."""
+    """Return the templates of a wiki that always show the same text if they have no arguments: name -> text."""
     return {**read_wiki(ALL_WIKIS).symbols, **read_wiki(wiki).symbols}
 
 
 def _adapt(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansion:
-    """An expansion with the numbers, dates and names of languages that it writes in the form of a wiki."""
+    """Wrap an expansion so that it writes numbers, dates and names of languages as a wiki does.
+
+    Args:
+        expansion: Writes English forms.
+        wiki: Code of the wiki's language. For "en" the expansion is returned unchanged.
+        has_number: True if the first argument is a number to be converted.
+    """
     if wiki == "en":
         return expansion
     if has_number or expansion in _NUMBERS:
@@ -108,7 +114,12 @@ def _adapt(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansi
 
 
 def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
-    """Return what reads the templates of a page of a wiki. unknown: takes those in sentences that no file names."""
+    """Return a function that replaces a match of a template by what the template shows on a page of a wiki.
+
+    Args:
+        wiki: Code of the wiki's language.
+        unknown: Templates in sentences that no file names are appended to it.
+    """
     expansions, symbols = find_expansions(wiki), find_symbols(wiki)
     return lambda match: _show_template(match, expansions, symbols, wiki, unknown)
 
@@ -136,7 +147,7 @@ def _show_template(
     wiki: str,
     unknown: list[UnknownTemplate],
 ) -> str:
-    """Return what a template without inner templates shows: nothing, unless it is known to carry text."""
+    """Return what a template without inner templates shows; "" unless it is known to carry text."""
     body = match[1]
     name = body.partition("|")[0].strip().lower()
     if "_" in name:
@@ -163,23 +174,23 @@ def _show_template(
 
 
 def _has_named_language(before: str, code: str, wiki: str) -> bool:
-    """Return True if a page of a wiki that is not English has just named the language: "En inglés {{lang-en|mill}}"."""
+    """Return True if a page that is not English has just named the language itself: "En inglés {{lang-en|mill}}"."""
     name = read_wiki(wiki).find_language(code).lower()
     return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
 def _show_default(match: re.Match[str]) -> str:
-    """A template's parameter outside its template shows its default, `{{{name|default}}}`."""
+    """Return the default of a template's parameter outside of its template, `{{{name|default}}}`."""
     return match[1].partition("|")[2]
 
 
 def show_templates(text: str, reader: Reader) -> str:
-    """`text` with its innermost templates replaced by what they show."""
+    """Replace the innermost templates by what they show. Templates around them need another call."""
     if "{{{" in text:
         text = _PARAMETER.sub(_show_default, text)
     return _TEMPLATE.sub(reader, text)
 
 
 def show_loose_templates(text: str, reader: Reader) -> str:
-    """The same where single braces are in the way."""
+    """Replace templates as `show_templates` does, including templates with single braces in them."""
     return _LOOSE_TEMPLATE.sub(reader, text)
