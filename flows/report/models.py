@@ -126,19 +126,15 @@ def build_seen_rows(
     """
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
     parts = list(seen_in(model))
-    phase_tokens = {
-        phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}
-    }
-    evaluations = {(event["phase"] + 1, event["event"]): event for event in events}
-    single = [phase for phase in phase_tokens if sum(part.phase == phase for part in parts) == 1]
+    totals = {phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}}
+    last = {(event["phase"] + 1, event["event"]): event for event in events}
+    single = [phase for phase in totals if sum(part.phase == phase for part in parts) == 1]
     return [
         {
             "part": part,
             "name": sets[part.name][0] if part.name in sets else part.name,
-            "share": part.tokens / max(1, phase_tokens[part.phase]),
-            "held_out": evaluations.get(
-                (part.phase, "evaluation" if part.phase in single else f"{COMPONENT}{part.name}")
-            ),
+            "share": part.tokens / max(1, totals[part.phase]),
+            "held_out": last.get((part.phase, "evaluation" if part.phase in single else f"{COMPONENT}{part.name}")),
             "sources": compute_source_shares(sets[part.name][1], tokens) if part.name in sets else [],
         }
         for part in parts
