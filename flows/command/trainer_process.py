@@ -22,7 +22,7 @@ from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE
 from flows.run.addresses import Artifact, find_artifacts, has_short_fingerprint, pick_newest
 from flows.run.record.releases import parse_release_address
-from flows.signals import scratch_folder
+from flows.signals import open_scratch_folder
 from trainer.huggingface.sentence_transformers import MODULES
 from trainer.huggingface.todays_form import todays_folder
 from trainer.launch import LOG_LINES, TrainingFailed, command, environment, events, how_ended, mendable, processes_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> Iterator[Path]:
+def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> Iterator[Path]:
     """Yield the folder of the model at an address, on this machine for the time of the block. Raises InputError.
 
     kinds: of artifacts, the first that the address has is taken
@@ -52,7 +52,7 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
             f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, a "
             "store, or a release (STORE@NAME)."
         )
-    artifact = _artifact(address, kinds)
+    artifact = _find_artifact(address, kinds)
     files = model_files(artifact.manifest)
     if CONFIG not in files:
         raise InputError(f"The artifact {artifact.manifest.folder} has no {CONFIG}: it is not a finished model.")
@@ -60,12 +60,12 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
         config = f"{artifact.manifest.stage_folder}/{files[CONFIG].path}"
         yield Path(artifact.place.to_full_path(config)).parent
         return
-    with scratch_folder() as scratch:
+    with open_scratch_folder() as scratch:
         copy_model(artifact.place, artifact.manifest, files, scratch / "model")
         yield scratch / "model"
 
 
-def _artifact(address: str, kinds: Sequence[str]) -> Artifact:
+def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
     """Return the newest artifact of the first kind that an address has. Raises InputError if several are meant."""
     refusals = {}
     for kind in kinds:
@@ -85,7 +85,7 @@ def _artifact(address: str, kinds: Sequence[str]) -> Artifact:
 
 
 @contextmanager
-def trainer_process(
+def open_trainer(
     arguments: Sequence[str], training: TrainingSettings | None = None
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Run `python -m trainer` for the time of the block; yields its output, and the file where its errors go.
@@ -109,32 +109,32 @@ def trainer_process(
             process.wait()
             process.stdout.close()
         if code:
-            raise _ended(code, log)
+            raise _build_error(code, log)
 
 
-def relay(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
-    """Run `python -m trainer`, and print its lines. Raises as `trainer_process` does."""
-    with trainer_process(arguments) as (output, _):
+def forward_lines(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
+    """Run `python -m trainer`, and print its lines. Raises as `open_trainer` does."""
+    with open_trainer(arguments) as (output, _):
         for line in output:
             tell(line.decode().rstrip("\n"))
 
 
-def trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
-    """Run `python -m trainer`, and yield its events. Raises as `trainer_process` does."""
-    with trainer_process(arguments, training) as (output, log):
+def iter_trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
+    """Run `python -m trainer`, and yield its events. Raises as `open_trainer` does."""
+    with open_trainer(arguments, training) as (output, log):
         yield from events(output, log)
 
 
 @contextmanager
-def job_file(job: "DataclassInstance") -> Iterator[str]:
+def open_job_file(job: "DataclassInstance") -> Iterator[str]:
     """Yield the path of a file with a job for the trainer, for the time of the block."""
-    with scratch_folder() as scratch:
+    with open_scratch_folder() as scratch:
         path = scratch / "job.json"
         path.write_text(json.dumps(asdict(job), ensure_ascii=False), encoding="utf-8")
         yield str(path)
 
 
-def _ended(code: int, log: IO[bytes]) -> Exception:
+def _build_error(code: int, log: IO[bytes]) -> Exception:
     log.seek(0)
     lines = log.read().decode("utf-8", errors="replace").splitlines()
     report = [f"The trainer {how_ended(code)}; the end of its output:", *lines[-LOG_LINES:]]

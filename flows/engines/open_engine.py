@@ -10,7 +10,7 @@ from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.contract import RunEngine
 from flows.engines.worker_checks import Sight
 from flows.recipes.run_settings import LOCAL_ENGINE
-from flows.signals import SIGNAL_THREAD, last_word
+from flows.signals import SIGNAL_THREAD, call_on_stop
 
 MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (a process of 230 MB)
 
@@ -39,7 +39,7 @@ def engine_at_work(
     from flows.engines.dask_cluster import Cluster  # Dask is slow to import
 
     cluster = Cluster(address, limits, tell)
-    with last_word(cluster.close):
+    with call_on_stop(cluster.close):
         try:
             cluster.connect(sight())
             yield cluster

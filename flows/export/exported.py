@@ -53,7 +53,7 @@ from flows.run.record.run_record import (
     read_run,
 )
 from flows.run.stage_kinds import STAGES, get_stage_index
-from flows.signals import last_word
+from flows.signals import call_on_stop
 from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
 
 MAX_GROUP_BYTES = 32 << 20
@@ -584,7 +584,7 @@ def open_scratch_folder(target: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
             lock_of(target).unlink(missing_ok=True)
 
-        with last_word(remove):
+        with call_on_stop(remove):
             yield scratch
 
 

@@ -48,7 +48,7 @@ from flows.orchestration.server_guard import (
     prove,
     read_password,
 )
-from flows.process_exit import leave_garbage
+from flows.process_exit import skip_garbage_collection
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 LOOK_SECONDS = 0.1
@@ -369,7 +369,7 @@ def serve(listener: socket.socket, port: int) -> None:
     servers.append(uvicorn.Server(config))
     threading.Thread(target=_once_started, args=(servers[0], starting), daemon=True).start()
     servers[0].run(sockets=[listener])
-    leave_garbage()
+    skip_garbage_collection()
 
 
 def _once_started(server: Any, starting: ExitStack) -> None:

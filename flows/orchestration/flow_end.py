@@ -25,12 +25,12 @@ from prefect.states import Cancelled, Failed
 from corpora.errors import InputError
 from flows.orchestration.recording import is_unanswered, leave, recording
 from flows.run.policies import RECORD_SECONDS
-from flows.signals import answer_signals, last_word
+from flows.signals import answer_signals, call_on_stop
 
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 LOOK_SECONDS = 0.2  # between two looks at the tasks of a run on the server
 SETTLED_LOOKS = 3  # without an unfinished task, after which none is still on its way
-CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.signals.WORDS_SECONDS`
+CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.signals.ACTION_SECONDS`
 
 
 class FlowEnd:
@@ -105,7 +105,7 @@ def close_when_stopped() -> Iterator[None]:
     Prefect handles SIGTERM itself when it starts a flow: it would end the flow and wait for its tasks.
     """
     answer_signals()
-    with last_word(partial(close_flow_run, flow_run.id)):
+    with call_on_stop(partial(close_flow_run, flow_run.id)):
         yield
 
 

@@ -24,7 +24,7 @@ from flows.run.inputs.unread_files import describe_set_aside
 from flows.run.record.figures import parse_bound
 from flows.run.record.notifications import Notice, is_due, list_setting_warnings, notify, read_named, write_named
 from flows.run.record.run_record import RunRecord, format_now
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 Advance = Callable[[str, int, int], None]
 
@@ -93,7 +93,7 @@ def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
     try:
         yield notifier
     except BaseException as error:
-        give_way()
+        wait_if_stopping()
         why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         notifier.send("failure", f"The run of {recipe.name} failed. {why}")
         raise

@@ -34,8 +34,8 @@ from flows.orchestration.embedded_server import (
     server_of_home,
     use_api,
 )
-from flows.process_exit import leave_at_once
-from flows.signals import give_way
+from flows.process_exit import exit_without_waiting
+from flows.signals import wait_if_stopping
 
 PAUSE_SECONDS = 1.0  # between two tries
 START_SECONDS = 60.0  # for a server to answer before a run begins without one
@@ -129,7 +129,7 @@ class Recording:
     def _wait(self, deadline: float, why: str) -> None:
         """Wait until the API answers; it is lost after a deadline, or if its server has ended."""
         while not self.lost:
-            give_way()
+            wait_if_stopping()
             if self.server is not None and self.server.ended:
                 self.lose(f"The embedded Prefect server has ended; its log is {self.server.log_path}.")
             elif time.monotonic() >= deadline:
@@ -264,7 +264,7 @@ def during(mine: Recording) -> Iterator[None]:
     finally:
         logging.raiseExceptions = not mine.lost
         if mine.lost:
-            leave_at_once()
+            exit_without_waiting()
         _recording.reset(token)
 
 

@@ -55,7 +55,7 @@ from flows.run.record.run_record import (
     write_run,
 )
 from flows.run.record.run_status import Advance, RunHeartbeat, StageProgress, list_artifact_names
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 
@@ -167,11 +167,11 @@ class RunState:
 
     def call(self, function: Callable[..., Result], *args: object) -> Result:
         """Call a function on a worker; if the worker dies, note the record that it was reading."""
-        give_way()
+        wait_if_stopping()
         try:
             return self.pool.run(function, *args)
         except WorkerDied as error:
-            give_way()  # it ended with everything else
+            wait_if_stopping()  # it ended with everything else
             self.deaths.update([error.record] if error.record else [])
             raise
 

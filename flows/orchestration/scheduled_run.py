@@ -47,11 +47,11 @@ from corpora.errors import InputError
 from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES, SECONDS, parse_toml
-from flows.environment import prepare
+from flows.environment import prepare_environment
 from flows.orchestration.pages import Living, flow_called
 from flows.recipes.recipe import Recipe
 from flows.recipes.tables import parse_override, split_key
-from flows.signals import answer_signals, last_word, stop
+from flows.signals import answer_signals, call_on_stop, stop
 
 # When a recipe is due
 
@@ -130,7 +130,7 @@ def shown_in_status(
     with ExitStack() as stack:
         try:
             presence = stack.enter_context(HeartbeatWriter(place, path, facts))
-            stack.enter_context(last_word(presence.stop))
+            stack.enter_context(call_on_stop(presence.stop))
         except InputError as error:
             tell(f"`cloze status` will not show this {what}: {error}")
         yield
@@ -217,7 +217,7 @@ def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
     run: is called with the home folder
     """
     try:
-        name, message = run(prepare(os.environ))
+        name, message = run(prepare_environment(os.environ))
         return Completed(name=name, message=message)
     except InputError as error:
         return Failed(message=str(error), data=error)

@@ -78,7 +78,7 @@ from flows.orchestration.scheduled_run import (
 )
 from flows.recipes.recipe import Recipe, write_recipe
 from flows.run.record.run_status import get_schedule_path
-from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
+from flows.signals import TERM_SECONDS, call_on_stop, end_children, wait_if_stopping, write_to_stderr
 
 
 def serve_recipe(
@@ -117,7 +117,7 @@ def serve_recipe(
             prepare_server(home, port, recipe.retention.history_days, tell)
         write_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
-        with last_word(service.stop, STOPPING, patient=True):
+        with call_on_stop(service.stop, STOPPING, patient=True):
             first = True
             while True:
                 try:
@@ -127,7 +127,7 @@ def serve_recipe(
                     if first:
                         raise
                     why = str(error)
-                give_way()
+                wait_if_stopping()
                 first = False
                 tell(f"{why}; the schedule continues with the next one.")
                 time.sleep(ALIVE_SECONDS)
@@ -258,7 +258,7 @@ class Service:
         """Start a runner if none lives, after closing what the one before left open."""
         if self._runner is not None and self._runner.poll() is None:
             return
-        give_way()
+        wait_if_stopping()
         if self._runner is not None:
             why = f"The orchestrator's runner has ended (its log is {runner_log()})"
             self._tell(f"{why}; the schedule continues with the next one.")
@@ -285,7 +285,7 @@ class Service:
                 for run in read_runs(client, self._deployment_id, AT_WORK) if self._own else ():
                     client.set_flow_run_state(run.id, Cancelled(message=STOPPED))
         except (httpx.HTTPError, ObjectNotFound):
-            say("The Prefect server went first: its schedule stays until this recipe is served again.")
+            write_to_stderr("The Prefect server went first: its schedule stays until this recipe is served again.")
 
 
 def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:

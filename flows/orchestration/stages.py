@@ -38,7 +38,7 @@ from flows.run.plan_run import explain
 from flows.run.policies import RETRIES, group_parts
 from flows.run.record.run_record import StageHistory
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 if TYPE_CHECKING:
     from trainer.job import TrainingJob
@@ -188,7 +188,7 @@ class StageBuild:
 
     def submit(self, tasks: TaskRunner) -> None:
         """Begin the task of the stage; if it is on record already, it has none."""
-        give_way()  # no task begins while the run is being stopped
+        wait_if_stopping()  # no task begins while the run is being stopped
         if not self.is_known:
             if self.survey.missing:
                 self.add_built([])
@@ -285,7 +285,7 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest
 
     parts: those that were built
     """
-    give_way()
+    wait_if_stopping()
     run, whole = build.run, build.survey.manifest
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)

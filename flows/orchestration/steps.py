@@ -50,7 +50,7 @@ from flows.run.policies import choose_num_workers, count_cores
 from flows.run.record.figures import rebuild_figures, write_figures
 from flows.run.record.run_record import StageHistory, begin_run, build_run_id, format_now, get_recipe_path
 from flows.run.record.run_status import RunHeartbeat, end_on_failure, follow_schedule, list_artifact_names
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 
 def prepare_run(
@@ -102,11 +102,11 @@ def prepare_run(
 def record_failure(run: RunState) -> Iterator[None]:
     """Write the record of a run that fails or is stopped during the block."""
     kept = "What is finished is kept: the same command resumes from there."
-    with last_word(lambda: run.write(run.record_now("interrupted")), kept):
+    with call_on_stop(lambda: run.write(run.record_now("interrupted")), kept):
         try:
             yield
         except BaseException as error:
-            give_way()
+            wait_if_stopping()
             try:
                 run.write(run.record_now("failed", describe_failure(error)["message"]))
             except InputError as refused:  # a store that cannot be written does not hide why the run failed

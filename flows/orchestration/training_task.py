@@ -27,7 +27,7 @@ from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, MAX_KEPT_EVENTS, MAX_M
 from flows.run.record.counts_text import describe_progress
 from flows.run.record.run_status import StageProgress
 from flows.run.record.task_scores import EventPrinter
-from flows.signals import being_stopped, last_word, say
+from flows.signals import call_on_stop, is_stopping, write_to_stderr
 from trainer.job import TrainingJob
 from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, Event, read_metrics
@@ -70,7 +70,7 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
     )
     stop = Stop()
     message = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
-    with last_word(stop, message, patient=True):
+    with call_on_stop(stop, message, patient=True):
         try:
             train(job, partial(hear, watch), stop)
         finally:
@@ -79,10 +79,10 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
 def hear(watch: "Watch", event: Event) -> None:
     """Pass an event to the pages of the run; while that is being stopped, print what it waits for."""
-    if not being_stopped():
+    if not is_stopping():
         watch.on_event(event)
     elif line := last_line(watch.what, event):
-        say(line)
+        write_to_stderr(line)
 
 
 def last_line(what: str, event: Event) -> str | None:
@@ -250,7 +250,7 @@ def watch_learning(stage: Stage, job: TaskJob, advance: Advance) -> None:
     watch.progress.show(0.0, f"{watch.what}: models learnt for {watch.task}")
     message = f"{watch.what}: fine-tuning ends with the step that it is in, and saves it; a second signal ends it now."
     stop = Stop()
-    with last_word(stop, message, patient=True):
+    with call_on_stop(stop, message, patient=True):
         train_and_answer(job, watch.hear, stop)
     watch.progress.show(100.0, f"{watch.what}: models learnt for {watch.task}")
 
@@ -272,7 +272,7 @@ class LearningWatch:
 
     def hear(self, event: Event) -> None:
         """Show one event."""
-        if being_stopped():
+        if is_stopping():
             return
         self._listener.print_event(event)
         if event["event"] == "run":
