@@ -207,7 +207,7 @@ def restore_password(home: Path, port: int) -> None:
 
 
 def build_client_environment(address: str) -> dict[str, str]:
-    """Return the environment variables by which Prefect's clients find an API: its address, and our server's password."""
+    """Return the environment variables by which Prefect's clients find an API, with the password of our server."""
     ours = find_own_password(address)
     return {"PREFECT_API_URL": address, **({PASSWORD: ours} if ours else {})}
 
