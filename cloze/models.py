@@ -102,7 +102,7 @@ class Model:
             given, file = rows_file(texts, "texts", workspace, columns, reading)
             loaded = self._load(("models", "tasks"))
             with workspace.bars.of("texts", max(1, given.num_rows or 0)) as advance:
-                vectors = loaded.embed(file, asked, advance, empty=given.num_rows == 0)
+                vectors = loaded.embed(file, asked, advance, is_empty=given.num_rows == 0)
         if given.dataset is None or asked.by != "text":
             return vectors
         column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), vectors.shape[1])

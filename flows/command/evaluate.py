@@ -218,7 +218,7 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
-        listener, training = EventPrinter(tell), some[0].job.settings.training(1)
+        listener, training = EventPrinter(tell), some[0].job.settings.to_training_settings(1)
         with job_file(SuiteJob(runs=some)) as path:
             for event in trainer_events("evaluate", path, training=training):
                 listener.print_event(event)

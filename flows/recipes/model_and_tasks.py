@@ -26,7 +26,7 @@ from trainer.tasks.data import split_roles
 from trainer.tasks.formats.published import PUBLISHED, get_published_set
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import ID
-from trainer.tasks.registry import field_names, read_task, task_and_settings
+from trainer.tasks.registry import list_field_names, read_task, split_settings
 from trainer.tasks.suites.suite import (
     FILE_KEYS,
     Suite,
@@ -210,7 +210,7 @@ def read_task_tables(
 def _read_task_table(
     name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]
 ) -> TaskEntry:
-    own_keys = field_names(TaskSettings)
+    own_keys = list_field_names(TaskSettings)
     own = bind_settings(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
     given = {key: value for key, value in section.items() if key not in own_keys}
     check_seeds(where, own.seeds)
@@ -250,7 +250,7 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
                          "a suite.")  # fmt: skip
     is_set = own.task in PUBLISHED
     kind = get_published_set(own.task).kind if is_set else own.task
-    table, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    table, _ = split_settings(kind, given, where, elsewhere=list_field_names(TaskSettings), without=("seed",))
     task = read_task(table, where)
     _check_answers(own.answers, task, where)
     check_metrics(where, own.metrics, task, get_published_set(own.task) if is_set else None)

@@ -25,7 +25,7 @@ from trainer.build import COMPONENT, read_events
 from trainer.job import seen_in
 from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
-from trainer.tasks.build import BASELINE, CONTROL, suite_in
+from trainer.tasks.build import BASELINE, CONTROL, rebuild_suite
 from trainer.tasks.suites import compare as comparing
 from trainer.tasks.suites import table
 from trainer.tasks.suites.compare import SuiteComparison
@@ -224,7 +224,7 @@ def build_task_views(run: RunView) -> list[View]:
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
-        suite = suite_in(tasks)
+        suite = rebuild_suite(tasks)
         result = read_result(run.place, tasks, name)
         control = compare_within(run.place, tasks, CONTROL)
         comparisons = [compare_within(run.place, tasks, BASELINE)]

@@ -37,7 +37,7 @@ from trainer.build import work_folder
 from trainer.job import JobInput
 from trainer.launch import LOG, Stop, ended, run_trainer
 from trainer.metrics import Event
-from trainer.tasks.build import model_at
+from trainer.tasks.build import fetch_model_folder
 from trainer.tasks.data import group_by_size
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.settings import FinetuneSettings
@@ -150,7 +150,7 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
                 return Ledger(accounts=(Account(unit="documents", total=0, outcomes={"answered": 0}),))
         answers = work / "answers.parquet"
         answers.unlink(missing_ok=True)
-        counts = _answer(job, model_at(place, job.model), work, answers)
+        counts = _answer(job, fetch_model_folder(place, job.model), work, answers)
         writer.write_file(f"{plan.name}.parquet", answers.read_bytes(), "answers")
         shutil.rmtree(work)
     [account] = counts["accounts"].values()
@@ -189,7 +189,9 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
     asked.write_text(json.dumps(asdict(embed if job.answer_kind == EMBED else file)), encoding="utf-8")
     called, does = (asked, [EMBED]) if job.answer_kind == EMBED else (model, [PREDICT, str(asked), str(lines)])
     heard: list[Event] = []
-    code = run_trainer(called, log, FinetuneSettings(processes=1).training(1), heard.append, Stop(), does=does)
+    code = run_trainer(
+        called, log, FinetuneSettings(processes=1).to_training_settings(1), heard.append, Stop(), does=does
+    )
     if code:
         raise ended(log, 0, code)
     if job.answer_kind == PREDICT:

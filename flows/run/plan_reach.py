@@ -16,7 +16,7 @@ from flows.recipes.privacy import to_printable
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
 from trainer.settings.model import model_json
-from trainer.tasks.registry import task_package
+from trainer.tasks.registry import find_task_package
 
 
 def find_reach(recipe: Recipe) -> Mapping[str, list[str]]:
@@ -38,7 +38,7 @@ def _iter_programs(recipe: Recipe) -> Iterator[str]:
         yield from (f"{package} ({key.removesuffix('_package')} of the model)" for key, package in packages.items())
     for task in recipe.tasks:
         kind = str(task.settings.task)
-        if kind and "/" not in kind and (package_name := task_package(kind)):
+        if kind and "/" not in kind and (package_name := find_task_package(kind)):
             yield f"{package_name} (task {kind})"
 
 

@@ -144,7 +144,7 @@ def compute_answer_work(
 
 def _find_length(task: SuiteTask, start: ModelEntry) -> int:
     """Return the number of tokens of an example that are read."""
-    return min(task.settings.max_length or read_task(task.task).usual_length, start.settings.positions)
+    return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 
 def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:

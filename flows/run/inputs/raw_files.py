@@ -37,7 +37,7 @@ from flows.run.inputs.start_model import find_baseline, find_start, find_teacher
 from flows.run.inputs.unread_files import describe_guesses, describe_unread
 from flows.run.record.counts_text import format_count
 from flows.signals import last_word
-from trainer.tasks.build import asked_of
+from trainer.tasks.build import describe_task
 
 if TYPE_CHECKING:
     from corpora.acquire.download import ProgressCallback
@@ -196,7 +196,7 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     Raises:
         InputError: If a labelled file is missing.
     """
-    tasks = {task.name: asked_of(task) for task in entry.load_suite().tasks}
+    tasks = {task.name: describe_task(task) for task in entry.load_suite().tasks}
     try:
         return any(manifest.settings["tasks"] == tasks for manifest in list_manifests(place, "tasks", name))
     except Damaged:

@@ -19,7 +19,7 @@ from flows.run.policies import METRIC_SECONDS
 from flows.run.record.counts_text import format_count
 from flows.run.record.ledger_balance import find_newest_by_name
 from trainer.metrics import Event
-from trainer.tasks.build import BASELINE, CONTROL, found_in, suite_in
+from trainer.tasks.build import BASELINE, CONTROL, read_judged_splits, rebuild_suite
 from trainer.tasks.suites.baselines import iter_baseline_lines
 from trainer.tasks.suites.compare import SuiteComparison, compare_models
 from trainer.tasks.suites.suite import Suite
@@ -53,8 +53,8 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
     Raises:
         Damaged: If the kept answers are damaged.
     """
-    ours, others = found_in(place, tasks), found_in(place, tasks, BASELINE)
-    suite = with_judged_metrics(suite_in(tasks), ours)
+    ours, others = read_judged_splits(place, tasks), read_judged_splits(place, tasks, BASELINE)
+    suite = with_judged_metrics(rebuild_suite(tasks), ours)
     for task in suite.tasks:
         for split in task.splits:
             of, split_in = f"task {name_task(suite, called, task.name)}", "" if split.averaged else f" in {split.name}"
@@ -80,8 +80,8 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     Raises:
         Damaged: If the kept answers are damaged.
     """
-    results = found_in(place, tasks)
-    suite = with_judged_metrics(suite_in(tasks), results)
+    results = read_judged_splits(place, tasks)
+    suite = with_judged_metrics(rebuild_suite(tasks), results)
     return build_result(suite, called or suite.name, results)
 
 
@@ -124,8 +124,8 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
     Raises:
         Damaged: If the kept answers are damaged.
     """
-    suite = suite_in(tasks)
-    ours, theirs = found_in(place, tasks), found_in(place, other)
+    suite = rebuild_suite(tasks)
+    ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, other)
     return _compare(suite, ours, theirs, names)
 
 
@@ -135,8 +135,8 @@ def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | 
     Args:
         of: BASELINE or CONTROL
     """
-    ours, theirs = found_in(place, tasks), found_in(place, tasks, of)
-    return _compare(suite_in(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
+    ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, tasks, of)
+    return _compare(rebuild_suite(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
 
 
 def _compare(
@@ -178,7 +178,7 @@ def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Seque
         comparison = compare_with(place, tasks, other, ("after", "before")) if other is not None else None
         for each in comparison.tasks if comparison is not None else ():
             if each.difference < 0 and each.adjusted is not None:
-                chances[f"task {name_task(suite_in(tasks), called, each.task)}: {each.metric}"] = each.adjusted
+                chances[f"task {name_task(rebuild_suite(tasks), called, each.task)}: {each.metric}"] = each.adjusted
     return chances
 
 

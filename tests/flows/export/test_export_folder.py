@@ -13,7 +13,7 @@ from corpora.errors import InputError
 from flows.dedup.run import DedupSettings, dedup
 from flows.export.exported import open_new_folder, open_scratch_folder
 from trainer import complete_folders
-from trainer.tasks.vectors.embed import vector_parts
+from trainer.tasks.vectors.embed import open_parts
 
 
 def test_it_is_there_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ OWNERS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
     "export, release, card, adapt, materialise": open_new_folder,
     "dedup": open_scratch_folder,
     "a model for others": complete_folders.new_folder,
-    "embed": lambda target: vector_parts(target, {"asked": 1}, pa.schema([("v", pa.int8())])),
+    "embed": lambda target: open_parts(target, {"asked": 1}, pa.schema([("v", pa.int8())])),
 }
 SECOND = {**{name: _enter(make) for name, make in OWNERS.items()}, "dedup": _deduplicate}
 

@@ -18,7 +18,7 @@ from corpora.store.stage import build_part
 from corpora.store.tables import read_table
 from flows.command.trainer_process import model_folder
 from flows.export.release_folder import export_release
-from flows.maintenance.release import promotion_of, release_by_itself
+from flows.maintenance.release import prepare_candidate, release_if_within_bounds
 from flows.recipes.run_settings import read_bounds
 from flows.report.page import build_page
 from flows.run.plan_run import plan_run
@@ -27,7 +27,7 @@ from flows.run.record.ledger_balance import build_accounts
 from flows.run.record.releases import Release, add_release, list_run_artifacts
 from flows.run.record.run_record import read_run
 from flows.run.record.run_status import list_artifact_names
-from trainer.tasks.build import found_in, suite_in
+from trainer.tasks.build import read_judged_splits, rebuild_suite
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +59,8 @@ def test_a_task_is_learnt_from_every_seed_and_its_best_folder_is_kept(run: Run) 
     made = json.loads(run.place.read(f"{tasks.folder}/finetune.json"))
     [restart] = made["restarts"]
     assert restart["seed"] == max(scores, key=lambda seed: (scores[seed], -seed))
-    assert len(found_in(run.place, tasks)) == 2
-    assert suite_in(tasks).tasks[0].task == {"kind": "classes"}
+    assert len(read_judged_splits(run.place, tasks)) == 2
+    assert rebuild_suite(tasks).tasks[0].task == {"kind": "classes"}
 
 
 def test_a_run_says_that_it_uses_the_names_of_its_tasks(run: Run) -> None:
@@ -132,10 +132,10 @@ def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, t
     text = world.text + '[bounds]\n"task boat: accuracy" = { min = 0.5 }\n[release]\nname = "own"\n'
     recipe, lines = replace(world, text=text).recipe(), list[str]()
     for _ in range(2):
-        release_by_itself(promotion_of(recipe, read_run(run.place, FIRST), "own"), lines.append)
+        release_if_within_bounds(prepare_candidate(recipe, read_run(run.place, FIRST), "own"), lines.append)
     assert lines == ["Released as own, number 1."]
     strict = replace(world, text=text.replace("min = 0.5", "min = 1.5")).recipe()
-    release_by_itself(promotion_of(strict, read_run(run.place, FIRST), "own"), lines.append)
+    release_if_within_bounds(prepare_candidate(strict, read_run(run.place, FIRST), "own"), lines.append)
     assert lines[1].startswith("Not released as own: a bound is crossed")
     folders = export_release(f"{run.place.address}@own", tmp_path / "own")
     assert set(folders) == {"encoder", "tokenizer", "heads/boat", "answers/boat"}
