@@ -345,7 +345,7 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
     """Yield the recorded runs, newest first. Those with a damaged record are skipped.
 
     Args:
-        tell: called with a line about those, and about runs with a start in the future, before which others may be newer
+        tell: called with a line about those, and about runs with a start in the future, since others may be newer
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
         if is_ahead(record):
