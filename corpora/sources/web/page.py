@@ -5,7 +5,7 @@ text whatever the process read before, on whatever day and with whatever hash se
 boilerplate are left out, and so is the headline, which is the title. Paragraphs, headings and list items are separated
 by a blank line, lines within them (`<br>`, `<pre>`) by a line feed. A page that is too large, too deep or has too many
 elements is `Refused` with the reason; reading takes time in proportion to the page's length. Costs: 3.6 ms for a page
-of 240,000 characters; on shared cores 5.5 ms a page, where resiliparse takes 3.6: a third for its table, half for the
+of 240,000 characters; on shared cores 5.5 ms a page, while resiliparse takes 3.6: a third for its table, half for the
 rows and trees. Memory: the page, its table and its text.
 
 What it finds is measured on 1,497 pages of seven kinds and on 299 of news, none of a domain that the forests were grown
@@ -15,14 +15,14 @@ words .962. On pieces of text that must and must not be found, from 123 more pag
 The title is found without the name of the site. A page names itself in `<h1>`, in what it gives to be shared (Open
 Graph) and in `<title>`; the last two often end, and sometimes begin, with the name of the site. Each of these is a
 candidate, and so is each run of their pieces between bars, dashes and colons. A forest that was grown on pages with
-titles that people had noted (`benchmarks/fit_titles.py`) chooses, by where a candidate is, what is left out next to it,
-and how it agrees with the others and with the address. No name of a site is in it. Costs: 0.2 ms; if there is only one
-candidate, nothing is judged.
+titles that people had noted (`benchmarks/fit_titles.py`) chooses, by the position of a candidate, by what is left out
+next to it, and how it agrees with the others and with the address. No name of a site is in it. Costs: 0.2 ms; if there
+is only one candidate, nothing is judged.
 
 Measured on 1,497 pages of seven kinds and on 211 of news, none of a domain that the forest was grown on: except for
-case and spaces, 79 % and 82 % are equal; the first heading alone reaches 64 % of the former. For a thirtieth nothing in
-the page is equal to what was noted. On 541 pages the one heading and `<title>` differ: people noted the heading on 280,
-`<title>` without its site on 164, and something else on 97; so most of what is missed is a matter of taste.
+case and spaces, 79 % and 82 % are equal; to take the first heading reaches 64 % of the former. For a thirtieth nothing
+in the page is equal to what was noted. On 541 pages the one heading and `<title>` differ: people noted the heading on
+280, `<title>` without its site on 164, and something else on 97; so most misses are a matter of taste.
 """
 
 import json

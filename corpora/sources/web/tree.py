@@ -4,7 +4,7 @@ Promises: the table that `markup.plain.parse_html_plain` makes, made by compiled
 a tree of objects, so a page costs in proportion to its length however it is nested. A page that exceeds `PageLimits` is
 `Refused`, with the limit by name. Tags that authors omit or set wrongly are fixed as browsers do in the common cases: a
 `<p>` ends at the beginning of a block, an `<li>` at the next one, an end tag without its start is ignored. Costs: 1 ms
-for a page of 240,000 characters, where the plain form takes 15 ms: an eighth for UTF-8, two fifths for the kernels, the
+for a page of 240,000 characters, while the plain form takes 15 ms: an eighth for UTF-8, two fifths for the kernels, the
 rest for Python's blocks. Memory: that of the page twice, and 16 bytes for each tag and text.
 
 Source: html.spec.whatwg.org, sections 13.1.2 (elements, omitted tags) and 13.2.5 (tokens); what is left out is the

@@ -6,7 +6,7 @@
 
 Promises: every element with the record's name is a record; one that cannot be read is a damaged drop with its reason,
 and costs no other. A file that ends inside a record, or before the end tag of its root, is refused, and so is one that
-cannot be decompressed. Each record is parsed alone: no DTD is read, nothing is fetched, and no entity is expanded
+cannot be decompressed. Each record is parsed by itself: no DTD is read, nothing is fetched, and no entity is expanded
 except XML's five and those of HTML, which are characters. Names are compared without their namespace. In texts, inline
 elements are joined without a space, elements that are blocks are separated, and white space is one space. Costs: 35 MB
 of PubMed's XML a second (31 packed), 18 MB of JATS. Memory: one record, at most `max_record_bytes`, and its tree.
@@ -465,7 +465,7 @@ class XmlSource:
                       `revision` (a number or date), `version`, `title`, `url`, `date`, `license`, `group` (the first
                       path that finds something); `a/b`, `a//b`, `a[@b='c']`, `a/@b`
     deleted:          `container/element`: an element that holds the key of a record to be taken away
-    file_order:       regular expression, its groups find a number in a file's name: later files revise earlier ones
+    file_order:       regular expression with groups that find a number in a file's name: later files revise others
     blocks:           elements in a text that are paragraphs of their own
     skip:             elements in a text that are left out
     marks:            elements in a text that are left out if they hold no letter: numbers of references

@@ -7,7 +7,7 @@ the chance that the page is one of these. That chance is judged by a third fores
 the lessons of threads, shops and lists about unsure blocks are wrong. Chosen are the blocks with the best chances, as
 many as maximize the expected F1 of their words: a page of prose keeps what is nearly sure, and a page of cards or rows,
 on which nothing is, the best it has. A block that repeats an earlier one is left out. Costs: 1.6 to 2 ms for a page of
-240,000 characters in 250 blocks, of which the forests take 0.5 ms.
+240,000 characters in 250 blocks; the forests take 0.5 ms of it.
 
 The forests are arrays in a file next to the code. `sum_trees`, a kernel, returns for each row what `sum_trees_plain`
 returns: the sum, in the order of the trees, of the value of the leaf that the row comes to in each. A row goes left if
@@ -145,7 +145,7 @@ def sum_trees(
 
 
 @kernel
-def average_values(values: Float32s) -> Float32s:
+def compute_means(values: Float32s) -> Float32s:
     """Return the mean of each row of `values`, weighted by the first row."""
     means, weights = np.empty(values.shape[0], np.float32), values[0].astype(np.float64)
     total = np.sum(weights)
@@ -226,15 +226,15 @@ def judge_blocks(rows: Float32s) -> Float64s:
     """
     forest = read_forest("blocks")
     odds = compute_odds(forest, rows)
-    weight = weigh_articles(float(compute_chances(read_forest("kinds"), average_blocks(rows))[0]))
+    weight = weigh_articles(float(compute_chances(read_forest("kinds"), compute_mean_row(rows))[0]))
     if weight > 0:
         odds = odds + weight * (compute_odds(read_forest("articles"), rows) - odds)
     return to_chances(forest, odds)
 
 
-def average_blocks(rows: Float32s) -> Float32s:
+def compute_mean_row(rows: Float32s) -> Float32s:
     """Return the mean of the rows as one row, weighted by the length of each block's text."""
-    return average_values(np.ascontiguousarray(rows.T))[None]
+    return compute_means(np.ascontiguousarray(rows.T))[None]
 
 
 def weigh_articles(chance: float) -> float:

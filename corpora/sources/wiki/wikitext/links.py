@@ -66,7 +66,7 @@ def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
 
     Args:
         text: Wikitext.
-        hidden: Names, in lower case, of the namespaces whose links show nothing.
+        hidden: Names, in lower case, of the namespaces with links that show nothing.
     """
     return _LINK.sub(_build_reader(hidden), "".join(_PLAIN_LINK.split(text)))
 

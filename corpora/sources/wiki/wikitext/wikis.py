@@ -12,9 +12,9 @@ A file's keys; each is omitted if the wiki writes as English does:
     digits           the ten digits, if they are not 0 to 9
     quotes           the two marks of a quotation, and a dot between them
     months           twelve names, as they are in a date; date, month: its forms, with {day}, {month}, {number}, {year}
-    files_and_categories   the namespaces whose links show nothing; apparatus: titles of sections without prose
+    files_and_categories   the namespaces with links that show nothing; apparatus: titles of sections without prose
     disambiguation   templates of pages that list the meanings of their title, except those of `all.toml`
-    variants         codes of the scripts or countries in -{code:words}-, of which the first that is there is shown
+    variants         codes of the scripts or countries in -{code:words}-; the first that is there is shown
     before_a_word    words after which a sentence cannot end: articles and prepositions
     in_language      how foreign words are written, with {language} and {words}; [languages]: their names, by code
     [templates]      what a template shows -> its names, between bars; [names] of `all.toml`: patterns of unknown ones
@@ -61,7 +61,7 @@ class Wiki:
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     def map_template_kinds(self) -> dict[str, str]:
-        """Return the wiki's templates: name in lower case -> the kind of what it shows, a key of `EXPANSIONS`."""
+        """Return the wiki's templates: name in lower case -> its kind, a key of `EXPANSIONS`."""
         return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
     def find_language(self, code: str) -> str:
