@@ -75,10 +75,10 @@ def check_engine(address: str | None) -> list[Finding]:
 
     if address is None or parse_engine(address) == LOCAL_ENGINE:
         return []
-    from flows.engines.open_engine import engine_seen  # with the pool
+    from flows.engines.open_engine import inspect_engine  # with the pool
 
     try:
-        fact, remedy = engine_seen(address)
+        fact, remedy = inspect_engine(address)
     except InputError as error:
         fact, remedy = address, str(error).removesuffix(".")
     return [report_failure("engine", fact, remedy) if remedy else report_ok("engine", fact)]
