@@ -81,7 +81,7 @@ def train_on(address: str, what: str, work: bytes, hear: Hear, stop: Stop, tell:
             return False
         while True:
             training = RemoteTraining(client, address, what, work, tell)
-            stop.started(training)
+            stop.set_process(training)
             try:
                 value_of(training.listen(hear))
                 return True

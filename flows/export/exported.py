@@ -52,7 +52,14 @@ from flows.run.record.ledger_balance import edits_of, records_account
 from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
 from flows.run.stage_kinds import STAGES, stage_order
 from flows.signals import last_word
-from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
+from trainer.complete_folders import (
+    FOLDER_REMEDY,
+    check_output,
+    explain_disk_errors,
+    locate_lock,
+    open_unfinished_folder,
+    put_folder,
+)
 
 GROUP_BYTES = 32 << 20
 GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
@@ -506,11 +513,11 @@ def local_target(folder: str) -> Path:
 @contextmanager
 def scratch_beside(target: Path) -> Iterator[Path]:
     """Yield an empty folder next to a path, for the time of the block. Raises InputError for what the disk refuses."""
-    with refusing(target, ELSEWHERE), unfinished_folder(target) as scratch:
+    with explain_disk_errors(target, FOLDER_REMEDY), open_unfinished_folder(target) as scratch:
 
         def remove() -> None:
             shutil.rmtree(scratch, ignore_errors=True)
-            lock_of(target).unlink(missing_ok=True)
+            locate_lock(target).unlink(missing_ok=True)
 
         with last_word(remove):
             yield scratch

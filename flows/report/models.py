@@ -26,8 +26,8 @@ from flows.report.plots import loss_curve, main_term, terms_of, words_of
 from flows.report.run import RunView, View
 from flows.run.record.releases import release_before
 from flows.run.record.task_scores import comparison_with, comparison_within, result_in, summaries
-from trainer.build import COMPONENT, read_events
-from trainer.job import seen_in
+from trainer.build import COMPONENT_PREFIX, read_events
+from trainer.job import iter_seen_parts
 from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
 from trainer.tasks.build import BASELINE, CONTROL, suite_in
@@ -116,7 +116,7 @@ def seen_rows(
 ) -> list[View]:
     """Return one row for each shard set that a phase read: the amount, its share, how it was judged, its sources."""
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
-    parts = list(seen_in(model))
+    parts = list(iter_seen_parts(model))
     whole = {phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}}
     judged = {(event["phase"] + 1, event["event"]): event for event in events}
     alone = [phase for phase in whole if sum(part.phase == phase for part in parts) == 1]
@@ -125,7 +125,9 @@ def seen_rows(
             "part": part,
             "name": sets[part.name][0] if part.name in sets else part.name,
             "share": part.tokens / max(1, whole[part.phase]),
-            "held_out": judged.get((part.phase, "evaluation" if part.phase in alone else f"{COMPONENT}{part.name}")),
+            "held_out": judged.get(
+                (part.phase, "evaluation" if part.phase in alone else f"{COMPONENT_PREFIX}{part.name}")
+            ),
             "sources": source_shares(sets[part.name][1], tokens) if part.name in sets else [],
         }
         for part in parts
@@ -135,15 +137,15 @@ def seen_rows(
 def before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
     """Return one row for each shard set that was judged before the first step, and one for all together, with its
     held-out losses then and at the end; none for a model that began with random weights."""
-    sets = {f"{COMPONENT}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
+    sets = {f"{COMPONENT_PREFIX}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
     first = {event["event"]: event for event in events if event["step"] == 0 and event["event"] != "step"}
     last = {event["event"]: event for event in events if event["step"] > 0}
     read = Counter[str]()
-    for part in seen_in(model):
-        read[f"{COMPONENT}{part.name}"] += part.tokens
+    for part in iter_seen_parts(model):
+        read[f"{COMPONENT_PREFIX}{part.name}"] += part.tokens
     return [
         {
-            "name": "together" if named == "evaluation" else sets.get(named, named.removeprefix(COMPONENT)),
+            "name": "together" if named == "evaluation" else sets.get(named, named.removeprefix(COMPONENT_PREFIX)),
             "share": None if named == "evaluation" else read[named] / max(1, read.total()),
             "before": _loss(before),
             "after": _loss(last[named]),

@@ -202,7 +202,7 @@ BOTH: dict[tuple[str, str], dict[str, Any]] = {
 
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
     """Return the settings, with published values where they name none. kind: of the task; it precedes the family"""
-    family, hidden_size = model.of_family.name, model.shape[1]
+    family, hidden_size = model.family_row.name, model.shape[1]
     taken = {**USUAL, "layer_decay": 1.0, **FAMILIES.get(family, {})}
     if family == "electra":
         _, rate, decay = next(row for row in ELECTRA_SIZES if hidden_size <= row[0])

@@ -24,7 +24,7 @@ from flows.run.record.ledger_balance import readable_bytes
 from flows.run.record.releases import answered_until
 from flows.run.stage_kinds import STAGES
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.job import HELPS, MOST_EPOCHS
+from trainer.job import MAX_HELPFUL_PASSES, MAX_PASSES
 
 USUAL_SIZE = 30_000  # of a vocabulary that is brought
 MUCH_SCRATCH = 1_000_000_000  # bytes that are worth a line
@@ -186,9 +186,9 @@ class _Run:
             return []
         shards, tokens = [entry for entry in self.recipe.shards if entry.name in model.shards], self._trained_on()
         passes = read[0] / max(1.0, sum(tokens[entry.name] / entry.settings.copies for entry in shards))
-        line = f"The training reads its text about {passes:,.0f} times, and {HELPS} are known to help."
-        refused = f" Above {MOST_EPOCHS:,} it is refused, unless max_epochs in [training] allows it."
-        return [line + (refused if passes > MOST_EPOCHS else "")] if passes > HELPS else []
+        line = f"The training reads its text about {passes:,.0f} times, and {MAX_HELPFUL_PASSES} are known to help."
+        refused = f" Above {MAX_PASSES:,} it is refused, unless max_epochs in [training] allows it."
+        return [line + (refused if passes > MAX_PASSES else "")] if passes > MAX_HELPFUL_PASSES else []
 
 
 def basis_lines(texts: Sequence[SourceText]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from flows.recipes.model_and_tasks import ModelEntry, TaskEntry
 from flows.recipes.recipe import Recipe
 from flows.run.answers_build import TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
-from trainer.settings.phases import PhaseSettings, num_tokens
+from trainer.settings.phases import PhaseSettings, parse_tokens
 from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -122,7 +122,7 @@ def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool 
 def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
     """Return the most tokens that a phase reads. lengths: the longest example of each shard set; held: their tokens"""
     if phase.tokens is not None:
-        return num_tokens("training.phase.tokens", phase.tokens)
+        return parse_tokens("training.phase.tokens", phase.tokens)
     if not phase.steps:
         return sum(phase.quotas) or round((phase.epochs or 0) * held)
     slots = [Fraction(tokens, length) for tokens, length in zip(phase.quotas, lengths, strict=False)]

@@ -24,17 +24,17 @@ from flows.run.record.releases import manifests_of, release_address, release_at
 from flows.run.record.run_record import newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.huggingface.start_model import adapted, settings_from
-from trainer.huggingface.todays_form import todays_folder
+from trainer.huggingface.start_model import adapt_start, read_settings
+from trainer.huggingface.todays_form import convert_older_folder
 from trainer.job import CACHE
-from trainer.start_weights import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
+from trainer.start_weights import CONFIG, WEIGHTS, StartModel, copy_model, list_model_files, read_start
 
 START = "model.start"
 RESUMES = " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
-def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
+def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
     """Return the recipe with the settings and the vocabulary of the model that its training starts from, if any.
 
     Raises InputError if that model does not exist, or the recipe contradicts it.
@@ -50,11 +50,11 @@ def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
         else each
         for each in recipe.vocabularies
     )
-    model = replace(entry, settings=settings_from(start, entry.given))
+    model = replace(entry, settings=read_settings(start, entry.given))
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 
-def fitting(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
+def fitting(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> StartModel:
     """Return the start with rows for what its vocabulary lacks. existing: by name. Raises InputError."""
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
@@ -64,10 +64,10 @@ def fitting(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) ->
             f"{called} is to be trained, and model.start names a model that has its own: leave {called} out to take "
             "that, or give as its `path` one that was adapted from it (`cloze vocabulary adapt`)."
         )
-    return adapted(start, existing[name], called)
+    return adapt_start(start, existing[name], called)
 
 
-def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
+def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's training starts from; None for random weights. Raises InputError."""
     entry = recipe.model
     if entry is None or entry.settings.start is None:
@@ -75,12 +75,12 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
     return _find_model(START, entry.settings.start, entry.folder, recipe, cache)
 
 
-def taught(recipe: Recipe, lock: Lock) -> Start | None:
+def taught(recipe: Recipe, lock: Lock) -> StartModel | None:
     """Return the model that a recipe's model learns from, as recorded in the lock. Raises InputError."""
     return lock.teacher or find_teacher(recipe, StatCache())
 
 
-def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
+def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's model learns from; None if no objective has one. Raises InputError."""
     entry = recipe.model
     if entry is None or not entry.teacher:
@@ -88,7 +88,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
     return _find_model(TEACHER_KEY, entry.teacher, entry.teacher_folder, recipe, cache)
 
 
-def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
+def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
     """Find the model that learns a task to be compared with; None if it names none. Raises InputError."""
     address = entry.settings.baseline
     if not address:
@@ -102,7 +102,7 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
     return _find_model(f"{entry.table_key}.baseline", address, entry.baseline_folder, recipe, StatCache())
 
 
-def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:
+def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
     """Find the model that a recipe names under a key, by its files. Raises InputError if there is none.
 
     folder: where it may be on this machine, absolute; "" for none
@@ -112,7 +112,7 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
         def digest(path: Path) -> str:
             return cache.hash_file(path)[1]
 
-        return start_of(todays_folder(Path(folder), digest), digest)
+        return read_start(convert_older_folder(Path(folder), digest), digest)
     place, manifest = _artifact(key, address, folder, recipe)
     return _of_artifact(place, manifest)
 
@@ -146,11 +146,11 @@ def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Plac
     return place, newest_used(place, candidates)
 
 
-def _of_artifact(place: Place, manifest: Manifest) -> Start:
+def _of_artifact(place: Place, manifest: Manifest) -> StartModel:
     """Return the model of an artifact, in a folder of this machine."""
     kept = {
         name: file
-        for name, file in model_files(manifest).items()
+        for name, file in list_model_files(manifest).items()
         if name in (CONFIG, WEIGHTS, *FILES) or name.partition("/")[2] in (CONFIG, WEIGHTS)
     }
     if not {CONFIG, WEIGHTS} <= kept.keys():
@@ -159,7 +159,7 @@ def _of_artifact(place: Place, manifest: Manifest) -> Start:
         )
     below = sorted(name for name in kept if "/" in name)
     named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
-    start = Start(folder="", files={name: kept[name].sha256 for name in named})
+    start = StartModel(folder="", files={name: kept[name].sha256 for name in named})
     if place.is_local:
         config = place.to_full_path(f"{manifest.stage_folder}/{kept[CONFIG].path}")
         return replace(start, folder=str(Path(config).parent))

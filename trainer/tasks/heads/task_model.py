@@ -27,9 +27,9 @@ from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.masked import Pooler
-from trainer.model.objective import JudgedBatch, Objective, state_below
+from trainer.model.objective import JudgedBatch, Objective, select_state
 from trainer.ranks import Ranks
-from trainer.settings.model import encoder_shape
+from trainer.settings.model import build_encoder_shape
 from trainer.tasks.data import PackedItems
 from trainer.tasks.settings import frozen_layers
 from trainer.tasks.task import Task, TaskItem, check_finite
@@ -53,7 +53,7 @@ class TaskModel(Objective):
     """
 
     def __init__(self, task: Task, pretrained: Pretrained) -> None:
-        super().__init__(pretrained.settings.of_family, task.terms())
+        super().__init__(pretrained.settings.family_row, task.terms())
         self.encoder = pretrained_encoder(pretrained, task.causal)
 
     def begin(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
@@ -62,7 +62,7 @@ class TaskModel(Objective):
         shape: of its pooler; state: the pre-trained one
         """
         init_weights(head, self.family, self.encoder.shape.layers)
-        learnt = state_below(shape.pretrained, state) if shape is not None and shape.pretrained else {}
+        learnt = select_state(shape.pretrained, state) if shape is not None and shape.pretrained else {}
         pooler = getattr(head, "pooler", None)
         if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
@@ -79,16 +79,16 @@ class TaskModel(Objective):
         """Return what a task reads of outputs: a row for each of its units."""
         return outputs
 
-    def sums(self, batch: Batch) -> Tensor:
+    def sum_losses(self, batch: Batch) -> Tensor:
         """[terms, 2]."""
         return self.losses(self.outputs(batch), batch)
 
-    def answers(self, batch: Batch) -> Tensor:
+    def answer(self, batch: Batch) -> Tensor:
         """A row for each unit of the batch; no labels are read."""
         return self.answers_of(self.outputs(batch), batch)
 
-    def judged(self, batch: Batch) -> JudgedBatch:
-        """`sums` and `answers` from one pass."""
+    def judge(self, batch: Batch) -> JudgedBatch:
+        """`sum_losses` and `answer` from one pass."""
         outputs = self.outputs(batch)
         return JudgedBatch(self.losses(outputs, batch), None, answers=self.answers_of(outputs, batch))
 
@@ -106,7 +106,7 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
     words: as `FinetuneSettings.freeze`
     """
     for word in words:
-        for encoder in model.encoders():
+        for encoder in model.list_encoders():
             layers = frozen_layers(word)
             if layers is None:
                 parts: list[nn.Module] = [encoder.embeddings] if word == "embeddings" else [encoder]
@@ -126,14 +126,14 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 def text_vectors(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """Return what a head for whole texts reads, [S, H]: each text's first token, or the mean of all its tokens."""
     if pooling == "cls":
-        return hidden_TH.index_select(0, batch.first_tokens())
-    return batch.means(hidden_TH).to(hidden_TH.dtype)
+        return hidden_TH.index_select(0, batch.locate_first_tokens())
+    return batch.compute_means(hidden_TH).to(hidden_TH.dtype)
 
 
 def pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
     """Return the encoder of a model with its weights."""
-    encoder = TransformerEncoder(replace(encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
-    encoder.load_state_dict(state_below("encoder.", pretrained.state))
+    encoder = TransformerEncoder(replace(build_encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
+    encoder.load_state_dict(select_state("encoder.", pretrained.state))
     return encoder
 
 

@@ -29,7 +29,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.places.files import remove_abandoned, replace_file
 from corpora.store.settings import bind_settings
-from trainer.complete_folders import refusing
+from trainer.complete_folders import explain_disk_errors
 
 MADE = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384
@@ -94,7 +94,7 @@ def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 @contextmanager
 def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """A file for vectors, there when the block ends well; what writes a table. Raises InputError for a full disk."""
-    with refusing(path):
+    with explain_disk_errors(path):
         remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
         with (
             replace_file(path) as new,
