@@ -32,12 +32,12 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, PartPlan, Stage, build_parts, publish_stage
 from corpora.store.worker_pool import WorkerPool
-from flows.integrity.inventory import find_faults, read_holdings
+from flows.integrity.inventory import find_faults, read_inventory
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.pipeline import run_recipe
-from flows.run.stage_kinds import STAGES, stage_order
+from flows.run.stage_kinds import STAGES, get_stage_index
 
 RECIPE = """
 name = "faults"
@@ -125,9 +125,9 @@ def _run(world: World, build: Callable[..., object], tell: Callable[[str], None]
         manifests = []
         for stage in stages:
             survey = mending.survey(stage)
-            build(place, replace(stage, parts=()), survey.missing, tuple(mending.distrusted))
+            build(place, replace(stage, parts=()), survey.missing, tuple(mending.damaged))
             manifests.append(publish_stage(place, stage, survey))
-            mending.trust_rebuilt(survey, manifests[-1])
+            mending.mark_rebuilt(survey, manifests[-1])
         return manifests
 
     run_past_damage(lambda: run_recipe(place, world.recipe, world.lock, perform), mending)
@@ -204,7 +204,7 @@ def _spread(drawn: Sequence[Flip], number: int | None, draw: random.Random) -> l
 def _verify_names(world: World, flip: Flip) -> bool:
     """Return whether a check of the whole store names only the file of a flip; the flip is reverted."""
     flip.apply(world.place)
-    named = {fault.path for fault in find_faults(read_holdings(world.place))}
+    named = {fault.path for fault in find_faults(read_inventory(world.place))}
     flip.apply(world.place)
     if named != {flip.path}:
         print(f"verify names {sorted(named)} where {flip} was flipped", flush=True)
@@ -218,13 +218,13 @@ def _run_on(world: World, flip: Flip, folder: Path) -> str:
     """Run on a copy of the store where the stages after the harmed file must be built from it; return the outcome."""
     shutil.copytree(world.place.address, folder / "store", copy_function=os.link)
     harmed = replace(world, folder=folder)
-    for kind in [*STAGES][stage_order(flip.path.split("/")[0]) + 1 :]:
+    for kind in [*STAGES][get_stage_index(flip.path.split("/")[0]) + 1 :]:
         shutil.rmtree(folder / "store" / kind, ignore_errors=True)
     flip.apply(harmed.place)
     lines: list[str] = []
     run_here(harmed, lines.append)
     named = any(flip.path in line for line in lines)
-    whole = not list(find_faults(read_holdings(harmed.place)))
+    whole = not list(find_faults(read_inventory(harmed.place)))
     equal = harmed.contents() == world.contents()
     shutil.rmtree(folder)
     if equal and named == whole and len(lines) == named:

@@ -46,8 +46,8 @@ from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import choose_recipe_name
 from flows.recipes.tables import join_key, resolve_path, to_toml
 from flows.run.faults.skipped_files import leave_out
-from flows.run.inputs.folder_defaults import recipe_of_folder
-from flows.run.pipeline import Parsed, make_corpora, make_documents
+from flows.run.inputs.folder_defaults import build_folder_recipe
+from flows.run.pipeline import ParsedSources, make_corpora, make_documents
 from trainer.complete_folders import explain_disk_errors
 
 NOTHING_JUDGED: Tables = {
@@ -232,7 +232,7 @@ class Documents:
                 except FileFault as fault:
                     opened.lock = leave_out(self._recipe, opened.lock, [fault], tell)
 
-    def _made(self) -> Parsed:
+    def _made(self) -> ParsedSources:
         """Have the documents made, by the stages of a run."""
         workspace = self._workspace
         return make_documents(workspace.place, self._recipe, self._opened.lock, workspace.perform)
@@ -337,7 +337,7 @@ def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Ta
     overrides = {join_key(["source", key]): to_toml(listed(value)) for key, value in settings.items()}
     if name is not None:
         overrides |= {key: to_toml(name) for key in ("name", "source.name")}
-    recipe = recipe_of_folder(path, workspace.recipes, overrides)
+    recipe = build_folder_recipe(path, workspace.recipes, overrides)
     tables = parse_toml(recipe.text)
     lock = workspace.resolved(recipe, read_lock(recipe.lock_path))
     kept = {key: tables[key] for key in ("name", "source", "documents")}

@@ -25,12 +25,12 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.schema import DOCUMENTS
 from corpora.sources.contract import split_glob
-from corpora.sources.files.parquet import group_starts, open_parquet
+from corpora.sources.files.parquet import compute_group_starts, open_parquet
 from corpora.store.places.address import is_object_address
 from corpora.store.tables import read_table
 from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import find_store
-from flows.run.addresses import Artifact, find_artifacts, newest
+from flows.run.addresses import Artifact, find_artifacts, pick_newest
 
 SHOWN = 60  # characters of a value
 ROWS = 10_000  # of a table that are written together
@@ -119,7 +119,7 @@ def _artifact(address: str, argument: str) -> Artifact:
         if len(names) > 1:
             raise InputError(f"{argument}: {address} has several {kind}: give the folder of one, {' or '.join(names)}.")
         if of_kind:
-            return newest(of_kind)
+            return pick_newest(of_kind)
     kind = found[-1].manifest.kind
     raise InputError(
         f"{argument}: {address} is of a store, and of the kind {kind}. {OTHERS.get(kind, 'It is no text.')}"
@@ -215,7 +215,7 @@ def group_begins(path: Path) -> dict[int, int]:
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
         firsts = accumulate((table.metadata.row_group(group).num_rows for group in groups), initial=0)
-        return dict(zip(group_starts(table, path.stat().st_size), firsts, strict=False))
+        return dict(zip(compute_group_starts(table, path.stat().st_size), firsts, strict=False))
 
 
 def _rows(value: Any, argument: str, path: Path) -> Given:

@@ -32,8 +32,8 @@ from corpora.store.settings import bind_settings
 from flows.command.check import check_data
 from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_events
 from flows.command.trainer_process import model_folder
-from flows.export.exported import new_folder
-from flows.run.record.ledger_balance import nothing_said
+from flows.export.exported import open_new_folder
+from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
 from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
@@ -102,7 +102,7 @@ class Model:
             given, file = rows_file(texts, "texts", workspace, columns, reading)
             loaded = self._load(("models", "tasks"))
             with workspace.bars.of("texts", max(1, given.num_rows or 0)) as advance:
-                vectors = loaded.embed(file, asked, advance, empty=given.num_rows == 0)
+                vectors = loaded.embed(file, asked, advance, is_empty=given.num_rows == 0)
         if given.dataset is None or asked.by != "text":
             return vectors
         column = pa.FixedSizeListArray.from_arrays(vectors.ravel(), vectors.shape[1])
@@ -152,7 +152,7 @@ class Model:
 
     def save(self, folder: str | Path) -> None:
         """Copy the model's files into a new folder. Raises InputError."""
-        with in_python(), model_folder(self.address) as own, new_folder(Path(folder)) as new:
+        with in_python(), model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
             copytree(own, new, dirs_exist_ok=True)
 
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":
@@ -207,7 +207,7 @@ def train(
             f"shards is of the type {type(shards).__name__}: give what cloze.build_shards or cloze.open_shards returns."
         )
     workspace, manifest = shards._workspace.showing(progress), shards._set.manifest
-    if problem := nothing_said(manifest.name, manifest):
+    if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
     with in_python(workspace.folder):
         settings = bind_settings(

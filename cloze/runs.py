@@ -26,7 +26,7 @@ from corpora.store.settings import PROCESSES
 from corpora.store.stage import read_manifest
 from flows.command.arguments import find_recipe
 from flows.recipes.tables import to_toml
-from flows.run.record.run_record import RunRecord, list_runs, read_run
+from flows.run.record.run_record import RunRecord, list_run_ids, read_run
 from trainer.build import read_events
 
 FIXABLE, BEGINNING = 2, "cloze: "  # the exit code of what the user can fix, and how its paragraph begins
@@ -124,13 +124,13 @@ def run(
     address = None if store is None else str(store)
     loaded = find_recipe(None if folder else str(recipe), folder, address, pairs)  # its mistakes are raised here
     place = Place(loaded.store)
-    before = {*list_runs(place)}
+    before = {*list_run_ids(place)}
     asked = ["--source", str(folder)] if folder else [str(recipe)]
     asked += ["--store", address] if address else []
     asked += ["--workers", str(workers)] if workers is not None else []
     asked += [] if watch is None else ["--watch" if watch else "--no-watch"]
     code, output, error = _command("run", *asked, *(part for pair in pairs for part in ("--set", pair)), shown=progress)
-    new = [run_id for run_id in list_runs(place) if run_id not in before and run_id.endswith(f"-{loaded.name}")]
+    new = [run_id for run_id in list_run_ids(place) if run_id not in before and run_id.endswith(f"-{loaded.name}")]
     if code == FIXABLE and BEGINNING in error:
         raise InputError(error[error.rindex(BEGINNING) + len(BEGINNING) :].strip())
     record = read_run(place, new[-1]) if new else None

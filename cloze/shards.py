@@ -27,8 +27,8 @@ from corpora.store.places.place import Place
 from corpora.store.settings import EPOCH, check_choice
 from corpora.store.stage import MANIFEST
 from flows.command.trace import document_facts, example_facts
-from flows.export.exported import new_folder
-from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_artifact
+from flows.export.exported import open_new_folder
+from flows.run.addresses import Artifact, find_artifacts, find_vocabulary, pick_newest
 from flows.run.example_stages import build_shard_sets
 from shards.build import SPLITS
 from shards.reading.epoch_rows import EXAMPLES_PER_BATCH, build_epoch_schema, iter_epoch_batches
@@ -65,7 +65,7 @@ class Shards:
     @property
     def _vocabulary_artifact(self) -> Manifest:
         """The artifact of that vocabulary."""
-        return vocabulary_artifact(Artifact(place=self._set.place, manifest=self._set.manifest))
+        return find_vocabulary(Artifact(place=self._set.place, manifest=self._set.manifest))
 
     def split(self, name: str) -> "Shards":
         """Return the examples of another split: "train" or "held-out"."""
@@ -134,7 +134,7 @@ class Shards:
     def save(self, folder: str | Path) -> None:
         """Copy shards and vocabulary into a new folder, which `cloze.open_shards` opens. Raises InputError."""
         source = self._set.place
-        with in_python(), new_folder(Path(folder)) as new:
+        with in_python(), open_new_folder(Path(folder)) as new:
             for manifest in (self._set.manifest, self._vocabulary_artifact):
                 paths = {f"{manifest.stage_folder}/{path}" for part in manifest.parts for path in part.paths}
                 for path in (*sorted(paths), f"{manifest.folder}/{MANIFEST}"):
@@ -219,7 +219,7 @@ def open_shards(
     """
     if not isinstance(address, str | Path):
         raise InputError(f"address is of the type {type(address).__name__}: give a path, or what follows s3://.")
-    artifact = newest(find_artifacts(str(address), "shards"))
+    artifact = pick_newest(find_artifacts(str(address), "shards"))
     workspace = Workspace(artifact.place.address, progress=progress)
     return Shards(ShardSet(artifact.place, artifact.manifest), epoch, seed, workspace).split(split)
 

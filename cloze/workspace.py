@@ -32,7 +32,7 @@ from corpora.store.worker_pool import WorkerPool
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, build_recipe
 from flows.run.faults.damage import DamageTracker, run_past_damage
-from flows.run.policies import ranges
+from flows.run.policies import group_parts
 from trainer.job import TrainingJob
 from trainer.launch import train
 
@@ -94,7 +94,7 @@ class Workspace:
 
     def distrust(self, fault: Damaged) -> None:
         """Have a damaged file built again when its stage is performed next. Raises InputError if that mends nothing."""
-        self._damage.distrust(fault)
+        self._damage.mark_damaged(fault)
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
         """Build what is missing of stages, publish them, and return their manifests."""
@@ -106,12 +106,12 @@ class Workspace:
         if survey.missing:
             self._build(stage, survey.missing)
         manifest = publish_stage(self.place, stage, survey)
-        self._damage.trust_rebuilt(survey, manifest)
+        self._damage.mark_rebuilt(survey, manifest)
         return manifest
 
     def _build(self, stage: Stage, plans: Sequence[PartPlan]) -> None:
         """Build parts and show how far that is."""
-        distrusted = frozenset(self._damage.distrusted)
+        distrusted = frozenset(self._damage.damaged)
         if isinstance(plans[0].job, TrainingJob):
             with self.bars.of(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
                 train(plans[0].job, lambda event: advance(int(event.get("step", 0))))
@@ -129,7 +129,7 @@ class Workspace:
         bare = stage.without_parts  # a worker gets no more than it needs
         from flows.command.compile_kernels import compiled_meanwhile  # which imports numba
 
-        groups, done = ranges(plans, self._workers), 0
+        groups, done = group_parts(plans, self._workers), 0
         with (
             ThreadPoolExecutor(self._workers) as threads,
             WorkerPool(self._workers) as pool,

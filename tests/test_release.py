@@ -137,7 +137,7 @@ def test_the_steps_of_the_image_run_in_an_empty_root(tmp_path: Path) -> None:
         assert image.run(["id", "-u"]).strip() == "1000"
         options = ("--set", "vocabulary.size=300", "--set", "duplicates.enabled=false")
         shown = image.run([*image.entry_point, "run", "--source", "texts", *options])
-        assert "balances checked" in shown and "not compiled" not in shown
+        assert "nothing is unaccounted for" in shown and "not compiled" not in shown
         assert image.files("home/cloze/.cloze/kernels") == kernels
         assert {path.stat().st_uid for path in (image.root / "data" / "store").rglob("*")} == {1000}
     finally:

@@ -17,7 +17,7 @@ from parsed_sources import nodes_of, sources
 from flows.command import reference
 from flows.command.cli import app
 from flows.command.help import command_names
-from flows.run.record.run_status import ENDED
+from flows.run.record.run_status import END_STATES
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 SLOT = "…"
@@ -160,7 +160,7 @@ def test_every_state_and_exit_code_is_listed() -> None:
     table = PAGE.partition("## States and exit codes")[2].partition("\n## ")[0]
     codes = {code for codes, _ in reference.EXIT_CODES for code in codes.split(", ")}
     words = set(re.findall(r"\w+", table))
-    assert {*makers, *map(str, named), *constants, *ENDED, "running", "lost", *codes} - words == set()
+    assert {*makers, *map(str, named), *constants, *END_STATES, "running", "lost", *codes} - words == set()
 
 
 def test_links_inside_of_the_page_lead_somewhere() -> None:

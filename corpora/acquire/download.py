@@ -34,7 +34,7 @@ from typing import Any
 import httpx
 
 from corpora.acquire.fetch_table import RemoteFile
-from corpora.acquire.http_client import Hosts, Later, Tries
+from corpora.acquire.http_client import Attempts, Hosts, Later
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
@@ -46,9 +46,12 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """Identifies the version and address of a part's bytes by what the server said with them (RFC 9110, 8.8).
+    """What a server said of the bytes of a part: by this two versions are told apart (RFC 9110, 8.8).
 
-    size_bytes: of the whole; None while the server has not said
+    url:        where the bytes come from
+    etag:       the header `ETag`, or None
+    modified:   the header `Last-Modified`, or None
+    size_bytes: of the whole file; None until the server has said it
     """
 
     url: str
@@ -58,11 +61,11 @@ class Version:
 
     @property
     def condition(self) -> str | None:
-        """Return the value for `If-Range`: a strong ETag, else the time of the last change; None for neither."""
+        """The value for `If-Range`: a strong ETag, else the time of the last change; None for neither."""
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
-    def differs(self, other: "Version") -> bool:
-        """True if two replies are surely of different versions."""
+    def is_different(self, other: "Version") -> bool:
+        """Return True if two replies are surely of different versions."""
         pairs = [(self.size_bytes, other.size_bytes), (self.etag, other.etag)]
         if None in pairs[1]:
             pairs[1] = (self.modified, other.modified)
@@ -70,31 +73,37 @@ class Version:
 
 
 class PartFile:
-    """The unfinished file of one target, open and locked. Made by `open_part`."""
+    """The unfinished file of one target, open and locked. Made by `open_part`.
+
+    `position` is the number of bytes that are there, `version` what the server said of them; None if there are none.
+    """
 
     def __init__(self, target: Path, remote: RemoteFile, stream: io.FileIO, replaces: bool) -> None:
         self.target, self.remote, self._replaces = target, remote, replaces
         self.version: Version | None = None
         self.position = 0
         self._stream = stream
-        self._path, self._note = part_of(target), target.with_name(f"{target.name}.part.json")
-        self._digests = self._fresh_digests()
-        self._adopt()
+        self._path, self._note = to_part_path(target), target.with_name(f"{target.name}.part.json")
+        self._digests = self._build_digests()
+        self._resume_part()
 
-    def _fresh_digests(self) -> dict[str, Any]:
-        kinds = {"sha256", self.remote.promised[0] if self.remote.promised else "sha256"}
+    def _build_digests(self) -> dict[str, Any]:
+        kinds = {"sha256", self.remote.promised_digest[0] if self.remote.promised_digest else "sha256"}
         return {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds}
 
-    def _adopt(self) -> None:
-        """Take over what an earlier process left. Raises InputError for what no fetch can have left."""
+    def _resume_part(self) -> None:
+        """Read the bytes and the note that an earlier process left.
+
+        Raises InputError for what no fetch can have left.
+        """
         size = os.fstat(self._stream.fileno()).st_size
         if is_there(self._note):
             try:
                 self.version = convert_value(json.loads(_read(self._note)), Version, str(self._note))
             except ValueError as error:
-                raise in_the_way(self._note) from error
+                raise build_conflict_error(self._note) from error
         elif size:  # a note comes before the first byte
-            raise in_the_way(self._path)
+            raise build_conflict_error(self._path)
         whole = self.version.size_bytes if self.version is not None else None
         if self.version is None or (whole is not None and size > whole):
             self.clear()
@@ -114,14 +123,14 @@ class PartFile:
         return self.version is not None and self.position == self.version.size_bytes
 
     def clear(self) -> None:
-        """Forget all bytes: the next ones are those of another version."""
+        """Delete all bytes: the next ones are those of another version."""
         self._stream.seek(0)
         self._stream.truncate()
         self._note.unlink(missing_ok=True)
-        self.version, self.position, self._digests = None, 0, self._fresh_digests()
+        self.version, self.position, self._digests = None, 0, self._build_digests()
 
-    def tell(self, version: Version) -> None:
-        """Write down what is known of the version now: before the first of its bytes, and when its size is known."""
+    def write_note(self, version: Version) -> None:
+        """Write down what is known of the version: before the first of its bytes, and again when its size is known."""
         self.version = version
         with replace_file(self._note, is_only_writer=True) as new:
             new.write_text(json.dumps(asdict(version)), encoding="utf-8")
@@ -133,41 +142,45 @@ class PartFile:
             view = view[self._stream.write(view) :]
         self._count(chunk)
 
-    def digest(self, kind: str) -> str:
-        """A digest of the bytes so far; sha256 is always known."""
+    def compute_digest(self, kind: str) -> str:
+        """Return a digest (hex) of the bytes so far: "sha256", or the kind that the publisher states."""
         return str(self._digests[kind].hexdigest())
 
-    def head(self, num_bytes: int) -> bytes:
-        """The first bytes."""
+    def read_head(self, num_bytes: int) -> bytes:
+        """Return the first `num_bytes` bytes."""
         return os.pread(self._stream.fileno(), num_bytes, 0)
 
     def finish(self) -> RawFile:
-        """Give the file its own name. It gets the server's time of last change."""
+        """Give the file its own name, with the server's time of last change.
+
+        Raises:
+            InputError: If a file that no fetch wrote has this name by now.
+        """
         os.fsync(self._stream.fileno())
-        if (seconds := modified_seconds(self.version.modified if self.version else None)) is not None:
+        if (seconds := parse_modified(self.version.modified if self.version else None)) is not None:
             os.utime(self._stream.fileno(), (seconds, seconds))
         if is_there(self.target) and not self._replaces:  # since the fetch began
-            raise in_the_way(self.target)
+            raise build_conflict_error(self.target)
         self._path.replace(self.target)
         self._note.unlink(missing_ok=True)
         flush_folder(self.target.parent)
         return RawFile(
-            name=self.remote.name, sha256=self.digest("sha256"), size_bytes=self.position, path=str(self.target)
+            name=self.remote.name, sha256=self.compute_digest("sha256"), size_bytes=self.position, path=str(self.target)
         )
 
 
-def part_of(target: Path) -> Path:
+def to_part_path(target: Path) -> Path:
     """Return the path of a target's unfinished bytes."""
     return target.with_name(f"{target.name}.part")
 
 
 def is_there(path: Path) -> bool:
-    """Return True if anything has this path, a link that leads nowhere included."""
+    """Return True if anything has this path, also a link that leads nowhere."""
     return path.is_symlink() or path.exists()
 
 
-def in_the_way(path: Path) -> InputError:
-    """Return the error for what no fetch wrote, or what was changed since."""
+def build_conflict_error(path: Path) -> InputError:
+    """Build the error for a file that no fetch wrote, or that was changed since."""
     return InputError(
         f"{path} is in the way: a fetch writes there, and it is not what a fetch wrote, or it was changed since. Move "
         "it away, then fetch again."
@@ -181,18 +194,24 @@ def _read(path: Path) -> bytes:
 
 @contextmanager
 def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Iterator[PartFile]:
-    """The part of a target, new or as it was left. Raises InputError: in use, a full disk, a forbidden folder.
+    """Open the part of a target, new or as it was left (a context manager).
 
-    replaces: an earlier fetch wrote what is at the target
+    Args:
+        target: The path of the finished file; its folder is created.
+        remote: What is known of the file.
+        replaces: True if an earlier fetch wrote what is at the target.
+
+    Raises:
+        InputError: If another process fetches it, the disk refuses, or something else is at its path.
     """
-    path = part_of(target)
-    with writable(target):
+    path = to_part_path(target)
+    with explain_write_faults(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         while True:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             with io.FileIO(os.open(path, flags, 0o666), "r+") as stream:
                 if (there := os.fstat(stream.fileno())).st_nlink > 1 or not stat.S_ISREG(there.st_mode):
-                    raise in_the_way(path)
+                    raise build_conflict_error(path)
                 if not try_lock(stream):
                     raise InputError(f"{path} is being fetched by another process. Wait for it, or end it.")
                 # Another process may have finished the file between the two calls: then this is the target itself.
@@ -201,8 +220,8 @@ def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Itera
                     return
 
 
-def modified_seconds(header: str | None) -> float | None:
-    """A `Last-Modified` header in seconds since 1970; None if it gives no time."""
+def parse_modified(header: str | None) -> float | None:
+    """Parse the header `Last-Modified` to seconds since 1970; None if it gives no time."""
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp()) if header else None
     except (ValueError, OverflowError):
@@ -210,8 +229,8 @@ def modified_seconds(header: str | None) -> float | None:
 
 
 @contextmanager
-def writable(target: Path) -> Iterator[None]:
-    """Raise an InputError for what the disk refuses."""
+def explain_write_faults(target: Path) -> Iterator[None]:
+    """Turn what the disk refuses in this block into an InputError with a remedy (a context manager)."""
     try:
         yield
     except OSError as error:
@@ -220,7 +239,7 @@ def writable(target: Path) -> Iterator[None]:
         raise InputError(f"Cannot write {target}: {remedy}. What was received is kept.") from error
 
 
-FETCHED = "fetched: "  # before the path of a file in the cache
+FETCHED_PREFIX = "fetched: "  # before the path of a file in the cache
 PROGRESS_BYTES = 1 << 20  # so much gained, and the failures before it are forgotten
 CONTENT_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 # How files of these endings begin: an error page under a file's name does not.
@@ -240,8 +259,8 @@ class Mismatch(Exception):
     """The bytes are not those that were promised."""
 
 
-def no_progress(name: str, num_bytes: int, whole: int | None) -> None:
-    """Report nothing."""
+def ignore_progress(name: str, num_bytes: int, whole: int | None) -> None:
+    """Report nothing: the default of `progress`."""
 
 
 def download(
@@ -249,34 +268,43 @@ def download(
     folder: Path,
     hosts: Hosts,
     cache: StatCache | None = None,
-    progress: ProgressCallback = no_progress,
+    progress: ProgressCallback = ignore_progress,
 ) -> RawFile:
-    """The file, in `folder` under its name. Raises InputError and Stopped; what was received by then is kept.
+    """Download a file into a folder, under its name. A file that is there already is not downloaded again if it is the
+    same.
 
-    cache: sha256 of files by their state on the disk: of one that is there, and of one that comes, which is then not
-    hashed again and is known to come from a fetch
+    Args:
+        remote: The file.
+        folder: The folder, which is created.
+        hosts: The client.
+        cache: sha256 of files by their state on the disk; the file is added. If None, a new one is used.
+        progress: Called with the file's name, the number of its bytes that are here, and its length or None.
+
+    Raises:
+        InputError: If the file cannot be had, is not what was promised, or the disk refuses; what was received is kept.
+        Stopped: If `hosts` was stopped; what was received is kept.
     """
     target, cache = folder / remote.name, cache if cache is not None else StatCache()
-    existing = _already(remote, target, hosts, cache)
+    existing = _find_existing(remote, target, hosts, cache)
     if existing is not None:
         progress(remote.name, existing.size_bytes, existing.size_bytes)
         return existing
     replaces = is_there(target)
     if replaces and not _was_fetched(target, cache):
-        raise in_the_way(target)
+        raise build_conflict_error(target)
     with open_part(target, remote, replaces) as part:
         _Download(part, hosts, progress).run()
         landed = part.finish()
         stat = target.stat()
     # What was hashed is what was written, so it need not be of some age to be known by its state.
     known: list[Json] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, landed.sha256]
-    cache.entries |= {landed.path: known, FETCHED + landed.path: known}
+    cache.entries |= {landed.path: known, FETCHED_PREFIX + landed.path: known}
     return landed
 
 
 def _was_fetched(target: Path, cache: StatCache) -> bool:
     """Return True if what is at a path is what a fetch of this machine put there."""
-    known = cache.entries.get(FETCHED + str(target), [""])[-1]
+    known = cache.entries.get(FETCHED_PREFIX + str(target), [""])[-1]
     return not target.is_symlink() and known == cache.hash_file(target)[1]
 
 
@@ -285,8 +313,8 @@ class _Download:
 
     def __init__(self, part: PartFile, hosts: Hosts, progress: ProgressCallback) -> None:
         self._part, self._remote, self._hosts, self._progress = part, part.remote, hosts, progress
-        self._url = hosts.settings.at(part.remote.url)
-        self._tries = Tries(hosts, self._url)
+        self._url = hosts.settings.to_mirror(part.remote.url)
+        self._tries = Attempts(hosts, self._url)
         self._furthest = part.position
         if part.version is not None and part.version.url != self._url:
             part.clear()  # another server may have another version
@@ -296,7 +324,7 @@ class _Download:
         mismatch: Mismatch | None = None
         while True:
             try:
-                self._tries.run(self._attempt)
+                self._tries.run(self._receive)
                 self._verify()
                 return
             except Mismatch as error:
@@ -308,17 +336,17 @@ class _Download:
                         "or fix what the list says."
                     ) from error
                 mismatch = error
-                self._hosts.sleep(self._hosts.patience.step(1))
+                self._hosts.wait(self._hosts.patience.compute_wait(1))
 
-    def _attempt(self) -> None:
+    def _receive(self) -> None:
         """Ask for what is missing and receive it. Raises Later unless everything is here then."""
         part = self._part
         if part.is_whole:
             return
-        with self._hosts.ask(self._url, self._headers()) as reply:
+        with self._hosts.ask(self._url, self._build_headers()) as reply:
             if reply.status_code == 200:
                 self._begin(reply)
-            elif not self._continues(reply):
+            elif not self._accept_rest(reply):
                 part.clear()
                 raise Later("the server has another version now, or cannot send the rest of this one")
             if reply.status_code != 416:
@@ -326,19 +354,24 @@ class _Download:
         if not part.is_whole:
             raise Later(f"the body ended at byte {part.position}")
 
-    def _headers(self) -> dict[str, str]:
-        """Ask for the rest if its version can be told: by the server's word, or by the digest at the end."""
+    def _build_headers(self) -> dict[str, str]:
+        """Build the headers that ask for the rest, if its version can be told by the server's word or by the digest at
+        the end.
+        """
         part, version = self._part, self._part.version
-        if version is None or part.position == 0 or not (version.condition or self._remote.promised):
+        if version is None or part.position == 0 or not (version.condition or self._remote.promised_digest):
             return {}
         condition = {"If-Range": version.condition} if version.condition else {}
         return {"Range": f"bytes={part.position}-", **condition}
 
     def _begin(self, reply: httpx.Response) -> None:
-        """Begin with a reply that has the whole file: what was received before is given up."""
-        announced, promised = _length(reply), self._remote.size_bytes
+        """Begin with a reply that has the whole file: what was received before is deleted.
+
+        Raises InputError and Mismatch.
+        """
+        announced, promised = _read_length(reply), self._remote.size_bytes
         ends = announced is not None or "transfer-encoding" in reply.headers
-        if not ends and promised is None and self._remote.promised is None:
+        if not ends and promised is None and self._remote.promised_digest is None:
             raise InputError(
                 f"{self._url}: the server does not say how long the file is, so that a cut one could not be told from "
                 "a whole one. Give its sha256 or its size after the address."
@@ -346,20 +379,22 @@ class _Download:
         if None not in (announced, promised) and announced != promised:
             raise Mismatch(f"the server announces {announced} bytes where {promised} were promised")
         self._part.clear()
-        self._part.tell(_version(self._url, reply, announced))
+        self._part.write_note(_read_version(self._url, reply, announced))
 
-    def _continues(self, reply: httpx.Response) -> bool:
-        """True if a 206 or 416 is of the version that the part is of, and continues where it is."""
+    def _accept_rest(self, reply: httpx.Response) -> bool:
+        """Return True if a 206 or 416 is of the version of the part and continues it; note the file's size if it was
+        unknown.
+        """
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         version = self._part.version
         # A 416 has no start: all bytes are here if the total is as many as were received.
         if match is None or version is None or (match["start"] or match["total"]) != str(self._part.position):
             return False
         total = None if match["total"] == "*" else int(match["total"])
-        if version.differs(_version(self._url, reply, total)):
+        if version.is_different(_read_version(self._url, reply, total)):
             return False
         if version.size_bytes is None:
-            self._part.tell(replace(version, size_bytes=total))
+            self._part.write_note(replace(version, size_bytes=total))
         return True
 
     def _read_body(self, reply: httpx.Response) -> None:
@@ -373,59 +408,61 @@ class _Download:
                 raise Mismatch(f"more than the {whole} bytes came that were announced")
             if part.position >= self._furthest + PROGRESS_BYTES:
                 self._furthest = part.position
-                self._tries.progressed()
+                self._tries.reset()
             self._progress(self._remote.name, part.position, whole)
         if part.version.size_bytes is None and part.position >= (promised or 0):  # the end of the body is the file's
-            part.tell(replace(part.version, size_bytes=part.position))
+            part.write_note(replace(part.version, size_bytes=part.position))
 
     def _verify(self) -> None:
         """Raise Mismatch unless the part is what was promised, as far as anything was."""
         part, remote = self._part, self._remote
         if remote.size_bytes not in (None, part.position):
             raise Mismatch(f"{part.position} bytes came where {remote.size_bytes} were promised")
-        if remote.promised is not None:
-            kind, digest = remote.promised
-            if part.digest(kind) != digest:
-                raise Mismatch(f"the {kind} of what came is {part.digest(kind)} where {digest} was promised")
+        if remote.promised_digest is not None:
+            kind, digest = remote.promised_digest
+            if part.compute_digest(kind) != digest:
+                raise Mismatch(f"the {kind} of what came is {part.compute_digest(kind)} where {digest} was promised")
             return
         ending = Path(remote.name).suffix
         beginning = BEGINNINGS.get(ending.lower(), b"")
-        if part.head(len(beginning)) != beginning:
+        if part.read_head(len(beginning)) != beginning:
             raise Mismatch(
-                f"what came begins with {part.head(24)!r}, which is no {ending} file (one with a digest in its list "
-                "is taken as it is)"
+                f"what came begins with {part.read_head(24)!r}, which is no {ending} file (one with a digest in its "
+                "list is taken as it is)"
             )
 
 
-def _already(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -> RawFile | None:
-    """The file that is under the name, if it is the one that is wanted; None if it is not."""
-    with writable(target):
+def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -> RawFile | None:
+    """Return the file that has the name already, if it is the one that is wanted; else None."""
+    with explain_write_faults(target):
         if not target.exists():
             return None
         if not target.is_file():
-            raise in_the_way(target)
+            raise build_conflict_error(target)
         if remote.size_bytes not in (None, target.stat().st_size):
             return None
-        if remote.promised is None and not _same_on_server(remote, target, hosts):
+        if remote.promised_digest is None and not _is_same_on_server(remote, target, hosts):
             return None
         size, sha256 = cache.hash_file(target)
-        if remote.promised is not None:
-            kind, digest = remote.promised
+        if remote.promised_digest is not None:
+            kind, digest = remote.promised_digest
             if (sha256 if kind == "sha256" else _digest(target, kind)) != digest:
                 return None
     return RawFile(name=remote.name, sha256=sha256, size_bytes=size, path=str(target))
 
 
-def _same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
-    """True if the server, asked for a file of which nothing is recorded, begins to send one of this length and time."""
-    url, stat = hosts.settings.at(remote.url), target.stat()
+def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
+    """Return True if the server begins to send a file of this length and time, for a file of which nothing is
+    recorded.
+    """
+    url, stat = hosts.settings.to_mirror(remote.url), target.stat()
 
     def look() -> bool:
         with hosts.ask(url) as reply:
-            time = modified_seconds(reply.headers.get("last-modified"))
-            return _length(reply) == stat.st_size and time is not None and int(time) == int(stat.st_mtime)
+            time = parse_modified(reply.headers.get("last-modified"))
+            return _read_length(reply) == stat.st_size and time is not None and int(time) == int(stat.st_mtime)
 
-    return Tries(hosts, url).run(look)
+    return Attempts(hosts, url).run(look)
 
 
 def _digest(path: Path, kind: str) -> str:
@@ -433,13 +470,15 @@ def _digest(path: Path, kind: str) -> str:
         return hashlib.file_digest(stream, kind).hexdigest()
 
 
-def _length(reply: httpx.Response) -> int | None:
-    """The announced length of a body; None if none is, or if it comes in chunks: they tell its end."""
+def _read_length(reply: httpx.Response) -> int | None:
+    """Return the announced length of a body; None if none is announced, or if it comes in chunks, which tell its
+    end.
+    """
     text = None if "transfer-encoding" in reply.headers else reply.headers.get("content-length")
     return None if text is None else int(text)
 
 
-def _version(url: str, reply: httpx.Response, size_bytes: int | None) -> Version:
+def _read_version(url: str, reply: httpx.Response, size_bytes: int | None) -> Version:
     return Version(
         url=url, etag=reply.headers.get("etag"), modified=reply.headers.get("last-modified"), size_bytes=size_bytes
     )

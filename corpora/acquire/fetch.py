@@ -10,19 +10,19 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.acquire.download import ProgressCallback, download, no_progress
+from corpora.acquire.download import ProgressCallback, download, ignore_progress
 from corpora.acquire.fetch_table import RemoteFile
-from corpora.acquire.http_client import Hosts, Stopped, host_of
+from corpora.acquire.http_client import Hosts, Stopped, find_host
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, StatCache
 
-THREADS = 32
-SHOWN_FAULTS = 20
-LAST_SECONDS = 2.0  # how long a thread may take to put down what it holds when the work is called off
+MAX_THREADS = 32
+MAX_SHOWN_FAULTS = 20
+STOP_SECONDS = 2.0  # how long a thread may take to put down what it holds when the work is called off
 
 
 class NotAllFetched(InputError):
-    """Some files did not come. `landed`: those that did."""
+    """Some files could not be fetched. `landed` has those that were."""
 
     def __init__(self, message: str, landed: Sequence[RawFile]) -> None:
         super().__init__(message)
@@ -34,18 +34,30 @@ def fetch_files(
     folder: Path,
     hosts: Hosts,
     cache: StatCache | None = None,
-    progress: ProgressCallback = no_progress,
+    progress: ProgressCallback = ignore_progress,
 ) -> list[RawFile]:
-    """All files, in `folder` under their names, in their order. Raises NotAllFetched when the others are done.
+    """Fetch files into a folder, under their names, with several threads and connections.
 
-    progress: called from several threads with a file's name, the bytes of it that are here, and its length or None
+    Args:
+        files: The files.
+        folder: The folder.
+        hosts: The client.
+        cache: sha256 of files by their state on the disk; fetched files are added. If None, a new one is used.
+        progress: Called from several threads with a file's name, the number of its bytes that are here, and its length
+            or None.
+
+    Returns:
+        The fetched files, in the order of `files`.
+
+    Raises:
+        NotAllFetched: When all other files are done, if some could not be fetched.
     """
     hashes = cache if cache is not None else StatCache()
     landed: dict[str, RawFile] = {}
     faults: dict[str, str] = {}
     by_host: dict[str, list[RemoteFile]] = {}
     for file in files:
-        by_host.setdefault(host_of(hosts.settings.at(file.url)), []).append(file)
+        by_host.setdefault(find_host(hosts.settings.to_mirror(file.url)), []).append(file)
     # A lane is one connection to a host, and all lanes of a host share what is left of its files.
     lanes = [lane for own in by_host.values() for lane in [iter(own)] * hosts.settings.connections_per_host]
     left = iter(lanes)
@@ -60,7 +72,7 @@ def fetch_files(
                 except Stopped:
                     return
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(lanes), len(files)))]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(MAX_THREADS, len(lanes), len(files)))]
     for thread in threads:
         thread.start()
     try:
@@ -69,16 +81,16 @@ def fetch_files(
     except BaseException:
         hosts.stop()
         for thread in threads:
-            thread.join(LAST_SECONDS / len(threads))
+            thread.join(STOP_SECONDS / len(threads))
         raise
     assert len(landed) + len(faults) == len(files), "a thread ended before its files did"
     came = [landed[file.name] for file in files if file.name in landed]
     if not faults:
         return came
     named = [f"- {faults[file.name]}" for file in files if file.name in faults]
-    more = [f"- and {len(named) - SHOWN_FAULTS} more"] if len(named) > SHOWN_FAULTS else []
+    more = [f"- and {len(named) - MAX_SHOWN_FAULTS} more"] if len(named) > MAX_SHOWN_FAULTS else []
     raise NotAllFetched(
         f"{len(named)} of {len(files)} files could not be fetched; the others are in {folder}, and the same command "
-        "fetches what is missing:\n" + "\n".join([*named[:SHOWN_FAULTS], *more]),
+        "fetches what is missing:\n" + "\n".join([*named[:MAX_SHOWN_FAULTS], *more]),
         came,
     )

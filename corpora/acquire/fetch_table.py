@@ -1,7 +1,7 @@
 """The files to be fetched for a source: the `fetch` table of a `[[source]]`, checked before anything is asked.
 
-None of it determines the bytes of documents: raw files enter by their content. `asked` is the part that decides
-which files are meant: no other key has `latest` or a month looked up again.
+None of it determines the bytes of documents: raw files enter by their content. `to_question_json` is the part that
+decides which files are meant: no other key has `latest` or a month looked up again.
 
 A file as it is wanted: where it is, what it will be called here, how long it is and which digests it must have.
 
@@ -28,7 +28,7 @@ DUMP = re.compile(r"(?P<wiki>[a-z][a-z0-9_]*)-(?P<date>\d{8}|latest)")
 MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])|latest")
 CRAWL = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 # The keys that say what is wanted: the catalogue of each, the form of its values, and examples.
-WANTED = {
+WANTED_KEYS = {
     "dump": ("wikipedia", DUMP, 'dump = "enwiki-20261101" or "enwiki-latest"'),
     "months": ("cc-news", MONTH, 'months = ["2026-10"] or months = "latest"'),
     "crawl": ("wet", CRAWL, 'crawl = "CC-MAIN-2026-40"'),
@@ -82,16 +82,16 @@ class AcquireSettings:
             check_address("fetch.mirror", self.mirror)
 
     def _check_wanted(self) -> None:
-        """Raise InputError unless one key of this catalogue, and none of another, says what is wanted."""
-        given = [key for key in WANTED if getattr(self, key)]
-        if len(given) != 1 or WANTED[given[0]][0] != self.catalogue:
-            examples = [example for catalogue, _, example in WANTED.values() if catalogue == self.catalogue]
+        """Raise InputError unless one key of this catalogue, and none of another, says which files are wanted."""
+        given = [key for key in WANTED_KEYS if getattr(self, key)]
+        if len(given) != 1 or WANTED_KEYS[given[0]][0] != self.catalogue:
+            examples = [example for catalogue, _, example in WANTED_KEYS.values() if catalogue == self.catalogue]
             raise InputError(
                 f'catalogue = "{self.catalogue}" needs one key that says which files, and none of another catalogue: '
                 f"{' or '.join(examples)}."
             )
         (key,) = given
-        _, form, example = WANTED[key]
+        _, form, example = WANTED_KEYS[key]
         value = getattr(self, key)
         for text in value if isinstance(value, tuple) else (value,):
             if not form.fullmatch(text):
@@ -101,14 +101,14 @@ class AcquireSettings:
         if "latest" in self.months and len(self.months) > 1:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
-    def asked(self) -> dict[str, Json]:
-        """Return what decides which files are meant: neither limits nor mirrors do."""
-        key = next(key for key in WANTED if getattr(self, key))
+    def to_question_json(self) -> dict[str, Json]:
+        """Return what decides which files are meant; limits and mirrors do not."""
+        key = next(key for key in WANTED_KEYS if getattr(self, key))
         value = getattr(self, key)
         return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
 
-    def at(self, url: str) -> str:
-        """A publisher's address as the mirror has it, where there is a mirror."""
+    def to_mirror(self, url: str) -> str:
+        """Return a publisher's address at the mirror, if there is one; any other address unchanged."""
         publisher = PUBLISHERS.get(self.catalogue, "")
         if self.mirror is None or not url.startswith(publisher + "/"):
             return url
@@ -116,9 +116,15 @@ class AcquireSettings:
 
 
 def read_settings(table: Mapping[str, Json], where: str, source: str) -> AcquireSettings:
-    """The settings of a `fetch` table; its folder is raw/ and the source's name where it names none.
+    """Read the settings of a `fetch` table; without a folder it is raw/ and the source's name.
 
-    where: the table's place in the recipe, for messages. Raises InputError.
+    Args:
+        table: The table of the recipe.
+        where: Its place in the recipe, for messages.
+        source: The name of the source.
+
+    Raises:
+        InputError: If a key or value is wrong.
 
     >>> table = {"catalogue": "cc-news", "months": "latest"}
     >>> read_settings(table, "source 1: fetch", "news").folder
@@ -135,7 +141,10 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
 
 
 def is_address(text: str) -> bool:
-    """True if a text is an http or https address with a host and without a password: a lock is no place for one."""
+    """Return True if a text is an http or https address with a host and without a password:
+
+    a lock is no place for one.
+    """
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -154,19 +163,19 @@ def check_address(where: str, line: str) -> None:
         )
 
 
-def folder_of(settings: AcquireSettings, root: Path) -> str:
-    """Return where raw files go, from the top: the settings' folder, below `root` (the recipe's) if it is relative."""
+def find_folder(settings: AcquireSettings, root: Path) -> str:
+    """Return the absolute path of the folder for raw files, which is relative to `root` (the recipe's folder)."""
     return str((root / settings.folder).resolve())
 
 
-NAME_BYTES = 240  # of the 255 that a file system allows: the rest is for the endings of an unfinished file
+MAX_NAME_BYTES = 240  # of the 255 that a file system allows: the rest is for the endings of an unfinished file
 UNFINISHED = (".part", ".part.json")
 DIGEST_DIGITS = {"sha256": 64, "sha1": 40, "md5": 32}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """One file at a publisher's. Unknown facts are None."""
+    """One file at a publisher's. Facts that are not known are None."""
 
     url: str
     name: str
@@ -186,12 +195,12 @@ class RemoteFile:
             raise InputError(f"{self.url}: a size of {self.size_bytes} bytes is impossible.")
 
     @property
-    def promised(self) -> tuple[str, str] | None:
-        """The strongest digest that is known, as its kind and digits; None if there is none."""
+    def promised_digest(self) -> tuple[str, str] | None:
+        """The strongest digest that is known, as (kind, hex digits); None if there is none."""
         return next(((kind, digits) for kind in DIGEST_DIGITS if (digits := getattr(self, kind)) is not None), None)
 
     def to_json(self) -> dict[str, Json]:
-        """Return its known facts."""
+        """Return the facts that are known."""
         known = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {key: value for key, value in known if value is not None}
 
@@ -200,18 +209,18 @@ def check_name(name: str) -> None:
     """Raise InputError unless a name is that of one file directly in a folder."""
     folder = name in ("", ".", "..") or "/" in name or "\\" in name
     unfinished = name.startswith(".") or name.endswith(UNFINISHED)
-    if folder or unfinished or not name.isprintable() or len(name.encode(errors="surrogatepass")) > NAME_BYTES:
+    if folder or unfinished or not name.isprintable() or len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
         raise InputError(
             f"{name[:200]!r} cannot be the name of a raw file: it must name one file and no folder, in at most "
-            f"{NAME_BYTES} bytes that can be shown, and neither begin with a dot nor end as unfinished downloads do. "
-            "Give it another with name=..."
+            f"{MAX_NAME_BYTES} bytes that can be shown, and neither begin with a dot nor end as unfinished downloads "
+            "do. Give it another with name=..."
         )
 
 
-def name_of(url: str) -> str:
-    """Return the name of a file by its address: the last step of the path.
+def parse_name(url: str) -> str:
+    """Return the name of a file by its address: the last step of the path, decoded.
 
-    >>> name_of("https://example.org/books/Alice%20in%20Wonderland.txt?raw=1")
+    >>> parse_name("https://example.org/books/Alice%20in%20Wonderland.txt?raw=1")
     'Alice in Wonderland.txt'
     """
     return unquote(urlsplit(url).path.rpartition("/")[2], errors="replace")

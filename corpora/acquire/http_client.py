@@ -23,7 +23,7 @@ from corpora.acquire.fetch_table import AcquireSettings
 from corpora.errors import InputError
 
 BUSY = (429, 503)
-PASSING = (408, 425, *BUSY)
+TRANSIENT = (408, 425, *BUSY)
 REFUSALS = {
     401: "it asks for a password: name an address that is open to all, or download the file by hand",
     403: "it does not let this client in: set fetch.user_agent to a name with an address to write to, lower "
@@ -37,31 +37,31 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a server is waited for, in seconds, and how often.
+    """How long a server is waited for, in seconds, and how often it is asked.
 
-    first_seconds:  before the second attempt; doubled for each one after
-    most_seconds:   bound of every wait, also of one that a server asks for
-    silent_seconds: no byte for so long is a failure
-    attempts:       failures in a row, without a megabyte gained, after which a file is given up
+    first_seconds:  wait before the second attempt; doubled for each one after
+    max_seconds:    bound of every wait, also of one that a server asks for
+    silent_seconds: no byte for this time is a failure
+    attempts:       failures in a row, without a megabyte received, after which a file is given up
     """
 
     first_seconds: float = 1.0
-    most_seconds: float = 300.0
+    max_seconds: float = 300.0
     silent_seconds: float = 60.0
     attempts: int = 8
 
-    def step(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row.
+    def compute_wait(self, failures: int) -> float:
+        """Return the seconds to wait after a number of failures in a row (1 or more).
 
-        >>> [Patience().step(failures) for failures in (1, 2, 3, 99)]
+        >>> [Patience().compute_wait(failures) for failures in (1, 2, 3, 99)]
         [1.0, 2.0, 4.0, 300.0]
         """
-        return min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
+        return min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
 
-    def asked_for(self, header: str) -> float:
-        """Seconds that a `Retry-After` header asks for, bounded; 0 if it gives none (RFC 9110, 10.2.3).
+    def parse_retry_after(self, header: str) -> float:
+        """Parse the seconds that a `Retry-After` header asks for, bounded; 0 if it gives none (RFC 9110, 10.2.3).
 
-        >>> Patience().asked_for("120"), Patience().asked_for("Thu, 01 Jan 1970 00:00:07 GMT")
+        >>> Patience().parse_retry_after("120"), Patience().parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT")
         (120.0, 0.0)
         """
         try:
@@ -69,11 +69,11 @@ class Patience:
             seconds = float(header) if date is None else date - time.time()
         except (ValueError, OverflowError):
             return 0.0
-        return min(max(seconds, 0.0), self.most_seconds)
+        return min(max(seconds, 0.0), self.max_seconds)
 
 
 class Stopped(Exception):
-    """The work was called off; what was received stays on the disk."""
+    """The work was stopped by `Hosts.stop`; what was received stays on the disk."""
 
 
 class Absent(InputError):
@@ -81,7 +81,7 @@ class Absent(InputError):
 
 
 class Later(Exception):
-    """An attempt failed and another one may do. `host`: the one to leave alone meanwhile, for `seconds`."""
+    """An attempt failed and another one may succeed. Ask nothing of `host` for `seconds`."""
 
     def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class Later(Exception):
 
 
 class Hosts:
-    """A client for all hosts that a source is fetched from. Safe to use from many threads; close it at the end."""
+    """An HTTP client for all hosts that a source is fetched from. It is thread-safe; close it at the end."""
 
     def __init__(self, settings: AcquireSettings, patience: Patience | None = None) -> None:
         self.settings = settings
@@ -99,61 +99,66 @@ class Hosts:
         self._resume_at: dict[str, float] = {}
         self._client = httpx.Client(
             headers={"User-Agent": settings.user_agent, "Accept-Encoding": "identity", "Accept": "*/*"},
-            verify=_certificates(),
+            verify=_read_certificates(),
             timeout=self.patience.silent_seconds,
             follow_redirects=True,
         )
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._client.close()
 
     def stop(self) -> None:
-        """Call the work off: what waits or reads on other threads ends with `Stopped`, as soon as it can."""
+        """Stop the work: what waits or reads on other threads raises `Stopped`, as soon as it can."""
         self._stopped.set()
 
     def check_stopped(self) -> None:
-        """Raise Stopped if the work was called off."""
-        self.sleep(0.0)
+        """Raise Stopped if the work was stopped."""
+        self.wait(0.0)
 
-    def sleep(self, seconds: float) -> None:
-        """Wait. Raises Stopped as soon as the work is called off."""
+    def wait(self, seconds: float) -> None:
+        """Wait for a number of seconds. Raises Stopped as soon as the work is stopped."""
         if self._stopped.wait(seconds):
             raise Stopped
 
     def hold_back(self, host: str, seconds: float) -> None:
-        """Ask nothing of a host for so long."""
+        """Ask nothing of a host for a number of seconds, on any thread."""
         with self._lock:
             self._resume_at[host] = max(self._resume_at.get(host, 0.0), time.monotonic() + seconds)
 
     @contextmanager
     def ask(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
-        """The reply to a GET, its body unread: 200, or for a range 206 or 416. Raises Later, InputError, Stopped.
+        """Send a GET and give the reply, its body unread (a context manager): 200, or for a range 206 or 416.
 
-        A fault of the line while the caller reads the body is a Later as well.
+        It waits first if the host is held back.
+
+        Raises:
+            Later: If another attempt may succeed, also for a fault while the caller reads the body.
+            InputError: If the address, the mirror or a certificate has to be fixed; Absent if there is no such file.
+            Stopped: If the work was stopped.
         """
-        while (wait := self._resume_at.get(host_of(url), 0.0) - time.monotonic()) > 0:
-            self.sleep(wait)
+        while (wait := self._resume_at.get(find_host(url), 0.0) - time.monotonic()) > 0:
+            self.wait(wait)
         self.check_stopped()
-        with _translated(url), self._client.stream("GET", url, headers=headers) as reply:
+        with _translate_errors(url), self._client.stream("GET", url, headers=headers) as reply:
             self._check(url, reply)
             yield reply
 
-    def document(self, url: str) -> bytes:
-        """A catalogue's file, in memory, by as many attempts as are allowed. Raises InputError, Absent, Stopped."""
+    def fetch_document(self, url: str) -> bytes:
+        """Fetch a small file into memory, by as many attempts as are allowed. Raises InputError, Absent and Stopped."""
 
         def read() -> bytes:
             with self.ask(url) as reply:
                 return reply.read()
 
-        return Tries(self, url).run(read)
+        return Attempts(self, url).run(read)
 
     def _check(self, url: str, reply: httpx.Response) -> None:
         """Raise Later or InputError unless a reply is one to read."""
         status = reply.status_code
-        if status in PASSING or status >= 500:
-            seconds = self.patience.asked_for(reply.headers.get("retry-after", "0"))
-            host = host_of(url) if status in BUSY else ""
+        if status in TRANSIENT or status >= 500:
+            seconds = self.patience.parse_retry_after(reply.headers.get("retry-after", "0"))
+            host = find_host(url) if status in BUSY else ""
             raise Later(f"the server answers {status} {reply.reason_phrase}".rstrip(), host, seconds)
         if status in REFUSALS:
             raise Absent(f"{url}: the server answers {status}: {REFUSALS[status]}.")
@@ -167,7 +172,7 @@ class Hosts:
             )
 
 
-class Tries:
+class Attempts:
     """The attempts at one address: failures in a row are counted, and each is followed by a wait."""
 
     def __init__(self, hosts: Hosts, url: str) -> None:
@@ -175,21 +180,26 @@ class Tries:
         self._failures = 0
 
     def run(self, attempt: Callable[[], Outcome]) -> Outcome:
-        """What an attempt returns, by as many as are allowed. Raises InputError, Stopped."""
+        """Call `attempt` until it does not raise Later, and return its result.
+
+        Raises:
+            InputError: After the allowed number of failures in a row.
+            Stopped: If the work was stopped.
+        """
         while True:
             try:
                 return attempt()
             except Later as fault:
                 self._wait(fault)
 
-    def progressed(self) -> None:
-        """Something was gained: the next failure is the first again."""
+    def reset(self) -> None:
+        """Reset the number of failures: something was received."""
         self._failures = 0
 
     def _wait(self, fault: Later) -> None:
-        """Wait before the next attempt. Raises InputError if there have been enough, and Stopped."""
+        """Wait before the next attempt. Raises InputError if there were enough, and Stopped."""
         self._failures += 1
-        seconds = max(self._hosts.patience.step(self._failures), fault.seconds)
+        seconds = max(self._hosts.patience.compute_wait(self._failures), fault.seconds)
         if fault.host:
             self._hosts.hold_back(fault.host, seconds)
         if self._failures >= self._hosts.patience.attempts:
@@ -198,23 +208,23 @@ class Tries:
                 "was received is kept: try again later, or use another mirror."
             ) from fault
         if not fault.host:
-            self._hosts.sleep(seconds)
+            self._hosts.wait(seconds)
 
 
 @functools.cache
-def _certificates() -> ssl.SSLContext:
-    """Return the certificates to trust: 0.2 s to read, once a process."""
+def _read_certificates() -> ssl.SSLContext:
+    """Read the certificates to trust, which takes 0.2 s; cached."""
     return httpx.create_ssl_context()
 
 
-def host_of(url: str) -> str:
-    """Return the host and port that are asked."""
+def find_host(url: str) -> str:
+    """Return the host and port of an address, lower-case."""
     return urlsplit(url).netloc.lower()
 
 
 @contextmanager
-def _translated(url: str) -> Iterator[None]:
-    """Raise faults of the line as Later, addresses and certificates that need fixing as InputError."""
+def _translate_errors(url: str) -> Iterator[None]:
+    """Turn faults of the connection in this block into Later, and wrong addresses and certificates into InputError."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:

@@ -35,7 +35,7 @@ from corpora.acquire.fetch_table import (
     RemoteFile,
     check_address,
     is_address,
-    name_of,
+    parse_name,
 )
 from corpora.acquire.http_client import Absent, Hosts
 from corpora.errors import InputError
@@ -44,117 +44,137 @@ from corpora.sources.contract import RawFile
 from corpora.store.settings import bind_settings, convert_value
 
 DUMP_JOB = "articlesmultistreamdump"
-DATED = re.compile(
+DUMP_DATE = re.compile(
     r"""href\s*=\s*["'](?:[^"']*/)?(\d{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))/?["']""", re.IGNORECASE
 )
 YEAR = re.compile(r"""href\s*=\s*["'](?:[^"']*/)?(20\d\d)/(?:index\.html)?["']""", re.IGNORECASE)
 INDEX = re.compile(r"(?P<stem>.*multistream)-index(?P<number>\d*)\.txt(?P<range>-p\d+p\d+)?\.bz2")
 
 
-def dump_dates(page: bytes) -> list[str]:
-    """The dates of a wiki's dumps by the page that lists them, the newest first.
+def find_dump_dates(page: bytes) -> list[str]:
+    """Find the dates of a wiki's dumps on the page that lists them, the newest first.
 
-    >>> dump_dates(b'<a href="20261020/">20261020/</a> <a href="20261101/">20261101/</a> <a href="latest/">latest/</a>')
+    >>> find_dump_dates(b'<a href="20261020/">20261020/</a> <a href="20261101/">20261101/</a>')
     ['20261101', '20261020']
     """
-    return sorted(set(DATED.findall(page.decode("utf-8", "replace"))), reverse=True)
+    return sorted(set(DUMP_DATE.findall(page.decode("utf-8", "replace"))), reverse=True)
 
 
-def dump_address(wiki: str, date: str, name: str) -> str:
-    """The publisher's address of a file of a dump."""
+def build_dump_address(wiki: str, date: str, name: str) -> str:
+    """Build the publisher's address of a file of a dump."""
     return f"{WIKIMEDIA}/{wiki}/{date}/{name}"
 
 
-def dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
-    """The dumps and their indexes that a `dumpstatus.json` names, in the order of the pages. Raises InputError."""
-    where = dump_address(wiki, date, "dumpstatus.json")
-    job = _dump_job(status, where)
+def list_dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
+    """List the dumps and their indexes that a `dumpstatus.json` names, in the order of the pages.
+
+    Raises:
+        InputError: If it has another form, or the dump is not finished.
+    """
+    where = build_dump_address(wiki, date, "dumpstatus.json")
+    job = _find_dump_job(status, where)
     if job.get("status") != "done":
         raise InputError(
             f"{where}: the articles of this dump are not written yet (status {job.get('status')!r}). Wait for it, or "
             f'name an older date, or dump = "{wiki}-latest" for the newest one that is finished.'
         )
-    files = [_dump_file(wiki, date, name, facts, where) for name, facts in _table(job.get("files"), where).items()]
-    return sorted(files, key=lambda file: (dump_order(file.name), file.name))
+    files = [
+        _build_dump_file(wiki, date, name, facts, where)
+        for name, facts in _check_table(job.get("files"), where).items()
+    ]
+    return sorted(files, key=lambda file: (compute_dump_order(file.name), file.name))
 
 
-def _dump_job(status: bytes, where: str) -> dict[str, Any]:
+def _find_dump_job(status: bytes, where: str) -> dict[str, Any]:
     try:
-        jobs = _table(_table(json.loads(status), where).get("jobs"), where)
+        jobs = _check_table(_check_table(json.loads(status), where).get("jobs"), where)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{where} is not what Wikimedia publishes there ({error}). Fix the date or the mirror."
         ) from error
-    return _table(jobs.get(DUMP_JOB, {}), where)
+    return _check_table(jobs.get(DUMP_JOB, {}), where)
 
 
-def _table(value: Any, where: str) -> dict[str, Any]:
+def _check_table(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{where} is not what Wikimedia publishes there: {str(value)[:60]!r} is no table of it.")
     return value
 
 
-def _dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> RemoteFile:
-    facts = _table(facts, where)
+def _build_dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> RemoteFile:
+    facts = _check_table(facts, where)
     if not name.startswith(f"{wiki}-{date}-"):
         raise InputError(f"{where} names {name[:100]!r}, which is not part of this dump. Use another mirror.")
     stated = {"size_bytes": facts.get("size"), "sha1": facts.get("sha1")}
-    return bind_settings(RemoteFile, {"url": dump_address(wiki, date, name), "name": name, **stated}, where)
+    return bind_settings(RemoteFile, {"url": build_dump_address(wiki, date, name), "name": name, **stated}, where)
 
 
-def dump_order(name: str) -> tuple[int, ...]:
-    """Return the place of a file of a dump by its pages; an index is with its dump.
+def compute_dump_order(name: str) -> tuple[int, ...]:
+    """Compute the sort key of a file of a dump, from the pages in its name; an index sorts with its dump.
 
-    >>> dump_order("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
+    >>> compute_dump_order("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     (2, 41243, 151573)
     """
     _, _, rest = name.partition("multistream")
     return tuple(int(number) for number in re.findall(r"\d+", rest.removesuffix(".bz2")))
 
 
-def pair_name(name: str) -> str:
-    """The dump that an index belongs to; any other name stays. What shares it is fetched together.
+def to_pair_name(name: str) -> str:
+    """Return the dump that an index belongs to, or any other name unchanged. Files with one pair name are fetched
+    together.
 
-    >>> pair_name("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
+    >>> to_pair_name("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     'enwiki-20261101-pages-articles-multistream2.xml-p41243p151573.bz2'
     """
     match = INDEX.fullmatch(name)
     return f"{match['stem']}{match['number']}.xml{match['range'] or ''}.bz2" if match else name
 
 
-def first_files(files: Sequence[RemoteFile], limit: int | None) -> list[RemoteFile]:
-    """The first `limit` files in order, a dump and its index being one."""
-    chosen = set(list(dict.fromkeys(pair_name(file.name) for file in files))[:limit])
-    return [file for file in files if pair_name(file.name) in chosen]
+def select_first_files(files: Sequence[RemoteFile], limit: int | None) -> list[RemoteFile]:
+    """Select the first `limit` files in order, all if None; a dump and its index count as one."""
+    chosen = set(list(dict.fromkeys(to_pair_name(file.name) for file in files))[:limit])
+    return [file for file in files if to_pair_name(file.name) in chosen]
 
 
-def news_years(page: bytes) -> list[str]:
-    """The years of CC-NEWS by the page that lists them, the newest first."""
+def find_news_years(page: bytes) -> list[str]:
+    """Find the years of CC-NEWS on the page that lists them, the newest first."""
     return sorted(set(YEAR.findall(page.decode("utf-8", "replace"))), reverse=True)
 
 
-def news_list(month: str) -> str:
-    """The publisher's address of the list of a month's archives."""
+def build_news_list_address(month: str) -> str:
+    """Build the publisher's address of the list of a month's archives."""
     return f"{COMMON_CRAWL}/crawl-data/CC-NEWS/{month[:4]}/{month[5:]}/warc.paths.gz"
 
 
-def text_list(crawl: str) -> str:
-    """The publisher's address of the list of a crawl's WET files."""
+def build_text_list_address(crawl: str) -> str:
+    """Build the publisher's address of the list of a crawl's WET files."""
     return f"{COMMON_CRAWL}/crawl-data/{crawl}/wet.paths.gz"
 
 
-def news_files(packed: bytes, month: str) -> list[RemoteFile]:
-    """The archives of a month by its `warc.paths.gz`, in its order. Raises InputError."""
+def list_news_files(packed: bytes, month: str) -> list[RemoteFile]:
+    """List the archives of a month, from its packed `warc.paths.gz`, in its order.
+
+    Raises:
+        InputError: If it is damaged, or names anything else.
+    """
     folder = f"crawl-data/CC-NEWS/{month[:4]}/{month[5:]}/"
-    return _listed(packed, news_list(month), re.compile(re.escape(folder) + r"[\w.-]+\.warc\.gz"))
+    return _parse_path_list(
+        packed, build_news_list_address(month), re.compile(re.escape(folder) + r"[\w.-]+\.warc\.gz")
+    )
 
 
-def text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
-    """The WET files of a crawl by its `wet.paths.gz`, in its order. Raises InputError."""
-    return _listed(packed, text_list(crawl), re.compile(rf"crawl-data/{crawl}/segments/[\w.]+/wet/[\w.-]+\.wet\.gz"))
+def list_text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
+    """List the WET files of a crawl, from its packed `wet.paths.gz`, in its order.
+
+    Raises:
+        InputError: If it is damaged, or names anything else.
+    """
+    return _parse_path_list(
+        packed, build_text_list_address(crawl), re.compile(rf"crawl-data/{crawl}/segments/[\w.]+/wet/[\w.-]+\.wet\.gz")
+    )
 
 
-def _listed(packed: bytes, where: str, form: re.Pattern[str]) -> list[RemoteFile]:
+def _parse_path_list(packed: bytes, where: str, form: re.Pattern[str]) -> list[RemoteFile]:
     try:
         paths = gzip.decompress(packed).decode("utf-8", "replace").split()
     except (OSError, EOFError, zlib.error) as error:
@@ -164,49 +184,58 @@ def _listed(packed: bytes, where: str, form: re.Pattern[str]) -> list[RemoteFile
     wrong = next((path for path in paths if not form.fullmatch(path)), None)
     if wrong is not None:
         raise InputError(f"{where} names {wrong[:200]!r}, which is no path of that list. Use another mirror.")
-    return distinct((RemoteFile(url=f"{COMMON_CRAWL}/{path}", name=path.rpartition("/")[2]) for path in paths), where)
+    return drop_duplicates(
+        (RemoteFile(url=f"{COMMON_CRAWL}/{path}", name=path.rpartition("/")[2]) for path in paths), where
+    )
 
 
-def address_files(lines: Iterable[str], where: str) -> list[RemoteFile]:
-    """The files that lines name: an address, and after it its digest, its size in bytes, `name=...`, in any order.
+def parse_addresses(lines: Iterable[str], where: str) -> list[RemoteFile]:
+    """Parse lines with an address each, followed by its digest, its size in bytes or `name=...`, in any order.
 
-    An empty line and one that begins with # say nothing. Raises InputError.
+    An empty line and one that begins with # are ignored.
 
-    >>> [file.size_bytes for file in address_files(["https://example.org/a.txt 12", "# more"], "the list")]
+    Args:
+        lines: The lines.
+        where: What they are, for messages.
+
+    Raises:
+        InputError: If a line has another form, there is no address, or two files would have one name.
+
+    >>> [file.size_bytes for file in parse_addresses(["https://example.org/a.txt 12", "# more"], "the list")]
     [12]
     """
     stripped = enumerate(map(str.strip, lines), 1)
-    files = [_address_file(line, f"{where}, line {n}") for n, line in stripped if line and not line.startswith("#")]
+    files = [_parse_address(line, f"{where}, line {n}") for n, line in stripped if line and not line.startswith("#")]
     if not files:
         raise InputError(f"{where} names no address. Write one a line, as in https://example.org/a.txt.")
-    return distinct(files, where)
+    return drop_duplicates(files, where)
 
 
-def list_lines(data: bytes, where: str) -> list[str]:
-    """The lines of a list. Raises InputError if it is not text."""
+def split_list(data: bytes, where: str) -> list[str]:
+    """Split a list into lines. Raises InputError if it is not UTF-8."""
     try:
         return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is not UTF-8 text ({error}). Write one address a line.") from error
 
 
-def _address_file(line: str, where: str) -> RemoteFile:
+def _parse_address(line: str, where: str) -> RemoteFile:
     check_address(where, line)
     url, *words = line.split()
     facts: dict[str, Any] = {}
     for word in words:
-        key, value = _fact(word, where)
+        key, value = _parse_fact(word, where)
         if key in facts:
             raise InputError(f"{where}: {key} is given twice for {url}. Leave one.")
         facts[key] = value
     try:
-        return RemoteFile(url=url, **{"name": name_of(url), **facts})
+        return RemoteFile(url=url, **{"name": parse_name(url), **facts})
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
 
 
-def _fact(word: str, where: str) -> tuple[str, str | int]:
-    """Return the fact that a word after an address states, by its form."""
+def _parse_fact(word: str, where: str) -> tuple[str, str | int]:
+    """Parse a word after an address into the name of a fact and its value, by its form. Raises InputError."""
     if word.startswith("name="):
         return "name", word.removeprefix("name=")
     value = re.sub(r"^(sha256|sha1|md5)[:=]", "", word).lower()
@@ -218,8 +247,8 @@ def _fact(word: str, where: str) -> tuple[str, str | int]:
     raise InputError(f"{where}: {word[:100]!r} is neither a digest, a size in bytes nor name=...: remove or fix it.")
 
 
-def distinct(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
-    """The files, each once. Raises InputError if two would have one name."""
+def drop_duplicates(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
+    """Return the files, each once. Raises InputError if two different ones would have one name."""
     by_name: dict[str, RemoteFile] = {}
     for file in files:
         other = by_name.setdefault(file.name, file)
@@ -231,31 +260,33 @@ def distinct(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
     return list(by_name.values())
 
 
-Published = tuple[tuple[str, ...], list[RemoteFile]]  # the dump, months, crawl or list that is meant, and its files
+PublishedFiles = tuple[
+    tuple[str, ...], list[RemoteFile]
+]  # the dump, months, crawl or list that is meant, and its files
 
 
-def _wikipedia(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+def _find_wikipedia_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
     match = DUMP.fullmatch(fixed[0] if fixed else str(settings.dump))
     assert match is not None, "settings are checked"
     wiki, date = match["wiki"], match["date"]
     if date == "latest":
-        date, status = _newest_dump(settings, hosts, wiki)
+        date, status = _find_newest_dump(settings, hosts, wiki)
     else:
-        status = hosts.document(settings.at(dump_address(wiki, date, "dumpstatus.json")))
-    return (f"{wiki}-{date}",), dump_files(status, wiki, date)
+        status = hosts.fetch_document(settings.to_mirror(build_dump_address(wiki, date, "dumpstatus.json")))
+    return (f"{wiki}-{date}",), list_dump_files(status, wiki, date)
 
 
-def _newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[str, bytes]:
-    """Date and status of the newest dump whose articles are written."""
-    listing = settings.at(f"{WIKIMEDIA}/{wiki}/")
-    dates = dump_dates(hosts.document(listing))
+def _find_newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[str, bytes]:
+    """Find date and status of the newest dump with finished articles. Raises InputError if there is none."""
+    listing = settings.to_mirror(f"{WIKIMEDIA}/{wiki}/")
+    dates = find_dump_dates(hosts.fetch_document(listing))
     for date in dates:
-        where = settings.at(dump_address(wiki, date, "dumpstatus.json"))
+        where = settings.to_mirror(build_dump_address(wiki, date, "dumpstatus.json"))
         try:
-            status = hosts.document(where)
+            status = hosts.fetch_document(where)
         except Absent:
             continue  # a dump that has only begun has none yet
-        if _dump_job(status, where).get("status") == "done":
+        if _find_dump_job(status, where).get("status") == "done":
             return date, status
     raise InputError(
         f"{listing} lists {len(dates)} dumps, and none of them has its articles written. Name a wiki as its dumps do "
@@ -263,25 +294,25 @@ def _newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[st
     )
 
 
-def _news(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+def _find_news_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
     months = tuple(sorted(set(fixed or settings.months)))
     if months == ("latest",):
-        return _newest_month(settings, hosts)
-    return months, [file for month in months for file in _month(settings, hosts, month)]
+        return _find_newest_month(settings, hosts)
+    return months, [file for month in months for file in _read_month(settings, hosts, month)]
 
 
-def _month(settings: AcquireSettings, hosts: Hosts, month: str) -> list[RemoteFile]:
-    return news_files(hosts.document(settings.at(news_list(month))), month)
+def _read_month(settings: AcquireSettings, hosts: Hosts, month: str) -> list[RemoteFile]:
+    return list_news_files(hosts.fetch_document(settings.to_mirror(build_news_list_address(month))), month)
 
 
-def _newest_month(settings: AcquireSettings, hosts: Hosts) -> Published:
-    """The newest month of CC-NEWS that has files: the years are listed, the months of a year are tried."""
-    listing = settings.at(f"{COMMON_CRAWL}/crawl-data/CC-NEWS/index.html")
-    for year in news_years(hosts.document(listing)):
+def _find_newest_month(settings: AcquireSettings, hosts: Hosts) -> PublishedFiles:
+    """Find the newest month of CC-NEWS that has files: the years are listed, the months of a year are tried."""
+    listing = settings.to_mirror(f"{COMMON_CRAWL}/crawl-data/CC-NEWS/index.html")
+    for year in find_news_years(hosts.fetch_document(listing)):
         for number in range(12, 0, -1):
             month = f"{year}-{number:02}"
             try:
-                files = _month(settings, hosts, month)
+                files = _read_month(settings, hosts, month)
             except Absent:
                 continue
             if files:
@@ -289,32 +320,38 @@ def _newest_month(settings: AcquireSettings, hosts: Hosts) -> Published:
     raise InputError(f'{listing} leads to no month that has files. Name one, as in months = ["2026-10"].')
 
 
-def _text(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+def _find_text_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
     crawl = str(settings.crawl)
-    return (crawl,), text_files(hosts.document(settings.at(text_list(crawl))), crawl)
+    return (crawl,), list_text_files(hosts.fetch_document(settings.to_mirror(build_text_list_address(crawl))), crawl)
 
 
-def _addresses(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> Published:
+def _read_addresses(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
     if settings.list is None:
-        return (), address_files(settings.urls, "fetch.urls")
+        return (), parse_addresses(settings.urls, "fetch.urls")
     where = settings.list if is_address(settings.list) else str(root / settings.list)
     try:
-        data = hosts.document(where) if is_address(where) else Path(where).read_bytes()
+        data = hosts.fetch_document(where) if is_address(where) else Path(where).read_bytes()
     except OSError as error:
         raise InputError(f"Cannot read fetch.list {where}: {error.strerror}. Name a file, or an address.") from error
-    return (settings.list,), address_files(list_lines(data, where), where)
+    return (settings.list,), parse_addresses(split_list(data, where), where)
 
 
-PUBLISHED = {"wikipedia": _wikipedia, "cc-news": _news, "wet": _text, "urls": _addresses}
+FINDERS = {
+    "wikipedia": _find_wikipedia_files,
+    "cc-news": _find_news_files,
+    "wet": _find_text_files,
+    "urls": _read_addresses,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
-    """The question, its resolution, and the files.
+class ResolvedFetch:
+    """A `fetch` table, resolved to files.
 
-    asked:    the keys of the `fetch` table that decide it
-    fixed:    the dump ("enwiki-20261101"), the months, the crawl or the list
-    complete: whether `files` are all of them, or as many as the limit needed
+    asked:    the keys of the table that decide which files are meant
+    fixed:    what they led to: the dump ("enwiki-20261101"), the months, the crawl or the list
+    files:    the files with all that is known of them
+    complete: False if the limit needed no more files, so that there may be others
     """
 
     asked: Mapping[str, Json]
@@ -323,27 +360,27 @@ class Resolved:
     complete: bool = True
 
     def to_json(self) -> dict[str, Json]:
-        """A form for the lock."""
+        """Return the form that the lock file stores."""
         files = [file.to_json() for file in self.files]
         return {"asked": dict(self.asked), "fixed": list(self.fixed), "complete": self.complete, "files": files}
 
     @staticmethod
-    def from_json(data: Mapping[str, Json], where: str) -> "Resolved":
-        """Read the form that `to_json` wrote. Raises InputError for another form."""
+    def from_json(data: Mapping[str, Json], where: str) -> "ResolvedFetch":
+        """Read the form that `to_json` returned. Raises InputError, which names `where`, for another form."""
         try:
-            resolved: Resolved = convert_value(data, Resolved, "fetched")
+            resolved: ResolvedFetch = convert_value(data, ResolvedFetch, "fetched")
         except InputError as error:
             raise InputError(
                 f"{where} does not hold what a fetch was resolved to ({error}). Restore it, or fetch with --refresh."
             ) from error
         return resolved
 
-    def wanted(self, limit: int | None) -> list[RemoteFile]:
-        """The files that a limit leaves."""
-        return first_files(self.files, limit)
+    def select_files(self, limit: int | None) -> list[RemoteFile]:
+        """Select the files within a limit; all if it is None."""
+        return select_first_files(self.files, limit)
 
-    def with_landed(self, landed: Sequence[RawFile]) -> "Resolved":
-        """Return this with the size and sha256 of files that were fetched."""
+    def with_fetched(self, landed: Sequence[RawFile]) -> "ResolvedFetch":
+        """Return a copy with the size and sha256 of the files that were fetched."""
         facts: dict[str, dict[str, Any]] = {
             file.name: {"size_bytes": file.size_bytes, "sha256": file.sha256} for file in landed
         }
@@ -351,19 +388,24 @@ class Resolved:
 
 
 def resolve(
-    settings: AcquireSettings, hosts: Hosts, root: Path, earlier: Resolved | None = None, refresh: bool = False
-) -> Resolved:
-    """Return the files that the settings mean: as resolved before, or by asking the publisher.
+    settings: AcquireSettings, hosts: Hosts, root: Path, earlier: ResolvedFetch | None = None, refresh: bool = False
+) -> ResolvedFetch:
+    """Find the files that the settings mean: as an earlier run resolved them, or by asking the publisher.
 
-    root:    the folder that a `list` is relative to
-    earlier: what an earlier run resolved; it holds unless other files are asked for now
-    refresh: ask again in any case
-    Raises InputError.
+    Args:
+        settings: The `fetch` table.
+        hosts: The client.
+        root: The folder that a `list` is relative to.
+        earlier: What an earlier run resolved. It holds unless other files are asked for now.
+        refresh: If True, the publisher is asked in any case.
+
+    Raises:
+        InputError: If the publisher's lists cannot be had, or begin otherwise than when they were resolved.
     """
     if refresh or earlier is None:
         return _ask(settings, hosts, root)
-    if earlier.asked != settings.asked() or _is_at_hand(settings):
-        return _keeping(earlier, _ask(settings, hosts, root))
+    if earlier.asked != settings.to_question_json() or _is_at_hand(settings):
+        return _keep_recorded(earlier, _ask(settings, hosts, root))
     if earlier.complete or (settings.limit is not None and len(earlier.files) >= settings.limit):
         return earlier
     now = _ask(settings, hosts, root, earlier.fixed)
@@ -372,30 +414,32 @@ def resolve(
             f"The list of {', '.join(earlier.fixed)} begins otherwise than when it was resolved, so that more of it "
             "would be another corpus. Keep fetch.limit as it was, or fetch with --refresh to go by the new list."
         )
-    return _keeping(earlier, now)
+    return _keep_recorded(earlier, now)
 
 
-def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str] = ()) -> Resolved:
-    """Return what is published now. `fixed`: the dump, months, crawl or list that an earlier question led to."""
-    found, files = PUBLISHED[settings.catalogue](settings, hosts, root, fixed)
+def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str] = ()) -> ResolvedFetch:
+    """Ask what is published now. `fixed` is the dump, months, crawl or list that an earlier question led to."""
+    found, files = FINDERS[settings.catalogue](settings, hosts, root, fixed)
     if not files:
         raise InputError(f"{', '.join(found)}: the publisher's list names no file. Name another one.")
     kept = files[: settings.limit] if settings.catalogue in ("cc-news", "wet") else files  # their lists are long
-    return Resolved(asked=settings.asked(), fixed=found, files=tuple(kept), complete=len(kept) == len(files))
+    return ResolvedFetch(
+        asked=settings.to_question_json(), fixed=found, files=tuple(kept), complete=len(kept) == len(files)
+    )
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """True if the list asked for is next to the recipe, where it is the user's to change."""
+    """Return True if the list asked for is next to the recipe, where the user may change it."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 
-def _keeping(earlier: Resolved, now: Resolved) -> Resolved:
-    """Return this resolution, with what was recorded of the files that are still the same."""
+def _keep_recorded(earlier: ResolvedFetch, now: ResolvedFetch) -> ResolvedFetch:
+    """Return `now`, with what was recorded of the files that are still the same."""
     before = {file.url: file for file in earlier.files}
-    return replace(now, files=tuple(_same(before.get(file.url), file) for file in now.files))
+    return replace(now, files=tuple(_choose_recorded(before.get(file.url), file) for file in now.files))
 
 
-def _same(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
+def _choose_recorded(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
     """Return the file as it was recorded, unless it differs from what is stated of it now."""
     facts = now.to_json().items()
     return earlier if earlier is not None and facts <= earlier.to_json().items() else now

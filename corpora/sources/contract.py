@@ -1,11 +1,12 @@
-"""The contract of a source: raw files are cut into slices, a slice is read as records.
+"""The contract of a source: raw files are cut into slices, and each slice is read as records.
 
-A source is one small frozen dataclass with five methods. It knows a format and nothing of stages, stores or
+A source is one small frozen dataclass with five methods. It knows a file format and nothing of stages, stores or
 workers. `records` streams: memory is bounded by one compressed block, one document or the pages of one row group of
-Parquet, never by the file. A record that cannot be read is yielded with a `Drop`, never swallowed; a file that cannot
-be read to its end raises InputError, and is then left out as a whole or ends the run, as its source's `on_damage` says.
+Parquet, never by the file. A record that cannot be read is yielded with a `Drop`, never swallowed. A file that cannot
+be read to its end raises InputError; the source's setting `on_damage` then decides whether the file is left out as a
+whole or the run ends.
 
-The fields of a record that a recipe may name: under which name, or at which path, each is found.
+The module also has what sources share: finding and hashing raw files, cutting them, and building records.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
-from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, matching_objects, raw_path
-from corpora.sources.bytes.unchanged import state_of
+from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, find_matching_objects, parse_raw_path
+from corpora.sources.bytes.unchanged import read_state
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.remarks import Remarks
 from corpora.store.current_record import report_record
@@ -44,9 +45,14 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what Python has in place of a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawFile:
-    """A raw input file, identified by `name` and `sha256`; `path` says where it is and enters no identity.
+    """One input file, identified by its name and the sha256 of its content.
 
-    state: of the file when it was hashed, as `state_of` has it; "" if it is not known
+    Attributes:
+        name: Path relative to the source's root, or the name of a zip member.
+        sha256: Hex digest of the content; "" if the file was not hashed.
+        size_bytes: Size on disk, or the unpacked size of a zip member.
+        path: Where the file is on this machine, or its address in an object store. Not part of the file's identity.
+        state: Size and times of the file when it was hashed, as returned by `read_state`; "" if unknown.
     """
 
     name: str
@@ -56,25 +62,37 @@ class RawFile:
     state: str = field(default="", compare=False, repr=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Its identity."""
+        """Return what identifies the file: name, sha256 and size, without its path."""
         return {"name": self.name, "sha256": self.sha256, "size_bytes": self.size_bytes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Bytes `start` to `stop` of a raw file: what one part reads of it."""
+    """A byte range of a raw file that can be read independently of the rest.
+
+    Attributes:
+        file: The file to read.
+        start: First byte of the slice, relative to the file as it is on disk.
+        stop: First byte after the slice. A record belongs to the slice in which it begins, and may end after `stop`.
+    """
 
     file: RawFile
     start: int
     stop: int
 
     def to_json(self) -> list[Json]:
-        """Its identity."""
+        """Return what identifies the slice: the file's name and sha256, start and stop."""
         return [self.file.name, self.file.sha256, self.start, self.stop]
 
 
 class Drop(NamedTuple):
-    """The reason why a record does not become a document. `damaged` counts towards the bound that stops a run."""
+    """The reason why a record does not become a document.
+
+    Attributes:
+        reason: A short reason, the same for all records of its kind; drops are counted by it.
+        detail: What is particular to this record.
+        damaged: True if the record counts towards the share of damage that stops a run.
+    """
 
     reason: str
     detail: str = ""
@@ -82,9 +100,17 @@ class Drop(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as its source gives it: prose extracted, nothing cleaned yet.
+    """One record as a source reads it: its prose is extracted, but not cleaned yet.
 
-    key: stable name within the source, or None; then the id is made of `raw`, the record's own bytes.
+    Attributes:
+        locator: Where the record is in its raw file.
+        text: The prose. A dropped record has what was read of it, which may be "".
+        key: Stable name within the source. If None, the id of the record is made of `raw`.
+        raw: The record's own bytes, or what else identifies it.
+        revision: Among records with the same key, the one with the highest revision is kept.
+        group: Records of one group are never divided by a split; for web pages it is the host.
+        meta: A JSON object with what else the source knows about the record.
+        drop: The reason why the record is dropped; None if it is kept.
     """
 
     locator: Locator
@@ -105,14 +131,18 @@ QUARANTINED = Drop("quarantined", "it ended the worker process three times")
 
 
 class Tally:
-    """Records counted as they come in, by other means than the parser's wherever the format has some.
+    """Counts the records of a slice, and knows which records are quarantined.
 
-    The ledger compares the count with the rows that were written. A book's file, a page's file and the documentation
-    in Python's modules have no other means: there the parser says how many records there are.
+    Records are counted in the raw bytes, by other means than the parser's, wherever the format allows it. The build
+    compares the count with the number of rows that were written, so a record that is lost is noticed. Only for formats
+    without such means (one record per file, documentation in Python modules) the parser says how many records there
+    are.
 
-    It also knows which records are in quarantine: those that ended the worker that read or judged them, time and again.
+    A record is quarantined if it ended the worker process that read or judged it several times.
 
-    unknown_templates: those that a wiki's pages use in sentences
+    Attributes:
+        records: Number of records so far. Sources add to it.
+        unknown_templates: Wiki templates that stand in sentences and that no table names, with how often.
     """
 
     def __init__(self, quarantine: Collection[str] = ()) -> None:
@@ -122,11 +152,17 @@ class Tally:
 
     @property
     def has_quarantine(self) -> bool:
-        """True if some records are in quarantine: then each is asked for before it is parsed."""
+        """True if some records are quarantined. Each record must then be announced with `enter` before it is parsed."""
         return bool(self._quarantine)
 
     def enter(self, locator: Locator) -> Drop | None:
-        """Say that this record is parsed now, before anything that may take long; a drop where it must not be."""
+        """Announce that a record will be parsed now, so that a crash can be attributed to it.
+
+        Call this before anything that may take long or crash.
+
+        Returns:
+            A drop if the record is quarantined and must not be parsed, else None.
+        """
         key = to_quarantine_key(locator)
         if key in self._quarantine:
             return QUARANTINED
@@ -134,28 +170,41 @@ class Tally:
         return None
 
     def apply_quarantine(self, record: Record) -> Record:
-        """A record that was read: without its text where it is in quarantine and its source did not ask."""
+        """Replace a record that is quarantined by a drop, for sources that do not call `enter` themselves.
+
+        Returns:
+            The record unchanged if it is not quarantined or is dropped already.
+        """
         if self._quarantine and record.drop is None and to_quarantine_key(record.locator) in self._quarantine:
             return record._replace(text="", drop=QUARANTINED)
         return record
 
 
 def to_quarantine_key(locator: Locator) -> str:
-    """A record's place in one line, the same wherever its file lies: sha256 of the file, stream, offset."""
+    """Return a string that identifies a record wherever its file is stored: the file's sha256, stream and offset."""
     return f"{locator.sha256} {locator.stream} {locator.offset}"
 
 
 class Source(Protocol):
-    """The interface of a source. Settings that determine bytes are in `settings()`; its location is not.
+    """The interface of a source.
 
-    A kind may have `defaults` as well, a table of the steps' tables in a recipe's form, as in
-    `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`: what its documents are judged by
-    where the recipe says nothing else.
+    Settings that determine the output are in `settings()`; the location of the files is not.
 
-    Whatever its `path` holds and `files()` does not name is counted as passed over (`corpora.sources.passed_over`). A
-    kind may say more: `companions()` gives paths that are read with a raw file and are none, `given()` names and paths
-    of all that it looks at where it has no `path`, `libraries_of(files)` the libraries that decide what comes of some
-    files, in addition to `libraries`.
+    A source may also have:
+
+    - `defaults`: settings of processing steps for its documents, used unless the recipe sets them. They have the form
+      of a recipe's tables, as in `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`.
+    - `companions()`: paths of files that are read along with a raw file, such as an index.
+    - `iter_inside(name, path)`: the entries of a file as (name, path, reason why it is not read, or ""), for archives.
+    - `libraries_of(files)`: names of libraries that matter for the output of some files, in addition to `libraries`.
+
+    Files that are in `path` and neither in `files()` nor in `companions()` are counted as passed over (module
+    `passed_over`).
+
+    Attributes:
+        kind: Name of the kind, as in a recipe's `[[source]]` table.
+        version: Increased whenever the same files give other documents. It is part of every document's fingerprint.
+        libraries: Names of installed packages that determine the output. Their versions are part of the fingerprint.
     """
 
     kind: ClassVar[str]
@@ -167,39 +216,52 @@ class Source(Protocol):
         """Name of the source within its recipe; part of every document's identity."""
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return the settings that determine the bytes of the documents, as JSON."""
 
     def files(self) -> list[tuple[str, Path]]:
-        """Raw files as (name relative to the source's root, path), in a stable order. Raises InputError."""
+        """List the raw files as (name relative to the source's root, path), in a stable order.
+
+        Raises:
+            InputError: If there are none, or `path` cannot be read.
+        """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut one file, at fixed places, into pieces that can be read alone."""
+        """Cut a file into slices. The cuts depend only on the file's content, never on the number of workers."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The records of a slice in order. Asks `tally.enter` before it parses what may hang or explode."""
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Announce each record with `tally.enter` before parsing it if that may hang or crash.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read to its end.
+        """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of one record, as they are in the (decompressed) raw file."""
+        """Return the bytes of one record from the (decompressed) raw file."""
 
 
 class RecordFormat(Protocol):
-    """Reads the bytes of one kind of file as records, whatever the source that the file belongs to.
+    """Reads one kind of file as records, for any source that has such files.
 
-    A frozen dataclass, so that sources which read the same kind of file share it as a value.
+    Implementations are frozen dataclasses, so sources can share them as values.
     """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut one file, at fixed places, into pieces that can be read alone."""
+        """Cut a file into slices, as in `Source.slices`."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The records of a slice in order."""
+        """Yield the records of a slice in file order, as in `Source.records`."""
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of one record."""
+        """Return the bytes of one record, as in `Source.raw_record`."""
 
 
 def select_settings(source: Any, *excluded: str) -> dict[str, Json]:
-    """A source's settings without its name and its path, which determine no bytes, and without those left out."""
+    """Return a source's settings as JSON, without `name`, `path` and the fields named in `excluded`.
+
+    Use it for `Source.settings` if all other fields determine the output.
+    """
     return {key: value for key, value in to_settings_json(source).items() if key not in ("name", "path", *excluded)}
 
 
@@ -212,9 +274,13 @@ def hash_files(
     cache: "StatCache",
     on_error: Callable[[str, Path, OSError], None] = _refuse_file,
 ) -> list[RawFile]:
-    """Raw files with their sha256, read side by side; one whose size and times did not change is not read again.
+    """Compute the sha256 of files in parallel threads, and return them as raw files in the order given.
 
-    on_fault: called with a file that cannot be read, which is then left; by default it raises InputError
+    Args:
+        files: Pairs of (name, path).
+        cache: Digests computed earlier. A file is not read again if its size and times are unchanged. Updated in place.
+        on_error: Called with (name, path, error) for a file that cannot be read. If it returns, the file is omitted. By
+            default it raises InputError.
     """
     raw_files = []
     with ThreadPoolExecutor(HASH_THREADS) as threads:
@@ -228,15 +294,15 @@ def hash_files(
 
 
 def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
-    """Return the state, size and digest of a file, or why it cannot be read."""
+    """Return (state, size in bytes, hex digest) of a file, or the error if it cannot be read."""
     try:
-        return state_of(file[1]), *cache.hash_file(file[1])
+        return read_state(file[1]), *cache.hash_file(file[1])
     except OSError as error:
         return error
 
 
 def list_unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
-    """Raw files for a look at them, without their sha256; one that is gone by now is left out."""
+    """Build raw files without computing their sha256, for a preview. Files that no longer exist are omitted."""
     raw_files = []
     for name, path in files:
         with suppress(OSError):
@@ -245,12 +311,22 @@ def list_unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
 
 
 def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    """The files that a source's `path` means, as (name, path) sorted by name. Raises InputError for none.
+    """Find the files that a source's `path` refers to, as (name, path) pairs sorted by name.
 
-    name: of the source, for the message. path: a file (taken as it is), a folder (searched to the bottom) or
-    a glob; of these two the files whose name is accepted. A name is relative to the folder, or to the part of
-    the glob before its first wildcard, with bytes that are not UTF-8 escaped. wanted: what kind of file is looked for,
-    in words. What cannot be looked at (a link whose target may not be) is no file.
+    Args:
+        source: Name of the source, for error messages.
+        path: A file (returned whatever its name is), a folder (searched recursively) or a glob, or an address in an
+            object store with or without wildcards.
+        accept: Tells by a file's name, without its folder, whether the file is wanted. Applies to folders and globs.
+        wanted: What `path` should be set to, in words, for error messages.
+
+    Returns:
+        Names are relative to the folder, or to the part of a glob before its first wildcard. Bytes in names that are
+            not
+        UTF-8 are escaped. Entries that may not be examined, such as links with an unreadable target, are omitted.
+
+    Raises:
+        InputError: If no file is found or `path` cannot be searched.
     """
     try:
         return _find_files(source, path, accept, wanted)
@@ -260,20 +336,29 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
         ) from error
 
 
-def find_files_with_endings(
+def find_by_ending(
     source: str, path: str, endings: tuple[str, ...], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """The files with one of these endings that a source's `path` means, sorted by name. Raises InputError.
+    """Find the files with one of the endings that a source's `path` refers to, sorted by name.
 
-    refused: the message for a file that `path` names and that has another ending
+    Args:
+        source: Name of the source, for error messages.
+        path: A file, a folder or a glob, as in `find_files`.
+        endings: Lower-case endings such as ".txt". Names are compared without regard to case.
+        wanted: What `path` should be set to, in words, for error messages.
+        refusal: The rest of the error message, after the file's path, if `path` names a single file with another
+            ending.
+
+    Raises:
+        InputError: If no file is found, or if a single file has another ending.
     """
-    return find_accepted_files(source, path, lambda file: file.lower().endswith(endings), wanted, refusal)
+    return find_accepted(source, path, lambda file: file.lower().endswith(endings), wanted, refusal)
 
 
-def find_accepted_files(
+def find_accepted(
     source: str, path: str, accept: Callable[[str], bool], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Do what `find_files_with_endings` does, for the files whose name is accepted."""
+    """Find files as `find_by_ending` does, but accept them by a function of their names."""
     files = find_files(source, path, accept, wanted)
     for _, file in files:
         if not accept(file.name):
@@ -282,11 +367,11 @@ def find_accepted_files(
 
 
 def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    location = raw_path(path).expanduser()
+    location = parse_raw_path(path).expanduser()
     if isinstance(location, ObjectPath):
         return _find_objects(source, location, accept, wanted)
     if location.is_file():
-        return [(escape_surrogates(location.name), location)]
+        return [(to_printable(location.name), location)]
     if location.is_dir():
         root, pattern = location, ALL_FILES_PATTERN
     else:
@@ -301,9 +386,7 @@ def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: s
     if pattern == ALL_FILES_PATTERN:
         files = sorted(_walk_files(root, accept))
     else:
-        files = sorted(
-            (escape_surrogates(str(file.relative_to(root))), file) for file in _iter_glob(root, pattern, accept)
-        )
+        files = sorted((to_printable(str(file.relative_to(root))), file) for file in _iter_glob(root, pattern, accept))
     if not files:
         contents = _describe_contents(root, pattern)
         raise InputError(f"Source {source!r}: nothing in {path} can be read{contents}. Set its `path` to {wanted}.")
@@ -311,9 +394,10 @@ def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: s
 
 
 def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
-    """The files below a folder whose names are accepted, by name, in no order; linked folders are not entered.
+    """Yield (name, path) of the accepted files below a folder, in no particular order. Linked folders are not entered.
 
-    What cannot be opened by its path, because that is too long, is left out: it is counted as passed over.
+    Omitted are folders that may not be listed, and files with a path longer than the operating system opens. They are
+    counted as passed over.
     """
     pending, max_bytes = [(str(root), "")], MAX_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
     while pending:
@@ -323,7 +407,7 @@ def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str
                 if entry.is_dir(follow_symlinks=False):
                     pending.append((entry.path, f"{prefix}{entry.name}/"))
                 elif accept(entry.name) and _is_file(entry) and len(os.fsencode(prefix + entry.name)) <= max_bytes:
-                    yield escape_surrogates(prefix + entry.name), Path(entry.path)
+                    yield to_printable(prefix + entry.name), Path(entry.path)
 
 
 def _iter_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Iterator[Path]:
@@ -331,31 +415,34 @@ def _iter_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Itera
 
 
 def _is_file(path: "Path | os.DirEntry[str]") -> bool:
-    """Return True for a file, or a link to one; False where the target may not be looked at."""
+    """Return True for a file or a link to one; False if that may not be checked."""
     try:
         return path.is_file()
     except OSError:
         return False
 
 
-def escape_surrogates(text: str) -> str:
-    """A file's name, or a text with one, that can be written as UTF-8, whatever bytes it has.
+def to_printable(text: str) -> str:
+    """Escape the bytes of a file's name that are not UTF-8, so that the name can be printed and stored.
 
-    >>> escape_surrogates("caf\\udce9.pdf")
+    >>> to_printable("caf\\udce9.pdf")
     'caf\\\\xe9.pdf'
     """
     return LONE_SURROGATE.sub(lambda half: ascii(half[0])[1:-1].replace("udc", "x"), text)
 
 
 def _describe_contents(root: Path, pattern: str) -> str:
-    """Return what kinds of files a folder holds instead, the most frequent first; if large, by its first files."""
+    """Say which kinds of files a folder holds, the most frequent first, for an error message.
+
+    Looks at the first 1,000 files.
+    """
     files = itertools.islice(_iter_glob(root, pattern, lambda name: True), MAX_FILES_SAMPLED)
     kinds = Counter(describe_ending(file.name) for file in files).most_common(MAX_KINDS_SHOWN)
     return ": it holds " + ", ".join(f"{count:,} {kind}" for kind, count in kinds) if kinds else ": it is empty"
 
 
 def describe_ending(name: str) -> str:
-    """The ending of a file's name, in words where it has none, or none that can be shown.
+    """Return the lower-case ending of a file's name, or "without ending" if it has none that can be shown.
 
     >>> describe_ending("a.PY"), describe_ending("Makefile"), describe_ending("a.b c")
     ('.py', 'without ending', 'without ending')
@@ -364,24 +451,22 @@ def describe_ending(name: str) -> str:
     return ending if ending[1:].isalnum() and ending.isascii() else "without ending"
 
 
-def _find_objects(
-    source: str, address: ObjectPath, accept: Callable[[str], bool], wanted: str
-) -> list[tuple[str, Path]]:
-    """The objects that an address means: one, those below a prefix, or those that match its wildcards."""
-    if not WILDCARDS & set(address.name) and address.is_file():
-        return [(address.name, address)]
-    root, names = matching_objects(address)
-    files: list[tuple[str, Path]] = [(name, root.below(name)) for name in names if accept(name.rpartition("/")[2])]
+def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+    """Find the objects that an address refers to: one, those below a prefix, or those that match its wildcards."""
+    if not WILDCARDS & set(place.name) and place.is_file():
+        return [(place.name, place)]
+    root, names = find_matching_objects(place)
+    files: list[tuple[str, Path]] = [(name, root.join_name(name)) for name in names if accept(name.rpartition("/")[2])]
     if not files:
         raise InputError(
-            f"Source {source!r}: nothing at {address} can be read. Set its `path` to {wanted}: below a prefix of an "
+            f"Source {source!r}: nothing at {place} can be read. Set its `path` to {wanted}: below a prefix of an "
             "object store, or with the wildcards * and **, as in a folder."
         )
     return files
 
 
 def split_glob(path: str) -> tuple[Path, str]:
-    """The part of a glob before its first wildcard, and the pattern below it; "." where it has none.
+    """Split a glob into the folder before its first wildcard and the pattern below it; "." if it has no wildcard.
 
     >>> split_glob("raw/2026/*.txt")
     (PosixPath('raw/2026'), '*.txt')
@@ -392,16 +477,24 @@ def split_glob(path: str) -> tuple[Path, str]:
 
 
 class StatCache:
-    """sha256 of files, remembered by (path, size, times of modification and change, inode).
+    """The sha256 of files, cached by path, size, times of modification and change, and inode.
 
-    A file touched in the last two seconds is never remembered: it may change again within its time stamp.
+    A file that was touched in the last two seconds is never cached, since it may change again within the same time
+    stamp.
+
+    Attributes:
+        entries: JSON values by path. They can be stored and passed to the constructor again.
     """
 
     def __init__(self, entries: dict[str, list[Json]] | None = None) -> None:
         self.entries = entries if entries is not None else {}
 
     def hash_file(self, path: Path) -> tuple[int, str]:
-        """(size in bytes, hex digest) of a file. Raises OSError."""
+        """Return (size in bytes, sha256 as hex) of a file, an object or a member of a zip.
+
+        Raises:
+            OSError: If the file cannot be read.
+        """
         if isinstance(path, ObjectPath):
             return self._hash_object(path)
         if isinstance(path, MemberPath):
@@ -418,8 +511,8 @@ class StatCache:
         return stat.st_size, digest
 
     def _hash_object(self, path: ObjectPath) -> tuple[int, str]:
-        """Do what `hash_file` does, by address, size and the store's ETag, and not at all without an ETag."""
-        size, etag = path.stamp()
+        """Hash an object in an object store. It is cached by address, size and ETag, and never without an ETag."""
+        size, etag = path.read_stamp()
         entry = self.entries.get(str(path))
         if etag and entry is not None and entry[:2] == [size, etag]:
             return size, str(entry[4])
@@ -429,11 +522,11 @@ class StatCache:
         return size, digest
 
     def _hash_member(self, path: MemberPath) -> tuple[int, str]:
-        """Do what `hash_file` does for a member of a zip: its size unpacked, the digest of its packed bytes."""
-        stamp, entry = path.stamp(), self.entries.get(str(path))
+        """Hash a member of a zip: return its unpacked size, and the digest of its packed bytes."""
+        stamp, entry = path.read_stamp(), self.entries.get(str(path))
         if entry is not None and entry[:-1] == stamp:
             return path.stat().st_size, str(entry[-1])
-        digest = path.sha256()
+        digest = path.compute_sha256()
         if isinstance(path.archive, ObjectPath) or _compute_age_seconds(path.archive.stat()) > 2:
             self.entries[str(path)] = [*stamp, digest]
         return path.stat().st_size, digest
@@ -444,43 +537,56 @@ def _compute_age_seconds(stat: os.stat_result) -> float:
 
 
 def slice_whole_file(file: RawFile) -> Slice:
-    """The slice that is the whole file."""
+    """Return one slice with all bytes of the file."""
     return Slice(file=file, start=0, stop=file.size_bytes)
 
 
 def cut_at(file: RawFile, starts: Iterable[int]) -> list[Slice]:
-    """The slices that begin at these bytes, the last of them with the file's last byte."""
+    """Cut a file at the given byte offsets, which must be ascending.
+
+    The first should be zero; the last slice ends with the file.
+    """
     cuts = [*starts, file.size_bytes]
     return [Slice(file=file, start=start, stop=stop) for start, stop in itertools.pairwise(cuts)]
 
 
 def cut_every(file: RawFile, size_bytes: int) -> list[Slice]:
-    """Slices of this size, for what is cut anywhere."""
+    """Cut a file into slices of `size_bytes`; the last one may be shorter."""
     return cut_at(file, range(0, file.size_bytes, size_bytes))
 
 
 def build_locator(file: RawFile, offset: int, length: int, is_recoded: bool = False) -> Locator:
-    """Return where a record is in a file, or in its content if it is packed or recoded as a whole."""
+    """Build the locator of a record by its offset and length in bytes.
+
+    Args:
+        file: The file that holds the record.
+        offset: First byte of the record. It counts decompressed bytes if the file is compressed, as its name says.
+        length: Number of bytes of the record.
+        is_recoded: True if offsets are relative to the file's content after conversion to UTF-8.
+    """
     stream = 0 if is_recoded or is_packed(file.name) else -1
     return Locator(file=file.name, sha256=file.sha256, stream=stream, offset=offset, length=length)
 
 
 def drop_too_large(locator: Locator, max_bytes: int) -> Record:
-    """The record of what is not read, for it is over `max_bytes`: it is known by its place."""
+    """Build the record for a part of the file that is longer than `max_bytes` and is not read.
+
+    Its id is made of its locator.
+    """
     return Record(
         locator=locator, text="", raw=str(locator).encode(), drop=Drop("too large", f"over {max_bytes} bytes")
     )
 
 
 def drop_damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
-    """The record of bytes that cannot be used, and why."""
+    """Build the record for bytes that cannot be used. It counts as damage."""
     return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(reason), damaged=True))
 
 
 def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, ...]]:
-    """Slices in order, grouped into parts of about `part_bytes`: fixed by the input, never by workers.
+    """Group slices, in their order, into parts of about `part_bytes` bytes of raw files.
 
-    Neighboring slices of one file are joined where they meet.
+    Adjacent slices of one file are merged. The groups depend only on the slices, never on the number of workers.
     """
     groups: list[tuple[Slice, ...]] = []
     group: list[Slice] = []
@@ -502,9 +608,17 @@ MAX_REVISION = (1 << 63) - 1
 
 
 def check_fields(source: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
-    """Raise InputError for a field that a record does not have, or an empty name. name: the source's.
+    """Check the keys of a source's table `fields`.
 
-    A value that is neither a name nor a list of names is for the source to refuse.
+    Values of other types than strings, lists and tuples are left for the source to check.
+
+    Args:
+        source: Name of the source, for error messages.
+        fields: The table: field of a record -> name or names in the raw data.
+        allowed: The fields that the source knows.
+
+    Raises:
+        InputError: For an unknown field, and for a name that is empty.
     """
     check_keys(fields, allowed, f"Source {source!r}: `fields`")
     if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):

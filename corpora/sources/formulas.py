@@ -1,8 +1,8 @@
-r"""Formulas as the reader of the sentence around them takes them: one decision for all sources.
+"""Formulas as readers of the sentence around them would see them: one rule for all sources.
 
-A formula that reads as text is that text ("k/n", "x = 3"); for any other there is the sign `FORMULA`, so that no
-sentence has a hole. What a formula says of itself decides, in this order: its alternative text, its TeX, and what its
-MathML holds if nothing in it is above, below or over another.
+A formula that is readable as text becomes that text ("k/n", "x = 3"). Any other becomes the placeholder `FORMULA`, so
+that no sentence has a hole. The text is taken from the formula's alternative text, else from its TeX, else from its
+MathML if that has nothing above, below or over another part.
 
 Promises: pure functions of the markup, in time linear in it. Cost: nothing for a page without a formula.
 """
@@ -24,7 +24,11 @@ SPACES = re.compile(r"\s+")
 
 
 def build_tex_pattern(excluded: str = "") -> str:
-    """The pattern of TeX in a text, between the signs that no prose has. never: signs that are in no formula"""
+    """Return the source of a pattern that matches TeX in a text: `\\(...\\)`, `\\[...\\]` and `$$...$$`.
+
+    Args:
+        excluded: Characters that no formula may contain, escaped for a character class.
+    """
     return (
         rf"\\\((?P<round>[^\\{excluded}]*+(?:\\(?![()])[^\\{excluded}]*+)*+)\\\)"
         rf"|\\\[(?P<square>[^\\{excluded}]*+(?:\\(?![\[\]])[^\\{excluded}]*+)*+)\\\]"
@@ -52,7 +56,7 @@ _FORMULA_MARKUP = re.compile(  # the span hides MathML in pages of MediaWiki, wh
 
 
 def show_formula(source: str) -> str:
-    r"""A formula in TeX, or in a line, as text; "" for one that is empty.
+    r"""Return a formula in TeX or plain text as readable text, or `FORMULA`; "" if it is empty.
 
     >>> show_formula("k/n"), show_formula(r"\frac{k}{n}"), show_formula(r"{\displaystyle x}"), show_formula(" ")
     ('k/n', '[formula]', 'x', '')
@@ -65,7 +69,7 @@ def show_formula(source: str) -> str:
 
 
 def show_mathml(markup: str) -> str:
-    """A formula in MathML as text; "" for one that is empty.
+    """Return a formula in MathML as readable text, or `FORMULA`; "" if it is empty.
 
     >>> show_mathml("<math><mi>x</mi><mo>=</mo><mn>3</mn></math>")
     'x=3'
@@ -86,12 +90,17 @@ def show_mathml(markup: str) -> str:
 
 
 def show_formulas(html: str) -> str:
-    """A page with its formulas as text, in the place of their markup."""
+    """Replace the formulas of an HTML page, in MathML or as TeX in scripts, by text or `FORMULA`."""
     return _FORMULA_MARKUP.sub(_show_match, html)
 
 
 def show_rendered_tex(text: str, html: str) -> str:
-    """The text of a page with the TeX in it as text, if a script of the page draws such."""
+    """Replace the TeX in a page's text by readable text or `FORMULA`, if the page loads MathJax or KaTeX.
+
+    Args:
+        text: The text of the page.
+        html: The whole page, in which the names of these scripts are searched.
+    """
     if "\\(" not in text and "\\[" not in text and "$$" not in text:
         return text
     has_renderer = "athJax" in html or "mathjax" in html or "katex" in html

@@ -1,9 +1,9 @@
-"""HTML and XML as all that read them do: attributes, references to characters, and elements whose text is left out.
+"""What all readers of HTML and XML share: attributes, character references, and elements that are left out.
 
-What is not text of its sentence is a reading above words, and what a revision has deleted.
+Left out are ruby readings, which are above the words of a sentence, and text that a revision deleted.
 
-Promises: pure functions of the markup, in time linear in it; a reading without end reaches to the next element of ruby,
-or to the end of its block. Cost: nothing for a page without such elements.
+Promises: pure functions of the markup, in time linear in it. A reading without an end tag reaches to the next element
+of ruby, or to the end of its block. Cost: nothing for a page without such elements.
 """
 
 import re
@@ -21,7 +21,7 @@ _DELETED = re.compile(r"<(?i:del)(?=[\s/>])[^<>]*+(?<!/)>(?:(?!</?(?i:del)[\s/>]
 
 
 def without_readings(html: str) -> str:
-    """A text without the readings above its words, and without what was deleted.
+    """Return the markup without ruby readings and without deleted text (`<del>`).
 
     >>> without_readings("<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>へ")
     '<ruby>東京</ruby>へ'
@@ -32,7 +32,10 @@ def without_readings(html: str) -> str:
 
 
 def unescape_html(text: str) -> str:
-    """`html.unescape` of a text; the text as it is if a number in it has more digits than Python reads."""
+    """Return the text with its character references resolved, as `html.unescape` does.
+
+    If a numeric reference has more digits than Python converts, the text is returned unchanged.
+    """
     try:
         return unescape(text)
     except ValueError:

@@ -2,13 +2,13 @@
 
     openwebtext.tar.xz ─► openwebtext/urlsf_subset00-1_data.xz ─► 0000001-<32 hex digits>.txt, one page each
 
-Promises: one page is one document, whatever blank lines it holds. Every member of an archive that is neither
-a folder nor a subset is a record: a page, or a drop that says why. An archive that is cut off or damaged
-anywhere is refused. A plain `.tar` is cut at its subsets, Parquet at its row groups, JSON lines every 8 MB;
-an `.xz` is one slice, for no member of it can be found but from its beginning (`xz -d` makes it a plain tar).
-Costs: of `.tar.xz` and `.tar` 37 MB of text a second (one core), four fifths of it xz's own (45 MB/s with
-nothing read of it); Parquet 180 MB/s, JSON lines 120 MB/s. Memory: one page and the windows of two
-decompressors; of Parquet 64 pages.
+Promises: one page is one document, whatever blank lines it holds. Every member of an archive that is neither a folder
+nor a subset (a tar of pages) is a record: a page, or a drop with its reason. An archive that is cut off or damaged
+anywhere is refused. A plain `.tar` is cut into slices at its subsets, Parquet at its row groups, JSON lines every 8 MB.
+An `.xz` is one slice, since no member of it can be found except from its beginning (`xz -d` makes it a plain tar).
+Costs: `.tar.xz` and `.tar` are read at 37 MB of text a second (one core), four fifths of it xz's own time (45 MB/s for
+only decompressing); Parquet 180 MB/s, JSON lines 120 MB/s. Memory: one page and the windows of two decompressors; for
+Parquet 64 pages.
 """
 
 import codecs
@@ -32,11 +32,11 @@ from corpora.sources.bytes.archives import (
     MemberCount,
     TarMember,
     TarReader,
-    file_pieces,
-    xz_pieces,
+    read_file_pieces,
+    read_xz_pieces,
 )
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -47,13 +47,19 @@ from corpora.sources.contract import (
     cut_at,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
 from corpora.sources.files.endings import LINE_ENDINGS
 from corpora.sources.files.formats import JsonLines
-from corpora.sources.files.parquet import BATCH_ROWS, group_batches, group_starts, holds_text, open_parquet
+from corpora.sources.files.parquet import (
+    BATCH_ROWS,
+    compute_group_starts,
+    is_text_type,
+    iter_group_batches,
+    open_parquet,
+)
 from corpora.store.settings import check_range
 
 ARCHIVE_ENDINGS = (".xz", ".tar")
@@ -71,8 +77,8 @@ class OpenWebTextSource:
                       column `text`, `.jsonl` with a field `text`; other endings in a folder are passed over
     max_record_bytes: a longer page is dropped
 
-    A page's key is the MD5 in its file's name; without one, and in Parquet and JSON lines, its id is made of
-    its bytes. A page that is not UTF-8 is read as windows-1252.
+    A page's key is the MD5 in its file's name. A page without one, and in Parquet and JSON lines, has an id made of its
+    bytes. A page that is not UTF-8 is read as windows-1252.
     """
 
     kind: ClassVar[str] = "openwebtext"
@@ -87,29 +93,37 @@ class OpenWebTextSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return the settings that determine the bytes of the documents."""
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError if there are none."""
+        """List the files with known endings, sorted by name. Raises InputError if there are none."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A plain tar cut at its subsets, Parquet at its row groups, lines every 8 MB; else the whole file."""
+        """Cut a plain tar at its subsets, Parquet at its row groups, JSON lines every 8 MB. Other files are one slice.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         name = file.name.lower()
         if name.endswith(LINE_ENDINGS):
             return self._build_line_format().slices(file)
         if name.endswith(".tar"):
-            return cut_at(file, _find_tar_starts(raw_path(file.path)))
+            return cut_at(file, _find_tar_starts(parse_raw_path(file.path)))
         if name.endswith(PARQUET_ENDING):
-            with _open_parquet(raw_path(file.path)) as table:
-                return cut_at(file, [0, *group_starts(table, file.size_bytes)[1:]])
+            with _open_parquet(parse_raw_path(file.path)) as table:
+                return cut_at(file, [0, *compute_group_starts(table, file.size_bytes)[1:]])
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each page or other member, row or line. Raises InputError for a damaged file."""
+        """Yield one record for each page or other member, row or line.
+
+        Raises:
+            InputError: During iteration, if the file is damaged or cut off.
+        """
         name = piece.file.name.lower()
         if name.endswith(LINE_ENDINGS):
             yield from self._build_line_format().records(piece, tally)
@@ -122,12 +136,15 @@ class OpenWebTextSource:
                 raise _to_input_error(fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a page, row or line; an `.xz` is decompressed from its beginning. Raises InputError.
+        """Return the bytes of a page, row or line. An `.xz` is decompressed from its beginning.
 
-        Of an archive's members the locator's `stream` is -1 in a plain tar, 0 in a tar in xz, and for a page
-        of a subset the byte of the (decompressed) outer tar at which the subset begins: never 0, where a
-        header is. `offset` is the page's in the tar that holds it. Of a Parquet file `stream` is the first
-        byte of a row group, and `offset` counts the bytes of its texts before this one.
+        For members of an archive, the locator's `stream` is -1 in a plain tar and 0 in a tar inside xz. For a page of a
+        subset it is the byte offset in the (decompressed) outer tar at which the subset begins, which is never 0 since
+        a header comes first. `offset` is relative to the tar that holds the page. For Parquet, `stream` is the first
+        byte of a row group, and `offset` counts the bytes of the texts before this one in the row group.
+
+        Raises:
+            InputError: If the file is damaged or shorter than the locator says.
         """
         name = file.name.lower()
         if name.endswith(LINE_ENDINGS):
@@ -141,7 +158,14 @@ class OpenWebTextSource:
         return data
 
     def parse_page(self, data: bytes, locator: Locator, tally: Tally, name: str | None = None) -> Record:
-        """A page's record. name: of its file."""
+        """Build the record of a page from its bytes.
+
+        Args:
+            data: The bytes of the page.
+            locator: Where they are.
+            tally: Asked whether the page is quarantined.
+            name: Name of the page's file without folders; None in Parquet. The MD5 in it becomes the key.
+        """
         key = match["md5"] if name is not None and (match := PAGE_NAME.fullmatch(name)) else None
         if quarantined := tally.enter(locator):
             return Record(locator=locator, text="", key=key, raw=data, title=name, drop=quarantined)
@@ -157,31 +181,34 @@ class OpenWebTextSource:
         return JsonLines(max_record_bytes=self.max_record_bytes)
 
     def _read_members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The members of a tar, and in place of each subset its members."""
-        file, path = piece.file, raw_path(piece.file.path)
+        """Yield the records of the members of a tar; a subset is replaced by its own members."""
+        file, path = piece.file, parse_raw_path(piece.file.path)
         packed = _is_xz(path.name)
-        pieces = file_pieces(path, piece.start, piece.stop)
+        pieces = read_file_pieces(path, piece.start, piece.stop)
         outer = TarReader(
-            ByteReader(_count_members(xz_pieces(pieces, str(path)) if packed else pieces, tally), piece.start),
+            ByteReader(_count_members(read_xz_pieces(pieces, str(path)) if packed else pieces, tally), piece.start),
             str(path),
             closed=piece.stop == file.size_bytes,
         )
-        for member in outer.members():
+        for member in outer.iter_members():
             if not _is_subset(member):
                 yield from self._read_member(outer, member, file, 0 if packed else -1, tally)
                 continue
             tally.records -= 1  # it holds records, and is none
             name = f"{path}: {member.name}"
-            member_pieces = outer.pieces(member)
-            inner_pieces = xz_pieces(member_pieces, name) if _is_xz(member.name) else member_pieces
+            member_pieces = outer.iter_pieces(member)
+            inner_pieces = read_xz_pieces(member_pieces, name) if _is_xz(member.name) else member_pieces
             inner = TarReader(ByteReader(_count_members(inner_pieces, tally)), name)
-            for page in inner.members():
+            for page in inner.iter_members():
                 yield from self._read_member(inner, page, file, member.start, tally)
 
     def _read_member(
         self, tar: TarReader, member: TarMember, file: RawFile, stream: int, tally: Tally
     ) -> Iterator[Record]:
-        """The record of a member; none of a folder. A path means nothing here, for nothing is unpacked."""
+        """Yield the record of a member, or nothing for a folder.
+
+        No member is written to disk, so its path can do no harm.
+        """
         if member.kind == "folder":
             return
         locator = Locator(
@@ -198,9 +225,9 @@ class OpenWebTextSource:
         yield Record(locator=locator, text="", raw=str(locator).encode(), title=name, drop=drop)
 
     def _read_rows(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        path, file = raw_path(piece.file.path), piece.file
+        path, file = parse_raw_path(piece.file.path), piece.file
         with _open_parquet(path) as table:
-            for group, start in enumerate(group_starts(table, file.size_bytes)):
+            for group, start in enumerate(compute_group_starts(table, file.size_bytes)):
                 if not piece.start <= start < piece.stop:
                     continue
                 tally.records += table.metadata.row_group(group).num_rows
@@ -220,7 +247,10 @@ class OpenWebTextSource:
 
 
 def decode_page(data: bytes) -> str:
-    """The text of a page: UTF-8, or else windows-1252. Raises BadRecord if it is neither.
+    """Decode a page as UTF-8, or else as windows-1252. A byte order mark is removed.
+
+    Raises:
+        BadRecord: If it is neither.
 
     >>> decode_page("café".encode()), decode_page("café".encode("cp1252"))
     ('café', 'café')
@@ -235,7 +265,7 @@ def decode_page(data: bytes) -> str:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """The bytes of a tar, its members counted as they pass."""
+    """Yield the bytes of a tar unchanged, and count its members in the tally while they pass."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)
@@ -257,11 +287,11 @@ def _to_input_error(fault: DamagedBytes | OSError) -> InputError:
 
 
 def _find_tar_starts(path: Path) -> list[int]:
-    """Return where a plain tar is cut: before each subset, or the first member 8 MB after the last cut."""
+    """Find the offsets at which a plain tar is cut: before each subset, or at a member 8 MB after the last cut."""
     starts = [0]
     try:
         with path.open("rb") as file:
-            for member in TarReader(FileReader(file), str(path)).members():
+            for member in TarReader(FileReader(file), str(path)).iter_members():
                 is_due = _is_subset(member) or member.offset - starts[-1] >= SLICE_BYTES
                 if is_due and member.offset > starts[-1]:
                     starts.append(member.offset)
@@ -271,45 +301,45 @@ def _find_tar_starts(path: Path) -> list[int]:
 
 
 def _read_raw_member(path: Path, locator: Locator) -> bytes:
-    """The bytes of a page. Raises DamagedBytes."""
+    """Read the bytes of a member of a tar, or of a tar inside it. Raises DamagedBytes."""
     packed = _is_xz(path.name)
     is_nested = locator.stream > 0
     first = locator.stream if is_nested else locator.offset
     if packed:
-        outer = ByteReader(xz_pieces(file_pieces(path), str(path)))
+        outer = ByteReader(read_xz_pieces(read_file_pieces(path), str(path)))
         outer.skip(first)
     else:
-        outer = ByteReader(file_pieces(path, first), first)
+        outer = ByteReader(read_file_pieces(path, first), first)
     if not is_nested:
         return outer.read(locator.length)
     head = outer.read(len(XZ_START))
     pieces = chain([head], iter(lambda: outer.read(1 << 16), b""))
-    inner = ByteReader(xz_pieces(pieces, str(locator)) if head == XZ_START else pieces)
+    inner = ByteReader(read_xz_pieces(pieces, str(locator)) if head == XZ_START else pieces)
     inner.skip(locator.offset)
     return inner.read(locator.length)
 
 
 def _open_parquet(path: Path) -> pq.ParquetFile:
-    """A Parquet file with a column of texts. Raises InputError."""
+    """Open a Parquet file and check that its column `text` holds texts. Raises InputError."""
     table = open_parquet(path)
     if TEXT_COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
         raise InputError(f"{path} has no column {TEXT_COLUMN!r}, only {names}. Rename the column that holds the pages.")
     kind = table.schema_arrow.field(TEXT_COLUMN).type
-    if not holds_text(kind):
+    if not is_text_type(kind):
         raise InputError(f"{path}: the column {TEXT_COLUMN!r} is of type {kind}, not text. Rename the one that is.")
     return table
 
 
 def _iter_texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | None]:
-    """The texts of a row group as bytes, whether they are UTF-8 or not. Raises InputError."""
-    for batch in group_batches(table, group, path, BATCH_ROWS, [TEXT_COLUMN]):
+    """Yield the texts of a row group as bytes, which need not be UTF-8; None for a missing value. Raises InputError."""
+    for batch in iter_group_batches(table, group, path, BATCH_ROWS, [TEXT_COLUMN]):
         yield from batch.column(0).cast(pa.large_binary()).to_pylist()
 
 
 def _read_raw_row(path: Path, locator: Locator) -> bytes:
     with _open_parquet(path) as table:
-        group = group_starts(table, path.stat().st_size).index(locator.stream)
+        group = compute_group_starts(table, path.stat().st_size).index(locator.stream)
         offset = 0
         for data in _iter_texts(table, group, path):
             if offset == locator.offset and len(data or b"") == locator.length:

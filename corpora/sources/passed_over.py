@@ -1,13 +1,13 @@
-"""Counts what a source was given and does not read, by kind, with the first of each kind by name.
+"""Counts the files that a source was given and does not read, by kind, with the names of the first of each kind.
 
-A source's `path` may hold more than its raw files: other endings, hidden files, links that lead nowhere, folders that
-may not be looked into. None of it is an error, and none of it may be lost in silence.
+A source's `path` may hold more than its raw files: files with other endings, hidden files, links that lead nowhere,
+folders that may not be listed. None of these is an error, and none may be lost in silence.
 
 Promises: of a folder, everything below it that no source of the recipe reads is counted once; of a glob, every file
-that it matches. What is in a folder that is not looked into (a linked or unreadable one, or one that a glob without
-`**` matches) counts as that one folder; of a `path` that names one file nothing is counted. Members of an archive are
-records, and are counted as such by its source; those of a `.zip` that the kind "files" does not read count as files.
-Costs: one walk of the folders, and a look at each entry that is not read; names are bounded.
+that it matches. A folder that is not entered (because it is linked or unreadable, or because a glob without `**`
+matches it) counts as one entry. If `path` names a single file, nothing is counted. Members of an archive are records,
+and are counted as such by its source; those of a `.zip` that the kind "files" does not read count as files. Costs: one
+walk of the folders, and a look at each entry that is not read; the number of names kept is bounded.
 """
 
 import errno
@@ -18,32 +18,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpora.sources.bytes.endings import OWNER_MARK, ending_of
-from corpora.sources.bytes.objects import ObjectPath, matching_objects, raw_path
+from corpora.sources.bytes.endings import OWNER_MARK, find_ending
+from corpora.sources.bytes.objects import ObjectPath, find_matching_objects, parse_raw_path
 from corpora.sources.bytes.zip_members import MemberPath
-from corpora.sources.contract import RawFile, Source, escape_surrogates, split_glob
+from corpora.sources.contract import RawFile, Source, split_glob, to_printable
 
 MAX_NAMES_PER_KIND = 20  # of each kind
 HIDDEN_FILE, DANGLING_LINK = "hidden file", "dangling link"
-LINKED_FOLDER, UNREADABLE_FOLDER, FOLDER, SPECIAL_FILE = (
-    "linked folder",
-    "unreadable folder",
-    "folder",
-    "pipe, socket or device",
-)
-EMPTY_FILE = "empty file"
-NO_PERMISSION, VANISHED_FILE, DISK_ERROR = (
-    "file without permission",
-    "vanished file",
-    "file that the disk fails to read",
-)
+LINKED_FOLDER, UNREADABLE_FOLDER, FOLDER = "linked folder", "unreadable folder", "folder"
+EMPTY_FILE, SPECIAL_FILE = "empty file", "pipe, socket or device"
+NO_PERMISSION, VANISHED, DISK_ERROR = "file without permission", "vanished file", "file that the disk fails to read"
 PATH_TOO_LONG = "file whose path is too long"
 DAMAGED_MEMBER = "damaged zip member"
 UNOPENED_KINDS = (
     DANGLING_LINK,
     UNREADABLE_FOLDER,
     NO_PERMISSION,
-    VANISHED_FILE,
+    VANISHED,
     PATH_TOO_LONG,
     DISK_ERROR,
     DAMAGED_MEMBER,
@@ -54,13 +45,19 @@ FolderPredicate = Callable[[Path], bool]
 
 
 def exclude_nothing(folder: Path) -> bool:
-    """False: no folder is apart."""
+    """Return False: no folder is excluded."""
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroup:
-    """Files of one kind. kind: an ending such as ".pdf", or what they are in words. names: the first of them."""
+    """Files of one kind that are not read.
+
+    Attributes:
+        kind: An ending such as ".pdf", or a description such as "hidden file".
+        number: How many there are.
+        names: The names of the first of them.
+    """
 
     kind: str
     number: int
@@ -69,7 +66,13 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """The result of looking for a source's raw files. empty: raw files of no bytes; passed_over: other files."""
+    """How many files a source reads, and which it does not.
+
+    Attributes:
+        num_read: Number of raw files.
+        empty: Raw files without content.
+        passed_over: Other files, grouped by kind, the largest group first.
+    """
 
     num_read: int
     empty: tuple[FileGroup, ...] = ()
@@ -83,7 +86,7 @@ class FileCounts:
 
 @dataclass(kw_only=True)
 class _GroupCounter:
-    """Files by their kinds, as they are found."""
+    """Counts files by kind, and keeps the first names of each kind."""
 
     numbers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -91,7 +94,7 @@ class _GroupCounter:
     def add(self, kind: str, name: str) -> None:
         self.numbers[kind] += 1
         if len(self.names[kind]) < MAX_NAMES_PER_KIND:
-            self.names[kind].append(escape_surrogates(name))
+            self.names[kind].append(to_printable(name))
 
     def list_groups(self) -> tuple[FileGroup, ...]:
         ordered = sorted(self.numbers.items(), key=lambda item: (-item[1], item[0]))
@@ -106,13 +109,15 @@ def count_files(
     kinds: Mapping[str, str] = NO_KINDS,
     unopened: Sequence[tuple[str, str, str]] = (),
 ) -> FileCounts:
-    """Return what is in the places where a source looks for raw files.
+    """Count the files that a source reads and those that it passes over.
 
-    files:          those that it reads
-    read_by_others: absolute paths of those that other sources of the recipe read
-    apart:          tells whether a folder is not input, wherever it is, because it is a store's
-    kinds:          what files are, by absolute path, where their names do not show why they are not read
-    unopened:       (name, path, kind) of files that could not be opened
+    Args:
+        source: The source.
+        files: Its raw files.
+        read_by_others: Absolute paths of files that other sources of the recipe read.
+        is_excluded: Returns True for a folder that is no input although it is in `path`, such as a store.
+        kinds: Absolute path -> kind, for files that are not read for another reason than their name shows.
+        unopened: (name, path, kind) of files that could not be opened.
     """
     empty, passed_over = _GroupCounter(), _GroupCounter()
     for file in files:
@@ -125,45 +130,52 @@ def count_files(
         read_paths.add(path)
     for name, path, kind in _iter_entries_and_members(source, is_excluded):
         if path not in read_paths:
-            passed_over.add(kind or kinds.get(path) or classify_unread_file(raw_path(path), name), name)
+            passed_over.add(kind or kinds.get(path) or classify_unread_file(parse_raw_path(path), name), name)
     return FileCounts(num_read=len(files), empty=empty.list_groups(), passed_over=passed_over.list_groups())
 
 
 def to_absolute(path: str) -> str:
-    """Return the absolute path, or the address, of a raw file."""
-    return path if path.startswith("/") else str(raw_path(path).absolute())
+    """Return the absolute path of a raw file; an address in an object store is returned unchanged."""
+    return path if path.startswith("/") else str(parse_raw_path(path).absolute())
 
 
 def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
-    """Do what `_iter_entries` does, with the members of archives that a source reads, and its own kinds of files."""
-    list_members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "inside", None)
+    """Yield entries as `_iter_entries` does.
+
+    An archive is replaced by its members if the source lists them (`iter_inside`).
+    """
+    members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "iter_inside", None)
     for name, path, kind in _iter_entries(source, is_excluded):
-        if kind or list_members is None:
+        if kind or members is None:
             yield name, path, kind
         else:
-            yield from (
-                (each, to_absolute(str(member)), reason) for each, member, reason in list_members(name, raw_path(path))
-            )
+            inside = members(name, parse_raw_path(path))
+            yield from ((each, to_absolute(str(member)), why) for each, member, why in inside)
 
 
 def _list_companions(source: Source) -> Iterable[Path]:
-    """Files that are read with a raw file and are not raw files themselves, such as the index of a dump."""
+    """List the files that are read along with raw files without being raw files, such as the index of a dump."""
     list_paths: Callable[[], Iterable[Path]] = getattr(source, "companions", tuple)
     return list_paths()
 
 
 def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
-    """(name, absolute path, kind or "" where that is still to be seen) of everything where a source looks for files."""
+    """Yield (name, absolute path, kind) of all entries in a source's `path`.
+
+    The kind is "" if it is still to be determined by the file itself.
+    """
     path = getattr(source, "path", None)
     if not isinstance(path, str):
         return
-    location = raw_path(path).expanduser()
+    location = parse_raw_path(path).expanduser()
     if location.is_file():
-        yield from [(location.name, to_absolute(str(location)), "")] if hasattr(source, "inside") else []
+        yield from [(location.name, to_absolute(str(location)), "")] if hasattr(source, "iter_inside") else []
         return
     if isinstance(location, ObjectPath):
-        prefix, names = matching_objects(location)
-        yield from ((name, str(prefix.below(name)), "") for name in names if not is_excluded(prefix.below(name)))
+        prefix, names = find_matching_objects(location)
+        yield from (
+            (name, str(prefix.join_name(name)), "") for name in names if not is_excluded(prefix.join_name(name))
+        )
         return
     if location.is_dir():
         yield from _walk(location.absolute(), is_excluded)
@@ -181,7 +193,13 @@ def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tupl
 
 
 def _walk(root: Path, is_excluded: FolderPredicate, max_levels: int | None = None) -> Iterator[tuple[str, str, str]]:
-    """Everything below a folder but folders that are looked into, in order. levels: how deep; None: to the bottom."""
+    """Yield (name, path, kind) of everything below a folder, except for folders that are entered.
+
+    Args:
+        root: The folder.
+        is_excluded: Returns True for folders to skip.
+        max_levels: How deep to go; None: without limit.
+    """
     root_length, pending, unreadable = len(f"{str(root).rstrip('/')}/"), [str(root)], list[str]()
     while pending:
         folder = pending.pop()
@@ -203,7 +221,7 @@ def _walk(root: Path, is_excluded: FolderPredicate, max_levels: int | None = Non
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    """Return True for a folder, or a link to one; False if the target may not be looked at."""
+    """Return True for a folder or a link to one; False if that may not be checked."""
     try:
         return entry.is_dir()
     except OSError:
@@ -211,22 +229,29 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def classify_error(error: OSError) -> str:
-    """Return the kind of a file that cannot be opened."""
+    """Return the kind of a file that cannot be opened, by the error that opening it raised."""
     if isinstance(error, PermissionError):
         return NO_PERMISSION
     if error.errno is None:  # not of the machine: the archive says what is not so
         return DAMAGED_MEMBER
     if error.errno == errno.ENAMETOOLONG:
         return PATH_TOO_LONG
-    return VANISHED_FILE if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else DISK_ERROR
+    return VANISHED if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) else DISK_ERROR
 
 
 def classify_unread_file(path: Path, name: str) -> str:
-    """Return the kind of a file that is not read. name: below the folder that was given."""
+    """Return the kind of a file that is not read.
+
+    Args:
+        path: The file.
+        name: Its name below the source's folder. If a part begins with a dot or "~$", the file is hidden.
+    """
     try:
         mode = stat.S_IFREG if isinstance(path, ObjectPath | MemberPath) else path.stat().st_mode
     except OSError as error:
-        return DANGLING_LINK if classify_error(error) == VANISHED_FILE else classify_error(error)
+        return DANGLING_LINK if classify_error(error) == VANISHED else classify_error(error)
     if not stat.S_ISREG(mode):
         return SPECIAL_FILE
-    return HIDDEN_FILE if any(part.startswith((".", OWNER_MARK)) for part in name.split("/")) else ending_of(path.name)
+    return (
+        HIDDEN_FILE if any(part.startswith((".", OWNER_MARK)) for part in name.split("/")) else find_ending(path.name)
+    )

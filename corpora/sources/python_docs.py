@@ -1,11 +1,10 @@
-"""The documentation in a Python installation: docstrings, the language's help topics, packages' descriptions.
+"""The documentation in a Python installation: docstrings, the help topics of the language, descriptions of packages.
 
-Promises: nothing is imported; every module, every class with much documentation of its own, every help
-topic and every description is one record. One document is a module with all it holds, for a docstring alone
-is too short to have a next sentence; a class with over 2,000 characters is a document for itself, so that a
-module of many large classes does not become one text without end.
-Costs: about 5 MB of source a second, two thirds of it in `ast.parse`; a module without triple quotes has no
-docstrings as PEP 257 writes them and is not parsed. Memory: one module's tree.
+Promises: nothing is imported. Every module, every class with much documentation, every help topic and every description
+is one record. A document is a module with all that it holds, because a single docstring is too short to have a next
+sentence. A class with over 2,000 characters is a document of its own, so that a module of many large classes does not
+become one text without end. Costs: about 5 MB of source a second, two thirds of it in `ast.parse`. A module without
+triple quotes has no docstrings as PEP 257 writes them and is not parsed. Memory: one module's tree.
 """
 
 import ast
@@ -47,9 +46,13 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Unit(NamedTuple):
-    """The content of one record: docstrings, and the lines (from 1, both ends) of what they document.
+    """The content of one record: docstrings, and the lines that they document.
 
-    name: "" for the module, else the class's or topic's. last_line: None for the whole file.
+    Attributes:
+        name: Name of the class or help topic; "" for a module or a package's description.
+        docs: The docstrings, as they are written.
+        first_line: One-based number of the first line.
+        last_line: One-based number of the last line, inclusive; None for the whole file.
     """
 
     name: str
@@ -76,12 +79,19 @@ class PythonDocsSource:
     standard_library: bool = True
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents, Python's version included: its parser reads modules."""
+        """Return the settings that determine the bytes of the documents.
+
+        Python's version is one, since its parser is used.
+        """
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return {"min_characters": MIN_CHARACTERS, "python": python}
 
     def files(self) -> list[tuple[str, Path]]:
-        """Modules and METADATA files, as `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`."""
+        """List modules and METADATA files, named as in `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`.
+
+        Raises:
+            InputError: If a package is not installed, or no file is found.
+        """
         modules: dict[str, Path] = dict(_iter_standard_library()) if self.standard_library else {}
         for package in self.packages:
             try:
@@ -96,11 +106,11 @@ class PythonDocsSource:
         return sorted(modules.items())
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """A module's record and its large classes', the help topics, or a package's description."""
+        """Yield the records of a module and its large classes, of the help topics, or of a package's description."""
         file, data = piece.file, Path(piece.file.path).read_bytes()
         inner = file.name.partition("/")[2]
         distribution, license = _find_origin(file)
@@ -124,7 +134,7 @@ class PythonDocsSource:
             yield Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=unit_drop)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The lines of a class or topic, or the whole file."""
+        """Return the lines of a class or help topic, or the whole file."""
         with file.open("rb") as stream:
             stream.seek(locator.offset)
             return stream.read(locator.length)
@@ -145,7 +155,7 @@ def _iter_standard_library() -> Iterator[tuple[str, Path]]:
 
 
 def _iter_modules(folder: Path) -> Iterator[Path]:
-    """The `.py` files of a folder and of its packages, without looking into the folders that are skipped."""
+    """Yield the `.py` files of a folder and of its packages. Folders that are skipped are not entered."""
     for path in folder.iterdir():
         if path.is_dir():
             if path.name not in SKIPPED_FOLDERS and path.name.isidentifier():
@@ -155,7 +165,7 @@ def _iter_modules(folder: Path) -> Iterator[Path]:
 
 
 def _iter_distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """The modules and METADATA of a distribution."""
+    """Yield (name, path) of the modules and the METADATA of a distribution; nothing if it has no `.dist-info`."""
     files = [file for file in distribution.files or [] if ".." not in file.parts]
     metadata = next((file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file.as_posix())), None)
     if metadata is None:
@@ -177,7 +187,11 @@ def _is_importable_module(inner: str) -> bool:
 
 
 def parse_module(data: bytes) -> list[Unit]:
-    """The module, then its large classes. Raises SyntaxError, ValueError."""
+    """Return the unit of a module, followed by those of its large classes.
+
+    Raises:
+        SyntaxError, ValueError: If the source cannot be parsed.
+    """
     if b'"""' not in data and b"'''" not in data:
         return [Unit("", [])]
     tree = _parse_python(data)
@@ -201,7 +215,7 @@ def _parse_python(data: bytes) -> ast.Module:
 
 
 def _iter_definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
-    """The public classes and functions of a body, those under `if`, `else`, `try` and `with` (no `except`) included."""
+    """Yield the public classes and functions of a body, including those under `if`, `else`, `try` and `with`."""
     for node in body:
         if isinstance(node, Definition):
             if not node.name.startswith("_"):
@@ -212,7 +226,7 @@ def _iter_definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
 
 
 def _collect_docs(node: Definition) -> list[str]:
-    """The docstring of a definition and, of a class, those of its public members."""
+    """Return the docstring of a definition and, for a class, those of its public members."""
     docs = _get_own_doc(node)
     if isinstance(node, ast.ClassDef):
         for member in _iter_definitions(node.body):
@@ -226,14 +240,18 @@ def _get_own_doc(node: ast.Module | Definition) -> list[str]:
 
 
 def parse_description(data: bytes) -> list[Unit]:
-    """The description in a METADATA file."""
+    """Return one unit with the description in a METADATA file; it has no docstring if there is no description."""
     message = HeaderParser().parsestr(data.decode(errors="replace"))
     description = str(message["Description"] or message.get_payload())
     return [Unit("", [description] if description.strip() else [])]
 
 
 def parse_topics(data: bytes) -> list[Unit]:
-    """The help topics, from the dictionary literal in pydoc's data. Raises SyntaxError, ValueError."""
+    """Return one unit for each help topic, from the dictionary literal in pydoc's data.
+
+    Raises:
+        SyntaxError, ValueError: If the file has no such literal.
+    """
     for node in ast.parse(data).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
             pairs = zip(node.value.keys, node.value.values, strict=True)
@@ -247,7 +265,7 @@ def _parse_topic(key: ast.expr, value: ast.expr) -> Unit:
 
 
 def to_module_name(inner: str) -> str:
-    """The dotted name of a module.
+    """Return the dotted name of a module from its path.
 
     >>> to_module_name("json/__init__.py"), to_module_name("json/decoder.py")
     ('json', 'json.decoder')
@@ -256,7 +274,7 @@ def to_module_name(inner: str) -> str:
 
 
 def to_package_group(distribution: str, inner: str) -> str:
-    """The group of a module: what documents itself as one, and much alike, so that no split divides it.
+    """Return the group of a module: modules of one group share much text, so no split may divide them.
 
     >>> to_package_group("python", "json/decoder.py"), to_package_group("numpy", "numpy/linalg/_linalg.py")
     ('python:json', 'numpy:numpy.linalg')
@@ -266,7 +284,7 @@ def to_package_group(distribution: str, inner: str) -> str:
 
 
 def _iter_unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
-    """A key for each unit; what is defined again in the same file gets "#2" and so on."""
+    """Yield a key for each unit. A name that is defined again in the same file gets "#2" and so on."""
     seen: Counter[str] = Counter()
     for unit in units:
         key = f"{prefix}:{unit.name}" if unit.name else prefix
@@ -275,7 +293,7 @@ def _iter_unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
 
 
 def _iter_byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int]]:
-    """The bytes of each unit's lines, lines counted as Python counts them."""
+    """Yield the first and the last byte (exclusive) of each unit's lines, counted as Python counts lines."""
     lines = data.splitlines(keepends=True) if len(units) > 1 else []
     starts = [0, *itertools.accumulate(map(len, lines))]
     for unit in units:
@@ -288,7 +306,10 @@ def _normalize_name(name: str) -> str:
 
 
 def _find_origin(file: RawFile) -> tuple[str, str | None]:
-    """(distribution, license) of a raw file, the license as the METADATA next to it says."""
+    """Return (distribution, license) of a raw file.
+
+    The license is read from the METADATA next to it; None if unknown.
+    """
     origin, _, inner = file.name.partition("/")
     if origin == STANDARD_LIBRARY:
         return "python", "PSF-2.0"
@@ -305,7 +326,7 @@ def _read_license(metadata: str) -> str | None:
 
 
 def find_license(metadata: Message) -> str | None:
-    """The license that a distribution names: as expression, by classifier, or by its first line."""
+    """Return the license that a distribution names: an expression, a classifier, or the first line of its text."""
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     for classifier in metadata.get_all("Classifier") or ():

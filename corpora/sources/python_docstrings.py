@@ -1,11 +1,11 @@
-"""Docstrings to prose: paragraphs, markup and code gone.
+"""Docstrings to prose: paragraphs, without markup and code.
 
-Promises: pure functions of the string; what is kept reads as sentences. Dropped are doctests with their
-output, literal blocks, code fences, tables, headings, directives and lists of names; of the parameters,
-fields and items that numpydoc, Google's style and Sphinx write, the descriptions stay where they are sentences.
-What only other packages than numpy and the standard library write is not looked for.
-Costs: one pass over the lines and four patterns for each paragraph, about 10 MB/s. What counts as a sentence
-is a rule of thumb (`is_prose`): some short summaries fall, and some code that reads like prose stays.
+Promises: pure functions of the string; the text that is kept reads as sentences. Dropped are doctests with their
+output, literal blocks, code fences, tables, headings, directives and lists of names. Descriptions of parameters, fields
+and items as numpydoc, Google's style and Sphinx write them are kept if they are sentences. Conventions of other
+packages than numpy and the standard library are not recognized. Costs: one pass over the lines and four patterns for
+each paragraph, about 10 MB/s. What counts as a sentence is a rule of thumb (`is_prose`): some short summaries are lost,
+and some code that reads like prose is kept.
 """
 
 import inspect
@@ -34,7 +34,7 @@ CODE_CHARACTERS = re.compile(r"[=<>{}\[\]()_|#$%/\\@+^~]")
 
 
 def docstring_to_text(doc: str) -> str:
-    r"""The prose of a docstring, a blank line between paragraphs.
+    r"""Return the prose of a docstring, with a blank line between paragraphs; "" if it has none.
 
     >>> docstring_to_text("Add one number to\n    :func:`another`.\n\n    >>> add(1, 2)\n    3\n")
     'Add one number to another.'
@@ -47,7 +47,7 @@ def docstring_to_text(doc: str) -> str:
 
 @dataclass(slots=True)
 class _Paragraphs:
-    """Lines gathered into paragraphs; lines that are no prose end a paragraph and are forgotten."""
+    """Gathers lines into paragraphs. Lines that are not prose end a paragraph and are discarded."""
 
     finished: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)  # of the paragraph begun
@@ -59,6 +59,7 @@ class _Paragraphs:
     skips_section: bool = False
 
     def add_line(self, line: str) -> None:
+        """Add one line of the docstring; an empty line ends the paragraph."""
         text = line.strip()
         if self.fence:
             self.fence = "" if text.startswith(self.fence) else self.fence
@@ -72,7 +73,7 @@ class _Paragraphs:
                 self._add_text(text, indent)
 
     def _add_text(self, text: str, indent: int) -> None:
-        """One line that no block around it hides."""
+        """Add a line that is not hidden by a block around it."""
         if self._handle_markup(text, indent):
             return
         if self.lines and (indent < self.indent or (indent > self.indent and not self.is_item and len(self.lines) < 2)):
@@ -85,7 +86,7 @@ class _Paragraphs:
         self.lines.append(text if item is None else item)
 
     def _handle_markup(self, text: str, indent: int) -> bool:
-        """Return True if a line is a mark and not text; then it takes effect."""
+        """Return True if a line is markup and not text, after it has taken effect."""
         if text.startswith(">>>"):
             self._end_paragraph()
             self.until_blank = True
@@ -109,7 +110,7 @@ class _Paragraphs:
         return True
 
     def _strip_item_prefix(self, text: str) -> str | None:
-        """The text of a line that begins an item, a field or a parameter; None for any other line."""
+        """Return the text of a line that begins an item, a field or a parameter; None for any other line."""
         if match := FIELD.match(text):
             return "" if match[1] in ("type", "rtype") else match[3] or ""
         if match := ITEM.match(text):
@@ -123,7 +124,7 @@ class _Paragraphs:
         return None
 
     def _end_paragraph(self) -> None:
-        """Close the paragraph begun."""
+        """Finish the current paragraph, if there is one."""
         if self.lines:
             text = " ".join(self.lines)
             if text.endswith("::"):
@@ -135,7 +136,7 @@ class _Paragraphs:
 
 
 def _strip_inline_markup(text: str) -> str:
-    """Inline markup of reStructuredText and Markdown gone, its words kept."""
+    """Remove the inline markup of reStructuredText and Markdown, and keep its words."""
     if "[" in text:
         text = LINK.sub(_replace_link, text)
     if "`" in text:
@@ -151,12 +152,12 @@ def _strip_inline_markup(text: str) -> str:
 
 
 def _replace_link(match: re.Match[str]) -> str:
-    """The words of a link; nothing of a footnote's mark."""
+    """Return the words of a link; "" for the mark of a footnote."""
     return "" if match[0].endswith("]_") else match[1]
 
 
 def _strip_target(content: str) -> str:
-    """Return what is between ticks without a target at its end: `the name <target>`."""
+    """Return the text between backticks without the target at its end, as in `the name <target>`."""
     if not content.endswith(">"):
         return content
     target = content.find("<", max(1, content.rfind(">", 0, -1) + 1))
@@ -164,12 +165,12 @@ def _strip_target(content: str) -> str:
 
 
 def _shorten_role(tilde: str, target: str) -> str:
-    """The text of a role; of `~a.b.c` the last name, as Sphinx shows it."""
+    """Return the text of a role. For `~a.b.c` it is the last name, as Sphinx shows it."""
     return target.strip().rpartition(".")[2] if tilde == "~" else target.strip()
 
 
 def is_prose(text: str) -> bool:
-    """Return True if a paragraph reads as prose: enough words, few signs of code, a sentence's end or some length.
+    """Return True if a paragraph reads as prose: enough words, little code, and a sentence end or some length.
 
     >>> is_prose("Return the absolute value of a number."), is_prose("x = abs(y) + z[0]")
     (True, False)

@@ -1,13 +1,13 @@
-"""The kinds of sources by name, and a source made from a recipe's `[[source]]` table.
+"""The kinds of sources by name, and how a source is made from a recipe's `[[source]]` table.
 
-A kind is a frozen dataclass that satisfies `Source`; its fields are the table's keys. A package of your own adds one
-under the entry point `cloze.sources`, which is looked for only where a kind is not one of ours:
+A kind is a frozen dataclass that satisfies `Source`; its fields are the keys of the table. Other packages can add a
+kind under the entry point `cloze.sources`, which is only searched for kinds that are not built in:
 
     [project.entry-points."cloze.sources"]
     mbox = "mbox_source:MboxSource"
 
-Its `version`, the name and version of its package and the versions of its `libraries` enter the fingerprint of its
-documents. A worker process imports it by its name, as this one did.
+The kind's `version`, the name and version of its package and the versions of its `libraries` are part of the
+fingerprint of its documents. Worker processes import a kind by its name, as the main process does.
 """
 
 import dataclasses
@@ -44,7 +44,10 @@ OBJECT_KINDS = tuple(kind for kind in SOURCES if kind != "python-docs")  # read 
 
 
 def make_source(table: Mapping[str, Json]) -> Source:
-    """The source that a table describes. Raises InputError: unknown kind or key, missing key, wrong type.
+    """Build the source that a recipe's `[[source]]` table describes.
+
+    Raises:
+        InputError: For an unknown kind or key, a missing key, or a value of the wrong type.
 
     >>> make_source({"kind": "files", "name": "tickets", "path": "raw/tickets"}).name
     'tickets'
@@ -58,7 +61,7 @@ def make_source(table: Mapping[str, Json]) -> Source:
 
 
 def list_kinds() -> tuple[str, ...]:
-    """Return every kind, those of installed packages included; none of them is imported."""
+    """List all kinds, including those of installed packages, without importing them."""
     return _KINDS.list_names()
 
 
@@ -68,12 +71,16 @@ def is_kind(kind: str) -> bool:
 
 
 def load_source_class(kind: str) -> Any:
-    """Return the dataclass of a kind. Raises InputError for an unknown kind and for a broken package."""
+    """Import the dataclass of a kind.
+
+    Raises:
+        InputError: If the kind is unknown, or its package is broken.
+    """
     return EntryPoint(kind, SOURCES[kind], GROUP).load() if kind in SOURCES else _KINDS.find(kind)
 
 
 def get_step_defaults(source: Source) -> Defaults:
-    """Return a source kind's own settings of the steps, for where a recipe says nothing else.
+    """Return the settings of processing steps that a kind of source brings along, used unless the recipe sets them.
 
     >>> get_step_defaults(make_source({"kind": "bookcorpus", "path": "books"}))
     {'rules': {'gopher': {'max_words': 10000000}}}
@@ -83,7 +90,7 @@ def get_step_defaults(source: Source) -> Defaults:
 
 
 def has_setting(kind: str, key: str) -> bool:
-    """Return True if a kind has a key of its own; no unknown kind has one.
+    """Return True if the kind exists and has a setting of this name.
 
     >>> has_setting("wikipedia", "license"), has_setting("files", "license")
     (True, False)
@@ -92,6 +99,6 @@ def has_setting(kind: str, key: str) -> bool:
 
 
 def find_distribution(kind: str) -> dict[str, str] | None:
-    """Return the name and version of the package that a kind comes from; None for one of ours."""
+    """Return the name and version of the package that adds a kind; None for built-in kinds."""
     name, _, version = _KINDS.find_package(kind).rpartition(" ")
     return {"distribution": name, "version": version} if name else None

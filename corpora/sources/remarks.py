@@ -1,8 +1,8 @@
-"""What a source remarks about its records that drops none: the templates of a wiki that it does not know.
+"""Remarks of a source about its records that drop none: the templates of a wiki that it does not know.
 
-Promise: of those of a part the `MAX_REMARKS` that are used most are rows of a table of its own, each with its first
-example; sums of parts are at most too low, by templates that are rarer than so many others in some of them. Nothing
-about them is in a manifest or a record but that there is such a table.
+Promise: for each part (a group of slices that one worker reads) the `MAX_REMARKS` most frequent are stored as rows of a
+table of their own, each with its first example. Sums over parts may be too low for templates that were not among the
+most frequent of some parts. Manifests and records contain nothing about remarks, except that there is such a table.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,13 @@ REMARK_SCHEMA = pa.schema([("name", pa.string()), ("number", pa.int64()), ("exam
 
 
 class Remark(NamedTuple):
-    """What was remarked, how often, and the first example."""
+    """A template that no table names.
+
+    Attributes:
+        name: The template's name in lower case.
+        number: How often it was used.
+        example: Its first use and what it was read as.
+    """
 
     name: str
     number: int
@@ -29,27 +35,33 @@ class Remark(NamedTuple):
 
 
 class Remarks:
-    """Counts remarks."""
+    """Counts remarks by name."""
 
     def __init__(self) -> None:
         self._remarks: dict[str, Remark] = {}
 
     def add(self, name: str, example: str, number: int = 1) -> None:
-        """Count a remark."""
+        """Add `number` to the count of a remark. The example is only kept if the name is new."""
         earlier = self._remarks.get(name, Remark(name, 0, example))
         self._remarks[name] = earlier._replace(number=earlier.number + number)
 
     def list_most_frequent(self) -> list[Remark]:
-        """Return those made most often, by their number and then by name."""
+        """List the most frequent remarks, sorted by descending number and then by name."""
         return sorted(self._remarks.values(), key=lambda remark: (-remark.number, remark.name))[:MAX_REMARKS]
 
     def to_record_batch(self) -> pa.RecordBatch:
-        """Return those made most often as rows of a table."""
+        """Return the most frequent remarks as an Arrow record batch."""
         return pa.RecordBatch.from_pylist([remark._asdict() for remark in self.list_most_frequent()], REMARK_SCHEMA)
 
 
 def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
-    """Return the remarks made most often in some artifacts. Raises Damaged."""
+    """Read and sum the most frequent remarks of some artifacts.
+
+    If an artifact has more than `MAX_PARTS_READ` parts with remarks, only a sample of them is read.
+
+    Raises:
+        Damaged: If a table is damaged.
+    """
     remarks = Remarks()
     for manifest in manifests:
         for part in _sample_parts(manifest):
@@ -60,7 +72,7 @@ def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
 
 
 def _sample_parts(manifest: Manifest) -> Iterator[Part]:
-    """The parts with remarks, or `MAX_PARTS_READ` of them."""
+    """Return the parts that have remarks, or at most `MAX_PARTS_READ` of them, evenly spaced."""
     parts = [part for part in manifest.parts if part.count_rows(REMARK_TABLE)]
     step = max(1, len(parts) / MAX_PARTS_READ)
     return (parts[int(number * step)] for number in range(min(len(parts), MAX_PARTS_READ)))

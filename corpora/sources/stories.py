@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import is_packed, packed
-from corpora.sources.bytes.faults import refusing_damage
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import Line, line_after, open_raw, read_again, read_lines
+from corpora.sources.bytes.endings import is_packed, with_packed_endings
+from corpora.sources.bytes.faults import explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines, seek_line
 from corpora.sources.contract import (
     SLICE_BYTES,
     Drop,
@@ -32,16 +32,16 @@ from corpora.sources.contract import (
     cut_every,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
 from corpora.sources.files.endings import LINE_ENDINGS
-from corpora.sources.files.formats import JsonLines, TextFile, counted, stop_of
+from corpora.sources.files.formats import JsonLines, TextFile, find_stop, iter_nonblank_lines
 from corpora.store.settings import check_choice, check_range
 
-ENDINGS = (*packed(".txt"), *LINE_ENDINGS)
-ENDINGS_IN_WORDS = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
+ENDINGS = (*with_packed_endings(".txt"), *LINE_ENDINGS)
+SHOWN_ENDINGS = ".txt, .jsonl, .ndjson (each also .gz, .zst, .bz2, .xz)"
 FORMS = ("line", "blank-line", "file")
 SEEK_BACK_BYTES = 1 << 12
 
@@ -71,40 +71,44 @@ class StoriesSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return the settings that determine the bytes of the documents."""
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError if there are none."""
-        wanted = f"a file with one of the endings {ENDINGS_IN_WORDS}, a folder of them, or a glob"
-        return find_files_with_endings(
-            self.name, self.path, ENDINGS, wanted, f"is none of {ENDINGS_IN_WORDS}. Rename or convert it."
+        """List the files with known endings, sorted by name. Raises InputError if there are none."""
+        wanted = f"a file with one of the endings {SHOWN_ENDINGS}, a folder of them, or a glob"
+        return find_by_ending(
+            self.name, self.path, ENDINGS, wanted, f"is none of {SHOWN_ENDINGS}. Rename or convert it."
         )
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Every 8 MB of a plain file of stories; any other file whole."""
+        """Cut a plain file of stories every 8 MB; any other file is one slice, or cut as the kind "files" cuts it."""
         if not self._is_line_file(file.name):
             return self._build_format(file.name).slices(file)
         return [slice_whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each story. Raises InputError for a damaged file."""
+        """Yield one record for each story.
+
+        Raises:
+            InputError: During iteration, if the file is damaged.
+        """
         if not self._is_line_file(piece.file.name):
             yield from self._build_format(piece.file.name).records(piece, tally)
             return
-        path = raw_path(piece.file.path)
-        with open_raw(path) as stream, refusing_damage(path):
-            for story in self._iter_stories(stream, piece.start, stop_of(piece), tally):
+        path = parse_raw_path(piece.file.path)
+        with open_raw(path) as stream, explain_damage(path):
+            for story in self._iter_stories(stream, piece.start, find_stop(piece), tally):
                 yield self._build_record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a story, without the end of its last line."""
+        """Return the bytes of a story, without the end of its last line."""
         return read_again(file, locator.offset, locator.length)
 
     def _iter_stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
-        """The stories that begin in bytes `start` to `stop`, counted by their first lines."""
+        """Yield the stories that begin in bytes `start` to `stop`, and count them by their first lines."""
         if self.form == "line":
-            yield from counted(read_lines(stream, start, stop, self.max_record_bytes), tally)
+            yield from iter_nonblank_lines(read_lines(stream, start, stop, self.max_record_bytes), tally)
         else:
             lines = read_lines_around(stream, start, stop, self.max_record_bytes)
             yield from join_lines(iter_story_lines(lines, start, stop, tally), self.max_record_bytes)
@@ -123,31 +127,38 @@ class StoriesSource:
         return Record(locator=locator, text=text, raw=story.data.strip(), drop=None if text.strip() else Drop("empty"))
 
     def _is_line_file(self, name: str) -> bool:
-        """Return True if a file holds stories in lines of text."""
+        """Return True if a file holds stories as lines of plain text."""
         return self.form != "file" and not name.lower().endswith(LINE_ENDINGS)
 
     def _build_format(self, name: str) -> RecordFormat:
-        """Return the format of a file that does not hold stories in lines of text."""
+        """Return the format of a file that does not hold stories as lines of plain text."""
         if name.lower().endswith(LINE_ENDINGS):
             return JsonLines(max_record_bytes=self.max_record_bytes)
         return TextFile(max_record_bytes=self.max_record_bytes)
 
 
 def is_blank(line: Line) -> bool:
-    """Return True if a line is white space alone; one that is too long is not."""
+    """Return True if a line has only white space; False for a line that is too long to be read."""
     return line.data is not None and not line.data.strip()
 
 
 def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
-    """The lines of a stream, the first the one that holds the byte before `start`, if it is not too long.
+    """Read the lines of a stream, beginning with the line that holds the byte before `start`.
 
-    None if that line is too long and no other begins before `stop`: its end is not looked for in each slice of it.
+    If that line is longer than `max_bytes`, reading begins with the next line. If no line begins before `stop` then,
+    there are none: the end of a very long line is not searched in each of its slices.
+
+    Args:
+        stream: A seekable stream, decompressed.
+        start: First byte of the slice.
+        stop: First byte after the slice; None for the end of the stream. Lines after it are read, too.
+        max_bytes: A longer line is yielded without its data.
     """
     if start == 0:
         return read_lines(stream, 0, None, max_bytes)
     first_line = find_line_start(stream, start, max_bytes + 2)
     if first_line is None:
-        first_line = line_after(stream, start, stop)
+        first_line = seek_line(stream, start, stop)
         if stop is not None and first_line >= stop:
             return iter(())
     stream.seek(0)  # where `read_lines` takes a stream to be
@@ -155,7 +166,10 @@ def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_
 
 
 def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> int | None:
-    r"""Return where the line begins that holds the byte before `position`; None if that is `most_bytes` before it.
+    r"""Find the offset at which the line begins that holds the byte before `position`.
+
+    Returns:
+        The offset; None if the line begins `max_bytes` or more bytes before that byte.
 
     >>> from io import BytesIO
     >>> find_line_start(BytesIO(b"one\ntwo\nthree"), 8, 100), find_line_start(BytesIO(b"one\ntwo"), 7, 2)
@@ -174,9 +188,17 @@ def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> in
 
 
 def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally: Tally) -> Iterator[Line | None]:
-    """The lines of the stories that begin in bytes `start` to `stop`, and None where each ends; counts them.
+    """Yield the lines of the stories that begin in bytes `start` to `stop`, and None at the end of each story.
 
-    Of `lines` the first may be the one that holds the byte before `start`: a story begins after a blank line.
+    Stories are separated by blank lines. Each one is counted in the tally by its first line.
+
+    Args:
+        lines: The lines of the file. The first one may be the line before the slice, which shows whether a story begins
+            at `start`.
+        start: First byte of the slice.
+        stop: First byte after the slice; None for the end of the file. A story that begins before it is read to its
+            end.
+        tally: Counts the stories.
     """
     is_between, is_inside = start == 0, False
     for line in lines:
@@ -195,7 +217,10 @@ def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally:
 
 
 def join_lines(lines: Iterator[Line | None], max_bytes: int) -> Iterator[Line]:
-    """Each story's lines as one, joined by line ends; data: None if there are more than `max_bytes`."""
+    """Join the lines of each story (ended by None) with line feeds.
+
+    A story longer than `max_bytes`, or with a line that was too long, is yielded with None as data.
+    """
     kept: list[bytes] | None = []
     offset = length = 0
     for line in chain(lines, [None]):

@@ -18,8 +18,8 @@ from typing import ClassVar
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import packed
-from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.endings import with_packed_endings
+from corpora.sources.bytes.faults import explain_damage
 from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     Drop,
@@ -36,7 +36,7 @@ from corpora.sources.contract import (
 )
 from corpora.store.settings import check_range
 
-ENDINGS = packed(".mbox")
+ENDINGS = with_packed_endings(".mbox")
 QUOTED = re.compile(r"^>.*\n?", re.MULTILINE)
 ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 
@@ -78,7 +78,7 @@ class MboxSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the messages in order. Raises InputError for a file that cannot be read to its end, or is no mbox."""
         file = piece.file
-        with open_raw(Path(file.path)) as stream, refusing_damage(Path(file.path)):
+        with open_raw(Path(file.path)) as stream, explain_damage(Path(file.path)):
             lines = read_lines(stream, 0, None, self.max_record_bytes)
             for message in join_messages(lines, self.max_record_bytes, file.path, tally):
                 yield self.message(message, file)

@@ -15,7 +15,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_label, as_number
-from trainer.tasks.kinds.texts import TextExample, TextTask, class_scores, correlations
+from trainer.tasks.kinds.texts import TextExample, TextTask, compute_class_scores, compute_correlations
 from trainer.tasks.task import with_first
 
 GRADE = Term("grade")
@@ -41,7 +41,7 @@ class OrderedTask(TextTask):
         return with_first(self.metric, ("spearman", "accuracy"))
 
     @property
-    def exported(self) -> str:
+    def export_architecture(self) -> str:
         """Return "encoder": no class of transformers has such a head, so it is in a file next to the encoder."""
         return "encoder"
 
@@ -50,22 +50,22 @@ class OrderedTask(TextTask):
         """Return 1: the thresholds turn one score into a class."""
         return 1
 
-    def terms(self) -> tuple[Term, ...]:
+    def list_terms(self) -> tuple[Term, ...]:
         """Return the one term, of all thresholds together."""
         return (GRADE,)
 
-    def label_of(self, value: Any) -> str:
+    def parse_label(self, value: Any) -> str:
         """Return a value's class. Raises Unusable if the classes are set and it is not one of them."""
         label = as_label(value)
         if self.labels and label not in self.labels:
             raise Unusable("unknown label")
         return label
 
-    def target(self, label: Any) -> npt.NDArray[Any]:
+    def to_target(self, label: Any) -> npt.NDArray[Any]:
         """int64 [1]: its place in the order."""
         return np.array([self.labels.index(label)], np.int64)
 
-    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+    def fit(self, examples: Sequence[TextExample], where: str) -> Self:
         """Return the task with the classes in their order. Raises InputError if the order cannot be determined."""
         met = {example.label for example in examples}
         if not self.labels and any(as_number(label) is None for label in met):
@@ -73,19 +73,19 @@ class OrderedTask(TextTask):
         names = self.labels or tuple(sorted(met, key=float))
         if len(names) < 3:
             raise InputError(f"{where} has {len(names)} classes: with less than three there is no order to learn.")
-        return replace(self, labels=names, **self.fitted_columns(examples, where))
+        return replace(self, labels=names, **self.fit_columns(examples, where))
 
-    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return scores of the classes as places in the order."""
         gold = [self.labels.index(example.label) for example in examples]
         predicted = [_place(prediction) for prediction in predictions]
-        return {**class_scores(gold, predicted, len(self.labels)), **correlations(gold, predicted)}
+        return {**compute_class_scores(gold, predicted, len(self.labels)), **compute_correlations(gold, predicted)}
 
-    def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The class."""
         return {"label": self.labels[_place(prediction)]}
 
-    def config(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, Any]:
         """Nothing that a class of transformers would read."""
         return {}
 

@@ -20,15 +20,15 @@ class OrderedModel(TaskModel):
         shape = self.family.class_head
         self.class_head = ClassHead(self.encoder.shape, shape, task.num_outputs, task.num_columns)
         self.thresholds = nn.Parameter(torch.linspace(-1.0, 1.0, len(task.labels) - 1))
-        self.begin(self.class_head, shape, pretrained.state)
+        self.init_head(self.class_head, shape, pretrained.state)
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """[S, K]: how far each text is above each threshold."""
         first_SH = self.encoder(batch).index_select(0, batch.locate_first_tokens())
         score_S1: Tensor = self.class_head(first_SH, batch.targets.get("columns")).float()
         return score_S1 - self.thresholds
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """[1, 2]."""
         places_S = batch.targets[GRADE.name]
         above_SK = (places_S[:, None] > torch.arange(outputs.shape[1], device=outputs.device)).float()

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from corpora.errors import InputError
 from corpora.lean_process import hide_pandas_from_pyarrow
-from corpora.sources.files.endings import KNOWN
+from corpora.sources.files.endings import KNOWN_ENDINGS
 from corpora.store import settings
 from corpora.store.settings import NumberRange
 
@@ -97,7 +97,7 @@ RecipeName = Annotated[
     str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=complete_recipe)
 ]
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
-Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN}.")]
+Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN_ENDINGS}.")]
 Model = Annotated[
     str, Parameter(help="A model's folder, an artifact's folder or short id, a release (STORE@NAME), or a store.")
 ]
@@ -165,11 +165,11 @@ def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     A vocabulary's path is relative to the current folder, too, if there is something.
     """
     from flows.recipes.tables import parse_setting, to_toml
-    from flows.run.inputs.folder_defaults import recipe_of_folder
+    from flows.run.inputs.folder_defaults import build_folder_recipe
 
     if not source.exists():
         raise InputError(f"--source {source}: there is no such folder.")
     path = parse_setting(overrides.get(VOCABULARY_PATH, ""))
     if isinstance(path, str) and path and Path(path).exists():
         overrides = overrides | {VOCABULARY_PATH: to_toml(str(Path(path).resolve()))}
-    return recipe_of_folder(source, Path.cwd() / "store", overrides)
+    return build_folder_recipe(source, Path.cwd() / "store", overrides)

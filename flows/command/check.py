@@ -19,7 +19,7 @@ from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
 from trainer.tasks.checking.findings import DataReport
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.registry import task_and_settings
+from trainer.tasks.registry import split_settings
 
 
 def check(
@@ -55,7 +55,7 @@ def check_data(
 
     task: a kind; overrides: settings, by key; model: whose tokenizer counts tokens
     """
-    table, settings = task_and_settings(task, overrides, "check")
+    table, settings = split_settings(task, overrides, "check")
     if model is None:
         return check_task(table, files, max_length=settings.max_length).accept(accept)
     with model_folder(model) as folder:

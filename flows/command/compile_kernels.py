@@ -39,7 +39,7 @@ from corpora.kernels.compiling import (
     make_kernel_folder,
 )
 from corpora.store.worker_pool import WorkerDied, WorkerPool
-from flows.run.policies import default_workers
+from flows.run.policies import count_cores
 
 CALLS = Path(__file__).with_name("kernel_calls.txt")
 LINE_SECONDS = 10.0  # between two progress lines
@@ -116,7 +116,7 @@ def compiled_meanwhile(tell: Tell) -> Iterator[None]:
         yield
         return
     tell("The kernels are not compiled yet: this run compiles what it needs next to its work.")
-    with WorkerPool(max(1, default_workers() // 2)) as pool:
+    with WorkerPool(max(1, count_cores() // 2)) as pool:
         thread = Thread(target=_compile_until_it_ends, args=(pool,), name="compile-kernels")
         thread.start()
         try:
@@ -141,7 +141,7 @@ def compile_for_wheel() -> int:
 
 def compile_into_checkout() -> None:
     """Compile what a run calls, and copy it to where a wheel takes it from."""
-    compile_kernels(print, default_workers())
+    compile_kernels(print, count_cores())
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -11,8 +11,8 @@ from corpora.errors import InputError
 from corpora.schema import cut_excerpt
 from flows.command.arguments import STANDARD_INPUT, AsJson, Share, Workers
 from flows.command.terminal import print_json, say
-from flows.run.record.counts_text import counted
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.counts_text import format_count
+from flows.run.record.ledger_balance import format_bytes
 
 if TYPE_CHECKING:
     from flows.dedup.run import DedupOutcome
@@ -50,7 +50,7 @@ def dedup(
     reason, the survivor and the similarity.
     """
     from corpora.lean_process import hide_pandas_from_pyarrow
-    from flows.run.policies import default_workers
+    from flows.run.policies import count_cores
 
     hide_pandas_from_pyarrow()
     if similar is not None:
@@ -60,7 +60,7 @@ def dedup(
         raise InputError("Name what to read and, last, what to write: `cloze dedup raw/*.jsonl clean`.")
     *inputs, output = paths
     from flows.dedup.run import DedupSettings, dedup
-    from flows.export.exported import local_target
+    from flows.export.exported import parse_local_target
 
     settings = DedupSettings(
         threshold=threshold,
@@ -73,7 +73,7 @@ def dedup(
         exact_only=exact_only,
         parts=parts,
     )
-    outcome = dedup(inputs, local_target(output), settings, workers or default_workers())
+    outcome = dedup(inputs, parse_local_target(output), settings, workers or count_cores())
     if as_json:
         print_json({"output": output, **asdict(outcome)})
     else:
@@ -82,25 +82,26 @@ def dedup(
 
 def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     """The lines for people."""
-    read = f"{counted(outcome.rows, 'row')} of {counted(outcome.files, 'file')}, {readable_bytes(outcome.text_bytes)}"
+    rows, files = format_count(outcome.rows, "row"), format_count(outcome.files, "file")
+    read = f"{rows} of {files}, {format_bytes(outcome.text_bytes)}"
     removed = ", ".join(f"{number:,} {reason}" for reason, number in outcome.removed.items())
     yield f"{read}: {outcome.kept:,} kept, {outcome.rows - outcome.kept:,} removed{f' ({removed})' if removed else ''}"
     if outcome.without_text:
-        yield f"{counted(outcome.without_text, 'row')} without text: kept, and compared with nothing"
+        yield f"{format_count(outcome.without_text, 'row')} without text: kept, and compared with nothing"
     if outcome.missing is not None:
         median, most = (f"{100 * share:.1f}%" for share in outcome.missing)
         yield f"near-duplicates: their survivors lack {median} of their shingles (median), {most} (99 of 100 below)"
     if outcome.parts_cut:
-        yield f"{counted(outcome.parts_cut, 'part')} of earlier rows cut out of texts; the removed rows have them"
+        yield f"{format_count(outcome.parts_cut, 'part')} of earlier rows cut out of texts; the removed rows have them"
     if outcome.comparisons_cut_off:
-        yield f"{counted(outcome.comparisons_cut_off, 'comparison')} cut off in crowded buckets"
+        yield f"{format_count(outcome.comparisons_cut_off, 'comparison')} cut off in crowded buckets"
     if outcome.recall is not None and outcome.recall.pairs:
         found, theory = (f"{100 * share:.1f}%" for share in (outcome.recall.found, outcome.recall.theory))
-        yield f"recall on {counted(outcome.recall.pairs, 'planted pair')}: {found}; the curve promises {theory}"
+        yield f"recall on {format_count(outcome.recall.pairs, 'planted pair')}: {found}; the curve promises {theory}"
     if outcome.not_read:
-        from flows.run.inputs.unread_files import groups_in_words  # it knows recipes, .6 s of a process
+        from flows.run.inputs.unread_files import describe_groups  # it knows recipes, .6 s of a process
 
-        yield f"not read: {groups_in_words(outcome.not_read, True)}"
+        yield f"not read: {describe_groups(outcome.not_read, True)}"
     yield f"{output} has the rows that stay, and the removed ones next to them"
 
 

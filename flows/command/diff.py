@@ -18,11 +18,11 @@ from flows.command.arguments import AsJson
 from flows.command.runs import when
 from flows.command.terminal import console, plain_table, print_json, say
 from flows.recipes.privacy import to_printable
-from flows.report.compared import Compared, change_text, figure_text
-from flows.run.addresses import find_run, short_run_ids
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import Figures, figures_of_run, run_before
-from flows.run.record.run_record import RunRecord, list_runs
+from flows.report.compared import RunComparison, format_change, format_figure
+from flows.run.addresses import find_run, shorten_run_ids
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import Figures, find_run_before, get_figures
+from flows.run.record.run_record import RunRecord, list_run_ids
 
 Run = Annotated[str, Parameter(help="A run's id, short or whole, a run's folder, or a store: its newest run.")]
 OtherRun = Annotated[
@@ -44,16 +44,16 @@ def diff(
     negative natural logarithm of the probability that the model gave the right token.
     """
     before, after = _two_runs(run, other, store)
-    compared = Compared.of(before.record, before.figures, after.figures)
+    compared = RunComparison.from_figures(before.record, before.figures, after.figures)
     if as_json:
         print_json(_json(before, after, compared))
         return
     say(*_heading(before, after))
-    shown = compared.changes if whole else compared.differing
+    shown = compared.changes if whole else compared.differences
     if shown:
         console.print(_table(compared, shown))
-    if same := len(compared.changes) - len(compared.differing):
-        equal = f"{counted(same, 'figure is', 'figures are')} the same."
+    if same := len(compared.changes) - len(compared.differences):
+        equal = f"{format_count(same, 'figure is', 'figures are')} the same."
         say(equal if shown else f"Nothing differs: {equal}")
 
 
@@ -71,7 +71,7 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
     place, record = find_run(first, store)
     if second is not None:
         return _kept(place, record), _kept(*find_run(second, store))
-    before = run_before(place, record)
+    before = find_run_before(place, record)
     if before is None:
         raise InputError(
             f"There is no completed run of the recipe {record.recipe!r} before {record.run_id} in "
@@ -82,7 +82,7 @@ def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, Kept
 
 def _kept(place: Place, record: RunRecord) -> KeptRun:
     """Return a run with its figures. Raises InputError if they can no longer be counted."""
-    figures = figures_of_run(place, record)
+    figures = get_figures(place, record)
     if figures is None:
         raise InputError(
             f"The run {record.run_id} has kept no figures, and its artifacts are not all in {place.to_address('')} any "
@@ -97,22 +97,22 @@ def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
         record = run.record
-        short = short_run_ids(list_runs(run.place))[record.run_id]
+        short = shorten_run_ids(list_run_ids(run.place))[record.run_id]
         yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
 
 
-def _table(compared: Compared, shown: Any) -> Table:
+def _table(compared: RunComparison, shown: Any) -> Table:
     """Return a table with a line for each figure; those shown first of a run are bold."""
     table = plain_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
-        values = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
+        values = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))
         style = "bold" if change.name in first else ""
-        table.add_row(Text(to_printable(change.name), style), *values, change_text(change))
+        table.add_row(Text(to_printable(change.name), style), *values, format_change(change))
     return table
 
 
-def _json(before: KeptRun, after: KeptRun, compared: Compared) -> dict[str, Any]:
+def _json(before: KeptRun, after: KeptRun, compared: RunComparison) -> dict[str, Any]:
     """Return the comparison for scripts: every figure, with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,

@@ -14,8 +14,8 @@ from flows.command.arguments import AsJson, Model
 from flows.command.record_files import FILE_ASKED, FileAsked, absolute, from_pipe, is_piped
 from flows.command.terminal import print_json, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.run.record.counts_text import counted
-from flows.run.record.task_scores import ledger_line
+from flows.run.record.counts_text import format_count
+from flows.run.record.task_scores import describe_ledger
 from flows.signals import scratch_folder
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
@@ -95,7 +95,10 @@ def embed_texts(
             for line in event_lines(event):
                 tell(line)
             if output is not None and "rows" in event and event["event"] == "done":
-                tell(f"{output.resolve()}: {counted(event['rows'], 'vector')} of {counted(event['width'], 'number')}")
+                tell(
+                    f"{output.resolve()}: {format_count(event['rows'], 'vector')} of "
+                    f"{format_count(event['width'], 'number')}"
+                )
             for line in found_lines(event, job.search):
                 (show or tell)(line)
     return {name: value for name, value in event.items() if name != "event"}
@@ -129,20 +132,21 @@ def is_query(query: str) -> bool:
 def event_lines(event: Event) -> Iterator[str]:
     """Yield an event of the work on texts as lines."""
     if event["event"] == "step":
-        yield f"{counted(event['step'], 'text')} read, {counted(event['rows'], 'vector')} written"
+        yield f"{format_count(event['step'], 'text')} read, {format_count(event['rows'], 'vector')} written"
     elif "rows" in event:
-        yield f"read: {ledger_line(event['ledger'])}"
+        yield f"read: {describe_ledger(event['ledger'])}"
 
 
 def found_lines(event: Event, search: SearchSettings) -> Iterator[str]:
     """Yield what a search has found as lines; none for another event."""
     if "results" not in event:
         return
-    yield f"{counted(event['queries'], 'query', 'queries')} compared with {counted(event['documents'], 'text')}"
+    texts = format_count(event["documents"], "text")
+    yield f"{format_count(event['queries'], 'query', 'queries')} compared with {texts}"
     if event["unjudged"]:
-        yield f"{counted(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
+        yield f"{format_count(event['unjudged'], 'query', 'queries')} without judgments, which are not scored"
     if event["missing"]:
-        yield f"{counted(event['missing'], 'relevant text')} not among those of the file, and never found"
+        yield f"{format_count(event['missing'], 'relevant text')} not among those of the file, and never found"
     for name, value in event["scores"].items():
         yield f"{name} {value:.4f}"
     for result in () if search.judgements else event["results"]:

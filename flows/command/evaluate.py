@@ -23,11 +23,11 @@ from flows.command.check import checked_first
 from flows.command.record_files import Accept
 from flows.command.terminal import WIDEST, console, fitted_lines, print_json, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.export.cards.model_card import CardFacts, export_with_card, license_choices
-from flows.export.exported import Provenance, provenance_of
-from flows.report.evaluation import evaluation_page
-from flows.run.addresses import find_artifacts, newest
-from flows.run.record.task_scores import Listener
+from flows.export.cards.model_card import CardFacts, export_with_card, list_license_choices
+from flows.export.exported import Provenance, read_provenance
+from flows.report.evaluation import render_evaluation_page
+from flows.run.addresses import find_artifacts, pick_newest
+from flows.run.record.task_scores import EventPrinter
 from trainer.complete_folders import check_output, explain_disk_errors
 from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
@@ -73,7 +73,7 @@ def evaluate(asked: EvaluationAsked, *, as_json: AsJson = False) -> None:
 
 def check_asked(asked: EvaluationAsked) -> None:
     """Raise InputError for what cannot be evaluated so."""
-    check_choice("--license", asked.license, license_choices())
+    check_choice("--license", asked.license, list_license_choices())
     if asked.control and asked.compare is not None:
         raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
     if asked.compare == asked.model:
@@ -128,10 +128,12 @@ def write_card(
             name=made.manifest.name if made is not None else folder.resolve().name,
             config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
             license=asked.license,
-            made=made,
+            provenance=made,
             result=result,
             comparison=comparison,
-            tuned={task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()},
+            task_settings={
+                task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()
+            },
         )
         export_with_card(facts, folder, asked.card)
 
@@ -139,10 +141,10 @@ def write_card(
 def provenance_at(address: str) -> Provenance | None:
     """Return what the model at an address was made from; None if it is not in a store."""
     try:
-        artifact = newest(find_artifacts(address, "models"))
+        artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
         return None
-    return provenance_of(artifact)
+    return read_provenance(artifact)
 
 
 def all_lines(
@@ -163,7 +165,7 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
     texts = {
         TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
         JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
-        PAGE: evaluation_page(result, comparison),
+        PAGE: render_evaluation_page(result, comparison),
     }
     try:
         for name, text in texts.items():
@@ -216,10 +218,10 @@ def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
-        listener, training = Listener(tell), some[0].job.settings.training(1)
+        listener, training = EventPrinter(tell), some[0].job.settings.to_training_settings(1)
         with job_file(SuiteJob(runs=some)) as path:
             for event in trainer_events("evaluate", path, training=training):
-                listener.hear(event)
+                listener.print_event(event)
 
 
 def found_in(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:

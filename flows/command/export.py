@@ -18,14 +18,13 @@ from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Position
 from flows.command.terminal import print_json, teller
 from flows.command.trainer_process import model_folder, trainer_events
-from flows.export.export import ExportSettings, choose
-from flows.export.export import export as export_rows
-from flows.export.exported import local_target
+from flows.export.export import ExportSettings, choose_artifact, write_export
+from flows.export.exported import parse_local_target
 from flows.export.release_folder import export_release
-from flows.run.addresses import find_artifacts, newest
-from flows.run.record.counts_text import counted
-from flows.run.record.ledger_balance import readable_bytes
-from flows.run.record.releases import release_address
+from flows.run.addresses import find_artifacts, pick_newest
+from flows.run.record.counts_text import format_count
+from flows.run.record.ledger_balance import format_bytes
+from flows.run.record.releases import parse_release_address
 from trainer.job import CACHE, JOB
 
 MODELS = "models"
@@ -58,7 +57,7 @@ def export(
 
     Parquet files come with a data card and Croissant metadata.
     """
-    tell, target = teller(as_json), local_target(folder)
+    tell, target = teller(as_json), parse_local_target(folder)
     done: dict[str, Any] = {"artifact": artifact, "folder": str(target), "splits": {}}
     if int8 and not onnx:
         raise InputError("--int8 is of an ONNX file: add --onnx, or leave it out.")
@@ -76,15 +75,16 @@ def export(
         return
     splits = {"splits": tuple(dict.fromkeys(split))} if split else {}
     settings = ExportSettings(file_mib=file_size, **splits)
-    chosen = choose(artifact, kind, name)
-    content = export_rows(chosen, target, settings)
+    chosen = choose_artifact(artifact, kind, name)
+    content = write_export(chosen, target, settings)
     unit = "example" if content.has_examples else "document"
     facts: dict[str, dict[str, int]] = {}
     for each in content.splits:
-        files = content.of_split(each)
+        files = content.list_files(each)
         size = sum(file.size_bytes for file in files)
-        facts[each] = {f"{unit}s": content.rows(each), "files": len(files), "bytes": size}
-        tell(f"{each}: {counted(content.rows(each), unit)} in {counted(len(files), 'file')}, {readable_bytes(size)}")
+        facts[each] = {f"{unit}s": content.count_rows(each), "files": len(files), "bytes": size}
+        rows = format_count(facts[each][f"{unit}s"], unit)
+        tell(f"{each}: {rows} in {format_count(len(files), 'file')}, {format_bytes(size)}")
     tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
     if as_json:
         print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})
@@ -106,9 +106,9 @@ def is_model(address: str) -> bool:
 def find_works(address: str) -> list[Work]:
     """Return the work folders that an address may mean, a model's or a store's. Raises InputError for a release of
     none."""
-    if release_address(address) is None:
+    if parse_release_address(address) is None:
         return _works(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
-    artifact = newest(find_artifacts(address, MODELS))
+    artifact = pick_newest(find_artifacts(address, MODELS))
     return _works(artifact.place.to_address(artifact.manifest.folder), ("work",))
 
 

@@ -18,11 +18,11 @@ from flows.command.record_files import FILE_ASKED, Accept, FileAsked, absolute, 
 from flows.command.terminal import say
 from flows.command.trainer_process import job_file, model_folder, trainer_events
 from flows.recipes.tables import parse_override, parse_setting
-from flows.run.record.task_scores import Listener
+from flows.run.record.task_scores import EventPrinter
 from trainer.metrics import Event
 from trainer.tasks.formats.published import PUBLISHED, find_published_set, get_published_set
 from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
-from trainer.tasks.registry import task_and_settings
+from trainer.tasks.registry import split_settings
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import derive_settings
 
@@ -162,9 +162,9 @@ def finetune_model(asked: FinetuneAsked, tell: Tell) -> None:
 
     tell: called with a line for every evaluation, and for a step from time to time
     """
-    listener = Listener(tell)
+    listener = EventPrinter(tell)
     for event in finetune_events(asked):
-        listener.hear(event)
+        listener.print_event(event)
 
 
 def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:
@@ -194,7 +194,7 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
     The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
     """
     files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
-    task, settings = task_and_settings(asked.kind, overrides, "finetune")
+    task, settings = split_settings(asked.kind, overrides, "finetune")
     with model_folder(asked.model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
@@ -209,7 +209,7 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
         )
         yield from checked_first(task, files.named, accept=asked.accept, max_length=settings.max_length, model=folder)
         with job_file(job) as path:
-            for event in trainer_events("finetune", path, training=settings.training(1)):
+            for event in trainer_events("finetune", path, training=settings.to_training_settings(1)):
                 if event["event"] == "failure":
                     raise InputError(event["message"])
                 yield event

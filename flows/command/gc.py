@@ -12,11 +12,11 @@ from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Days, StoreAddress
 from flows.command.runs import open_store
 from flows.command.terminal import print_json, say
-from flows.maintenance.garbage import Garbage, Policy, clear_store, garbage, look, unneeded
-from flows.run.addresses import short_folder
-from flows.run.record.counts_text import counted
-from flows.run.record.ledger_balance import readable_bytes
-from flows.run.record.run_record import to_stderr
+from flows.maintenance.garbage import Garbage, Retention, clear_store, list_garbage, list_unneeded, scan_store
+from flows.run.addresses import shorten_folder
+from flows.run.record.counts_text import format_count
+from flows.run.record.ledger_balance import format_bytes
+from flows.run.record.run_record import print_to_stderr
 
 OBJECT_DAYS = 7.0  # where readers cannot hold what they read
 SHOWN = 20
@@ -47,7 +47,7 @@ def gc(
 
 def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
     """Show what goes, or remove it. Raises InputError."""
-    policy = Policy(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
+    policy = Retention(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
     if not place.list_files("runs"):
         raise InputError(
             f"No run is on record in {place.to_address('')}, so nobody knows what is needed. Give a store's folder or "
@@ -56,8 +56,8 @@ def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete:
     if delete:
         result = clear_store(place, policy, keep_runs, FreedLine())
     else:
-        seen = look(place, policy)
-        result = garbage(seen, keep_runs, unneeded(seen))
+        seen = scan_store(place, policy)
+        result = list_garbage(seen, keep_runs, list_unneeded(seen))
     if as_json:
         print_json({"deleted": delete, **asdict(result)})
         return
@@ -73,23 +73,23 @@ class FreedLine:
     def __call__(self, freed: int) -> None:
         if time.monotonic() - self._last > QUIET_SECONDS:
             self._last = time.monotonic()
-            to_stderr(f"{readable_bytes(freed)} are freed so far")
+            print_to_stderr(f"{format_bytes(freed)} are freed so far")
 
 
 def garbage_lines(result: Garbage, deleted: bool) -> Iterator[str]:
     """Yield what goes, or is gone."""
     verb = "removed" if deleted else "would go"
     for folder in result.artifacts[:SHOWN]:
-        yield f"  {short_folder(folder)}: {verb}"
+        yield f"  {shorten_folder(folder)}: {verb}"
     if len(result.artifacts) > SHOWN:
         yield f"  and {len(result.artifacts) - SHOWN:,} more"
     what = (
-        f"{counted(len(result.artifacts), 'artifact')}, {counted(len(result.files), 'file')} and "
-        f"{counted(len(result.runs), 'record of a run', 'records of runs')}"
+        f"{format_count(len(result.artifacts), 'artifact')}, {format_count(len(result.files), 'file')} and "
+        f"{format_count(len(result.runs), 'record of a run', 'records of runs')}"
     )
-    yield f"{what} {verb}: {readable_bytes(result.size_bytes)}{' are free' if deleted else ''}."
+    yield f"{what} {verb}: {format_bytes(result.size_bytes)}{' are free' if deleted else ''}."
     if result.unknown:
-        first, more = short_folder(result.unknown[0]), " ..." if len(result.unknown) > 1 else ""
-        yield f"{counted(len(result.unknown), 'artifact')} whose names no recorded run has stay: {first}{more}"
+        first, more = shorten_folder(result.unknown[0]), " ..." if len(result.unknown) > 1 else ""
+        yield f"{format_count(len(result.unknown), 'artifact')} whose names no recorded run has stay: {first}{more}"
     if not deleted and result.size_bytes:
         yield "Nothing is removed yet: add --delete to remove it."

@@ -20,13 +20,13 @@ from flows.command.trace import show_example
 from flows.recipes.privacy import to_one_line
 from flows.recipes.tables import iter_settings
 from flows.report.masked_example import (
-    example_masks,
-    labels_of,
+    find_label_kind,
+    get_example_masks,
 )
-from flows.run.addresses import Artifact, find_artifacts, vocabulary_of
-from flows.run.record.counts_text import counted, parent_name, rows_in_words
-from flows.run.record.ledger_balance import readable_bytes, size_bytes
-from flows.run.record.task_scores import scores_of
+from flows.run.addresses import Artifact, find_artifacts, read_vocabulary_for
+from flows.run.record.counts_text import describe_rows, format_count, name_parent
+from flows.run.record.ledger_balance import format_bytes, sum_bytes
+from flows.run.record.task_scores import iter_scores
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -57,12 +57,12 @@ def inspect(
 def show_manifest(manifest: Manifest) -> RenderableType:
     """Return an artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
-    head.append(f"\nbuild        {manifest.build_version}, {counted(len(manifest.parts), 'part')}, ")
-    head.append(f"{readable_bytes(size_bytes(manifest))}")
+    head.append(f"\nbuild        {manifest.build_version}, {format_count(len(manifest.parts), 'part')}, ")
+    head.append(f"{format_bytes(sum_bytes(manifest))}")
     libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
     head.append(f"\nlibraries    {libraries}" if libraries else "")
     for parent in manifest.parents[:ROWS]:
-        head.append(f"\nmade from    {parent.role}/{to_one_line(parent_name(parent), TITLE)} {parent.fingerprint}")
+        head.append(f"\nmade from    {parent.role}/{to_one_line(name_parent(parent), TITLE)} {parent.fingerprint}")
     sections: list[RenderableType] = [
         head,
         *left_out(len(manifest.parents), ROWS, "parents"),
@@ -78,10 +78,10 @@ def show_manifest(manifest: Manifest) -> RenderableType:
 
 def _tables(manifest: Manifest) -> Table:
     table = plain_table("table", "rows", "size", "content")
-    called = rows_in_words(manifest)
+    called = describe_rows(manifest)
     for name, content in manifest.tables.items():
         files = (file for part in manifest.parts for file in part.files if file.table == name)
-        size = readable_bytes(sum(file.size_bytes for file in files))
+        size = format_bytes(sum(file.size_bytes for file in files))
         table.add_row(Text(name), Text(called[name]), Text(size), Text(f"{content.digest:032x}"[:16]))
     return table
 
@@ -128,7 +128,7 @@ def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(
-        f"{counted(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
+        f"{format_count(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
         "dim",
     )
     for row in rows[:LINES]:
@@ -148,16 +148,16 @@ def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
     if manifest.count_rows("lines"):
         console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "tasks":
-        for score in scores_of(place, manifest):
+        for score in iter_scores(place, manifest):
             console.print(f"{score.name}: {score.value:.4g} {score.unit}", markup=False)
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
         console.print(" ".join(map(vocabulary.format_token, range(min(TOKENS, vocabulary.size)))), markup=False)
     if manifest.kind == "shards":
-        vocabulary = vocabulary_of(artifact)
+        vocabulary = read_vocabulary_for(artifact)
         for split in SPLITS:
             shard_set = ShardSet(place, manifest, split)
             for index in range(min(EXAMPLES, len(shard_set))):
                 example = shard_set[index]
-                masks = example_masks(shard_set, example)
-                console.print(show_example(example, vocabulary, masks, labels_of(manifest)))
+                masks = get_example_masks(shard_set, example)
+                console.print(show_example(example, vocabulary, masks, find_label_kind(manifest)))

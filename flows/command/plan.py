@@ -17,12 +17,12 @@ from flows.recipes.recipe import Recipe
 from flows.run.estimates.capacity import refuse_without_room
 from flows.run.estimates.run_estimates import estimate_run
 from flows.run.estimates.stage_estimates import Estimates, StageEstimate
-from flows.run.inputs.start_model import begun
-from flows.run.plan_reach import reach_of
+from flows.run.inputs.start_model import with_start_model
+from flows.run.plan_reach import find_reach
 from flows.run.plan_run import RunPlan, plan_recipe
-from flows.run.policies import workers_for
-from flows.run.record.counts_text import readable_seconds
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.policies import choose_num_workers
+from flows.run.record.counts_text import format_seconds
+from flows.run.record.ledger_balance import format_bytes
 
 COLUMNS = ("documents", "tokens", "disk", "memory", "CPU", "time")
 
@@ -52,7 +52,7 @@ def plan(
                 "stages": [entry.to_json() for entry in planned.stages],
                 "estimates": estimates.to_json(),
                 "engine": engine_lines(loaded.engine),
-                "reach": reach_of(loaded),
+                "reach": find_reach(loaded),
             }
         )
     else:
@@ -66,7 +66,7 @@ def estimate(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool)
     if quick:
         return Estimates(stages=())
 
-    workers = workers or workers_for(planned.lock.raw_bytes)
+    workers = workers or choose_num_workers(planned.lock.raw_bytes)
     return estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
 
 
@@ -93,14 +93,14 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
             console.print(f"  {line}", markup=False)
     for line in _slow_lines(recipe, planned.lock):
         console.print(line, markup=False)
-    for what, entries in reach_of(recipe).items():
+    for what, entries in find_reach(recipe).items():
         if entries:
             console.print(f"This recipe {what}: {'; '.join(entries)}", markup=False)
 
 
 def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
     """Return what makes training slow on the GPUs of this machine."""
-    asked, _ = begun(recipe, lock)
+    asked, _ = with_start_model(recipe, lock)
     return [f"Slow on this machine: {line}" for line in slow_lines(asked, card())] if recipe.model else []
 
 
@@ -115,5 +115,5 @@ def estimates_table(estimates: Estimates) -> Table:
 
 def _cells(stage: StageEstimate) -> tuple[str, ...]:
     counts = (f"{count:,}" if count is not None else "" for count in (stage.documents, stage.tokens))
-    sizes = (readable_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
-    return (stage.stage, *counts, *sizes, readable_seconds(stage.cpu_seconds), readable_seconds(stage.seconds))
+    sizes = (format_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
+    return (stage.stage, *counts, *sizes, format_seconds(stage.cpu_seconds), format_seconds(stage.seconds))

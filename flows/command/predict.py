@@ -13,7 +13,7 @@ from flows.command.arguments import AsJson, is_standard_output
 from flows.command.record_files import FILE_ASKED, FileAsked, from_pipe
 from flows.command.terminal import print_json, say, teller
 from flows.command.trainer_process import job_file, model_folder, trainer_events
-from flows.run.record.task_scores import ledger_line
+from flows.run.record.task_scores import describe_ledger
 from flows.signals import scratch_folder
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
@@ -69,7 +69,7 @@ def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, t
         flags = ["--labelled"] if labelled else []
         for event in trainer_events("predict", *flags, "--", str(folder), path, str(output.resolve())):
             task = str(event["task"])
-            tell(f"{task}: {ledger_line(event['ledger'])}")
+            tell(f"{task}: {describe_ledger(event['ledger'])}")
             for name, value in event["scores"].items():
                 tell(f"{name} {value:.4g}")
     return {"task": task, "ledger": event["ledger"], "scores": event["scores"], "output": str(output)}

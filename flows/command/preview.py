@@ -15,7 +15,7 @@ from corpora.judging.batch_state import BatchState
 from corpora.judging.batches import judge_records
 from corpora.judging.inputs import read_inputs
 from corpora.judging.samples import sample_records
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import RawFile, Record, Tally, list_unhashed_files
 from corpora.sources.passed_over import count_files
 from corpora.store.settings import suggest
@@ -36,7 +36,7 @@ from flows.recipes.guessed_fields import (
 from flows.recipes.lock import build_store_check, list_raw_files, read_lock
 from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.run.inputs.unread_files import looked_lines
+from flows.run.inputs.unread_files import describe_unread
 
 REASON, NAME = 400, 60  # characters
 
@@ -116,13 +116,13 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
     if not left:
         refuse_source_without_text(source, guesses[source.name])
     names = [kept_guess.name for kept_guess in kept.get(source.name, ())]
-    kinds = {str(raw_path(path).absolute()): TABLE_WITHOUT_TEXT for path in without}
+    kinds = {str(parse_raw_path(path).absolute()): TABLE_WITHOUT_TEXT for path in without}
     looked = count_files(source, left, is_excluded=build_store_check(source, recipe), kinds=kinds)
     guess = [describe_guess(source, names, guesses.get(source.name))] if names and get_guessable_source(source) else []
     return SourceLook(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
-        lines=(*guess, *looked_lines({source.name: looked}, recipe.privacy.samples)),
+        lines=(*guess, *describe_unread({source.name: looked}, recipe.privacy.samples)),
     )
 
 

@@ -24,16 +24,16 @@ from flows.command.progress import RunProgress
 from flows.command.terminal import console, left_out, say
 from flows.command.trace import show_example_trace
 from flows.command.trainer_process import model_folder, relay
-from flows.orchestration.embedded_server import is_free, server_of_home
+from flows.orchestration.embedded_server import find_server_of_home, is_port_free
 from flows.orchestration.run_recipe import run_recipe
 from flows.orchestration.run_state import RunState
 from flows.recipes.recipe import Recipe
 from flows.recipes.recipe_templates import SampleComparison, compare_contents, read_shipped_contents
 from flows.run.addresses import Artifact
-from flows.run.record.counts_text import counted, readable_seconds
-from flows.run.record.figures import stored_manifests
-from flows.run.record.ledger_balance import Accounts, accounts_of, losses
-from flows.run.record.task_scores import result_in, summaries
+from flows.run.record.counts_text import format_count, format_seconds
+from flows.run.record.figures import read_stored_manifests
+from flows.run.record.ledger_balance import Accounts, build_accounts, list_losses
+from flows.run.record.task_scores import iter_summaries, read_result
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
 
@@ -94,8 +94,8 @@ def show_summary(console: Console, finished: RunState) -> None:
     """Print the ledger, the time, and where the store and the report are."""
     place, record = finished.place, finished.record
     console.print()
-    console.print(show_ledger(stored_manifests(place, record)))
-    console.print(f"\nTime:    {readable_seconds(record.seconds)}, with {counted(record.workers, 'worker')}")
+    console.print(show_ledger(read_stored_manifests(place, record)))
+    console.print(f"\nTime:    {format_seconds(record.seconds)}, with {format_count(record.workers, 'worker')}")
     console.print(f"Store:   {quote(place.to_address(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
@@ -126,14 +126,18 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
 
 def ui_hint(cloze: str, home: Path) -> str:
     """Return the command that opens the UI of a home: on the port on which it runs, else on the first free one."""
-    running = urlsplit(server_of_home(home)).port
-    port = running or next(filter(is_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
+    running = urlsplit(find_server_of_home(home)).port
+    port = running or next(filter(is_port_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
     chosen = "" if port == UI_PORT else f" --port {port}"
     return f"{cloze} ui{chosen}    # the run in the orchestration UI, on http://127.0.0.1:{port}"
 
 
 def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
     """Show whether the shipped samples gave the same rows as where they were published."""
+    if not any(item.differing_tables for item in compared):
+        number = format_count(len(compared), "shipped sample")
+        console.print(f"\nThe documents of {number} are byte for byte those that were published with Cloze.")
+        return
     console.print("\nThe documents of the shipped samples, against the contents published with Cloze:\n")
     for item in compared:
         verdict = f"differ in {', '.join(item.differing_tables)}" if item.differing_tables else "equal"
@@ -158,7 +162,7 @@ def show_learning(console: Console, finished: RunState) -> None:
             f"{words} of the words outside the 100 commonest pieces"
         )
     for name, tasks in finished.outcome.tasks.items():
-        for line in summaries(result_in(finished.place, tasks, name)):
+        for line in iter_summaries(read_result(finished.place, tasks, name)):
             console.print(f"  {line}", markup=False)
     console.print()
     with model_folder(finished.place.to_address(model.folder)) as folder:
@@ -187,9 +191,9 @@ def command_name() -> str:
 
 def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
     """Return the ledger of a run in a few lines: how many are left after each stage, and the losses, by reason."""
-    accounts = accounts_of(manifests)
+    accounts = build_accounts(manifests)
     headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
-    lost = losses(accounts.steps)
+    lost = list_losses(accounts.steps)
     lines: list[RenderableType] = [headline, *_bars(lost[:REASONS])]
     return Group(*lines, *left_out(len(lost), REASONS, "reasons"), _balance(accounts))
 
@@ -197,15 +201,14 @@ def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
 def _headline(unit: str, counts: Mapping[str, int]) -> Text:
     """Return the count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
     each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
-    return Text(" and ").join(each).append(f" {unit}")
+    return Text(" and ").join(each).append(f" {unit.removesuffix('s') if [*counts.values()] == [1] else unit}")
 
 
 def _balance(accounts: Accounts) -> Text:
-    """Return one line where everything balances, else every line that does not."""
+    """Return a line if every count balances, else a line for each that does not; nothing if there is no count."""
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
-    number = len(accounts.steps) + len(accounts.edges)
-    return Text(f"✓ nothing is unaccounted for ({number} balances checked)", "green")
+    return Text("✓ nothing is unaccounted for" if accounts.steps or accounts.edges else "", "green")
 
 
 def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:

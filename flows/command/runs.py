@@ -18,20 +18,27 @@ from flows.command.arguments import AsJson, Position, StoreAddress
 from flows.command.terminal import console, plain_table, print_json, say
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import to_printable
-from flows.run.addresses import RUNS, short_run_ids, split_address, whole_run_id
-from flows.run.inputs.unread_files import set_aside_in_words
-from flows.run.record.counts_text import counted, progress_text, readable_seconds
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.addresses import RUNS_FOLDER, resolve_run_id, shorten_run_ids, split_address
+from flows.run.inputs.unread_files import describe_set_aside
+from flows.run.record.counts_text import describe_progress, format_count, format_seconds
+from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.run_record import (
     DamagedRun,
-    list_runs,
-    newest_runs,
+    iter_newest_runs,
+    list_run_ids,
+    print_to_stderr,
+    read_recorded_lock,
+    read_recorded_recipe,
     read_run,
-    recorded_lock,
-    recorded_recipe,
-    to_stderr,
 )
-from flows.run.record.run_status import ListedRun, StoreStatus, files_of_runs, new_parts, run_states, store_status
+from flows.run.record.run_status import (
+    ListedRun,
+    StoreStatus,
+    count_new_parts,
+    list_run_files,
+    list_runs,
+    read_store_status,
+)
 
 NONE = "-"
 WIDE = 110  # characters: a narrower terminal has two costs of a run in one column
@@ -53,7 +60,7 @@ def runs(
     was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
     """
     place, recipe = _store_or_recipe(of)
-    states = run_states(place, recipe, limit or None)
+    states = list_runs(place, recipe, limit or None)
     if as_json:
         print_json([state.to_json() for state in states])
         return
@@ -61,7 +68,7 @@ def runs(
     if not states:
         say("No run is on record here.")
         return
-    console.print(show_runs(states, short_run_ids(list(files_of_runs(place))), console.width))
+    console.print(show_runs(states, shorten_run_ids(list(list_run_files(place))), console.width))
 
 
 def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
@@ -70,7 +77,7 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
     For each stage of a run: how far it is, how fast, and the time left.
     """
     place = open_store(store)
-    current = store_status(place)
+    current = read_store_status(place)
     if as_json:
         print_json(current.to_json())
         return
@@ -97,14 +104,16 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     from flows.report.page import build_page  # with templates, which lists do not need
 
     place, inside = split_address(address)
-    if run_id is None and inside.startswith(f"{RUNS}/"):
+    if run_id is None and inside.startswith(f"{RUNS_FOLDER}/"):
         run_id = inside.split("/")[1]
-    if not list_runs(place):
+    if not list_run_ids(place):
         raise InputError(f"There is no recorded run in {place.to_address('')}: `cloze run` records one.")
-    record = read_run(place, whole_run_id(run_id, place)) if run_id is not None else next(newest_runs(place), None)
+    record = (
+        read_run(place, resolve_run_id(run_id, place)) if run_id is not None else next(iter_newest_runs(place), None)
+    )
     if record is None:
         raise InputError(f"The record of every run in {place.to_address('')} is damaged: run the recipe once more.")
-    samples = recorded_recipe(record, place.address).privacy.samples
+    samples = read_recorded_recipe(record, place.address).privacy.samples
     page = build_page(place, record, samples, _lock_of(place, record.run_id))
     if output is not None:
         output.write_text(page, encoding="utf-8")
@@ -117,9 +126,9 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
 def _lock_of(place: Place, run_id: str) -> Lock | None:
     """Return the lock of a run for its report, which works without a damaged one."""
     try:
-        return recorded_lock(place, run_id)
+        return read_recorded_lock(place, run_id)
     except DamagedRun as fault:
-        to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
+        print_to_stderr(f"{fault.path} is damaged: {fault.what}. The report names no raw files.")
         return None
 
 
@@ -147,23 +156,23 @@ def _columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
 def costs_of(state: ListedRun) -> list[tuple[str, str]]:
     """Return how long a run took with its processor time, and what it has written with its memory."""
     cost = state.record.cost if state.record is not None else None
-    took = NONE if state.seconds is None else readable_seconds(state.seconds)
+    took = NONE if state.seconds is None else format_seconds(state.seconds)
     if cost is None:
         return [(took, NONE), (NONE, NONE)]
-    sizes = (readable_bytes(cost.bytes_written), readable_bytes(cost.peak_bytes))
-    return [(took, readable_seconds(cost.cpu_seconds)), sizes]
+    sizes = (format_bytes(cost.bytes_written), format_bytes(cost.peak_bytes))
+    return [(took, format_seconds(cost.cpu_seconds)), sizes]
 
 
 def what_was_new(state: ListedRun) -> str:
     """Return what a run built, in a few words."""
     if state.record is None:
         return NONE
-    parts = new_parts(state.record)
+    parts = count_new_parts(state.record)
     if not parts:
         return "nothing"
     kinds = list(parts)
     more = f" and {len(kinds) - KINDS} more" if len(kinds) > KINDS else ""
-    return f"{counted(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
+    return f"{format_count(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
 
 
 def status_lines(status: StoreStatus) -> Iterator[str]:
@@ -171,8 +180,8 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
     if not status.running:
         yield "Nothing runs here now."
     for state in status.running:
-        assert state.present is not None
-        yield from running_lines(state, state.present)
+        assert state.heartbeat is not None
+        yield from running_lines(state, state.heartbeat)
     for present in status.schedules:
         yield schedule_line(present)
     for present in status.waiting:
@@ -183,7 +192,7 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
             "without a word. What it has finished is kept; run the recipe again to continue from there."
         )
     for state in status.ended:
-        kinds = set_aside_in_words(state.record.set_aside) if state.record is not None else ""
+        kinds = describe_set_aside(state.record.set_aside) if state.record is not None else ""
         aside = f" It goes on without {kinds}; its report names them." if kinds else ""
         began = f"which began {when(state.started)}"
         yield f"{to_printable(state.recipe)}: the newest run, {began}: {state.outcome}.{aside}"
@@ -192,13 +201,13 @@ def status_lines(status: StoreStatus) -> Iterator[str]:
 def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
     """Yield what a run does now."""
     facts, process = present.report, present.process
-    workers = counted(int(facts.get("workers", 0)), "worker")
+    workers = format_count(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {to_printable(process.host)}"
-    silence = f", last heard of {readable_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
+    silence = f", last heard of {format_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
     yield f"{to_printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
-        yield f"  {to_printable(stage)}: {progress_text(stage, progress)}"
+        yield f"  {to_printable(stage)}: {describe_progress(stage, progress)}"
     if not stages and facts.get("doing"):
         yield f"  {to_printable(str(facts['doing']))}"
 
@@ -207,7 +216,7 @@ def schedule_line(present: Heartbeat) -> str:
     """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
     facts = present.report
     due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
-    waits = f", {counted(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
+    waits = f", {format_count(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
     recipe, schedule = (to_printable(str(facts.get(key))) for key in ("recipe", "when"))
     return f"{recipe}: on its schedule, {schedule}; {due}{waits}"
 

@@ -17,9 +17,9 @@ from corpora.store.settings import check_choice
 from flows.command.arguments import AsJson, Epoch, Position, Shown
 from flows.command.help import examples_of
 from flows.command.terminal import print_json, say
-from flows.export.exported import local_target, new_folder
-from flows.run.addresses import Artifact, find_artifacts, newest
-from flows.run.record.counts_text import counted
+from flows.export.exported import open_new_folder, parse_local_target
+from flows.run.addresses import Artifact, find_artifacts, pick_newest
+from flows.run.record.counts_text import format_count
 from shards.build import SPLITS
 from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
@@ -49,7 +49,7 @@ def materialise(
 
     Each example has its ids with the masks put in, the masked positions, and the targets.
     """
-    written = write_epoch(newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
+    written = write_epoch(pick_newest(find_artifacts(artifact, "shards")), epoch, to, split, seed)
     if as_json:
         print_json(asdict(written))
     else:
@@ -70,9 +70,10 @@ class EpochFiles:
 
     def lines(self) -> list[str]:
         """Return lines for people."""
-        left_out = f"; {counted(self.deleted, 'deleted example')} left out" if self.deleted else ""
+        left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
+        files = format_count(self.files, "file")
         return [
-            f"{counted(self.examples, 'example')} of epoch {self.epoch} in {counted(self.files, 'file')}{left_out}.",
+            f"{format_count(self.examples, 'example')} of epoch {self.epoch} in {files}{left_out}.",
             f"{self.shards}, {self.split}, is in {self.folder}",
         ]
 
@@ -80,11 +81,11 @@ class EpochFiles:
 def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
     """Write the examples of an epoch to a new folder. Raises InputError."""
     check_choice("--split", split, SPLITS)
-    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), local_target(to).absolute()
+    shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), parse_local_target(to).absolute()
     if not len(shard_set):
         raise InputError(f"{artifact.manifest.folder} has no {split} example: there is nothing to write.")
     rows = iter_epoch_batches(shard_set, epoch, seed)
-    with new_folder(folder) as new:
+    with open_new_folder(folder) as new:
         written = _write(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
     return EpochFiles(
         shards=artifact.manifest.folder,

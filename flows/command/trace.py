@@ -20,17 +20,17 @@ from flows.command.terminal import EXCERPT, TITLE, console, left_out, print_json
 from flows.recipes.privacy import to_one_line, to_printable
 from flows.report.masked_example import (
     ShownToken,
-    example_in_words,
-    example_masks,
-    labels_of,
-    shown_tokens,
-    stored_masks,
+    describe_example,
+    find_label_kind,
+    get_example_masks,
+    get_stored_masks,
+    list_shown_tokens,
 )
-from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_of
-from flows.run.record.counts_text import counted
+from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
+from flows.run.record.counts_text import format_count
 from flows.run.record.run_record import (
     find_raw_file,
-    recorded_recipe,
+    read_recorded_recipe,
 )
 from flows.run.stage_kinds import STAGES
 from shards.build import SPLITS
@@ -61,7 +61,7 @@ def trace(
     """
     if (index is None) == (document is None):
         raise InputError("Give the number of an example, or --document ID (one of the two).")
-    artifact = newest(find_artifacts(shards, "shards"))
+    artifact = pick_newest(find_artifacts(shards, "shards"))
     if as_json:
         print_json(example_facts(artifact, index, split) if index is not None else document_facts(artifact, document))
     elif index is not None:
@@ -99,7 +99,7 @@ def raw_bytes(place: Place, document: Document) -> bytes | None:
     if recorded is None:
         return None
     record, file = recorded
-    recipe = recorded_recipe(record, place.address)
+    recipe = read_recorded_recipe(record, place.address)
     sources = (entry.source for entry in recipe.sources if entry.source.name == document.source)
     return next(sources).raw_record(file, document.locator)
 
@@ -120,7 +120,7 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
     """Return an example with its documents and where their records are, for scripts. Raises InputError."""
     shard_set, traces = trace_number(shards, index, split)
-    example, vocabulary = shard_set[index], vocabulary_of(shards)
+    example, vocabulary = shard_set[index], read_vocabulary_for(shards)
     return {
         "shards": shards.manifest.folder,
         "split": split,
@@ -170,10 +170,10 @@ def show_example(
 
     masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
     """
-    tokens = shown_tokens(example, vocabulary, masks if masks is not None else stored_masks(example))
+    tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
-    title = example_in_words(example, labels)
-    text = Text.assemble((title, "bold"), f"; {counted(len(tokens), 'token')}, {guessed} to guess\n")
+    title = describe_example(example, labels)
+    text = Text.assemble((title, "bold"), f"; {format_count(len(tokens), 'token')}, {guessed} to guess\n")
     if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")
     for place, token in enumerate(tokens[:MOST_TOKENS]):
@@ -228,8 +228,8 @@ def show_example_trace(console: Console, shards: Artifact, index: int, split: st
     """Show one example, its documents, and the raw bytes they came from."""
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
-    masks = example_masks(shard_set, example)
-    console.print(show_example(example, vocabulary_of(shards), masks, labels_of(shards.manifest)))
+    masks = get_example_masks(shard_set, example)
+    console.print(show_example(example, read_vocabulary_for(shards), masks, find_label_kind(shards.manifest)))
     for item in traces:
         console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
 

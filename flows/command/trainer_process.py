@@ -20,8 +20,8 @@ from typing import IO, TYPE_CHECKING
 
 from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE
-from flows.run.addresses import Artifact, find_artifacts, is_short, newest
-from flows.run.record.releases import release_address
+from flows.run.addresses import Artifact, find_artifacts, has_short_fingerprint, pick_newest
+from flows.run.record.releases import parse_release_address
 from flows.signals import scratch_folder
 from trainer.huggingface.sentence_transformers import MODULES
 from trainer.huggingface.todays_form import convert_older_folder
@@ -55,8 +55,8 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
     if any((Path(address) / name).is_file() for name in (CONFIG, MODULES)):
         yield convert_older_folder(Path(address))
         return
-    at_place = "://" in address or Path(address).is_dir() or is_short(address)
-    if not at_place and release_address(address) is None:
+    at_place = "://" in address or Path(address).is_dir() or has_short_fingerprint(address)
+    if not at_place and parse_release_address(address) is None:
         raise InputError(
             f"There is no folder {address}: give a model's folder (with {CONFIG}), an artifact's folder in a store, a "
             "store, or a release (STORE@NAME)."
@@ -86,7 +86,7 @@ def _artifact(address: str, kinds: Sequence[str]) -> Artifact:
         names = sorted({each.manifest.stage_folder for each in chosen})
         if kind == "tasks" and len(names) > 1:
             raise InputError(f"{address} has models for several tasks: give the folder of one, {' or '.join(names)}.")
-        return newest(chosen)
+        return pick_newest(chosen)
     raise refusals["models"]
 
 

@@ -12,11 +12,11 @@ from corpora.store.places.place import Place
 from flows.command import arguments
 from flows.command.progress import CheckProgress
 from flows.command.terminal import console_for, print_json
-from flows.integrity.inventory import Fault, Holdings, find_faults, read_holdings
+from flows.integrity.inventory import Fault, Inventory, find_faults, read_inventory
 from flows.integrity.rebuilt_part import rebuild_part
 from flows.run.addresses import find_artifacts, split_address
-from flows.run.faults.damage import LIST, read_damage_list, write_damage_list
-from flows.run.record.counts_text import counted, listed
+from flows.run.faults.damage import DAMAGE_LIST, read_damage_list, write_damage_list
+from flows.run.record.counts_text import format_count, join_words
 
 _SHOWN = 3  # of the files that nothing names
 
@@ -64,7 +64,7 @@ class Verified:
 def verify_store(console: Console, address: str) -> Verified:
     """Check everything at an address, one line a fault, and leave a list of what the next runs build again."""
     place, inside = split_address(address)
-    holdings = read_holdings(place, inside)
+    holdings = read_inventory(place, inside)
     faults: list[Fault] = []
     with CheckProgress(console, "checking") as progress:
         for fault in find_faults(holdings, progress.advance):
@@ -75,11 +75,11 @@ def verify_store(console: Console, address: str) -> Verified:
         files=sum(len(claim.part.files) for claim in holdings.claims),
         artifacts=len(holdings.manifests),
         runs=len(holdings.runs),
-        releases=len(holdings.releases),
+        releases=len(holdings.release_files),
         unnamed=len(holdings.unnamed),
     )
     _count(console, holdings, result)
-    for line in _leave_list(place, inside, [fault for fault in faults if not fault.lost]):
+    for line in _leave_list(place, inside, [fault for fault in faults if not fault.loss]):
         console.print(line, markup=False)
     return result
 
@@ -97,8 +97,8 @@ def _leave_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[
         return
     if faults:
         yield (
-            f"{place.to_address(LIST)} lists what the next `cloze run` with the recipe builds again. If no recipe "
-            "makes an artifact any more, delete its damaged manifest or record: `cloze gc` removes the rest."
+            f"{place.to_address(DAMAGE_LIST)} lists what the next `cloze run` with the recipe builds again. If no "
+            "recipe makes an artifact any more, delete its damaged manifest or record: `cloze gc` removes the rest."
         )
 
 
@@ -106,20 +106,20 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
     """Build the first part of each artifact again next to it; yield whether it has the same content."""
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest)
-        verdict = "the same content" if rebuilt.equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
+        verdict = "the same content" if rebuilt.is_equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
         where = f"{artifact.manifest.folder}: part {rebuilt.part} built again"
-        console.print(f"{where}: {verdict}", style="" if rebuilt.equal else "red", markup=False)
-        yield {"artifact": artifact.manifest.folder, "equal": rebuilt.equal, **asdict(rebuilt)}
+        console.print(f"{where}: {verdict}", style="" if rebuilt.is_equal else "red", markup=False)
+        yield {"artifact": artifact.manifest.folder, "equal": rebuilt.is_equal, **asdict(rebuilt)}
 
 
-def _count(console: Console, holdings: Holdings, result: Verified) -> None:
+def _count(console: Console, holdings: Inventory, result: Verified) -> None:
     """Print what was checked, what nothing names, and how many faults there are."""
-    looked = [f"{counted(result.files, 'file')} of {counted(result.artifacts, 'artifact')}"]
-    looked += [counted(result.runs, "run")] if result.runs else []
-    looked += [counted(result.releases, "entry of a release", "entries of releases")] if result.releases else []
+    looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
+    looked += [format_count(result.runs, "run")] if result.runs else []
+    looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []
     if holdings.unnamed:
         size = sum(holdings.unnamed.values()) / 1e6
         named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
-        line = f"{counted(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
+        line = f"{format_count(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
         console.print(line, markup=False)
-    console.print(f"{listed(looked)}: {counted(len(result.faults), 'fault')}")
+    console.print(f"{join_words(looked)}: {format_count(len(result.faults), 'fault')}")

@@ -29,10 +29,10 @@ from flows.command.vocabulary_adapt import (
     count_domain,
     number_wanted,
 )
-from flows.export.exported import new_folder
+from flows.export.exported import open_new_folder
 from flows.recipes.privacy import to_one_line
-from flows.run.addresses import find_artifacts, is_short, newest
-from flows.run.record.releases import release_address
+from flows.run.addresses import find_artifacts, has_short_fingerprint, pick_newest
+from flows.run.record.releases import parse_release_address
 from tokenizers_train.adapting import (
     LETTERS,
     LETTERS_AND_DIGITS,
@@ -137,7 +137,7 @@ def adapt(
     characters = LETTERS_AND_DIGITS if digits else LETTERS
     settings = AdaptSettings(min_count=min_count, characters=characters)
     with ExitStack() as stack:
-        folder = stack.enter_context(new_folder(output))
+        folder = stack.enter_context(open_new_folder(output))
         model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
         if model is not None:
             read_checked_config(model, old)
@@ -288,10 +288,10 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
         return _from_file(path)
     if any((path / name).is_file() for name in READABLE):
         return load_vocabulary(path)
-    if "/" in address or path.exists() or release_address(address) is not None:
+    if "/" in address or path.exists() or parse_release_address(address) is not None:
         return _from_store(address)
     held = names_in(store)
-    if address not in held and is_short(address):
+    if address not in held and has_short_fingerprint(address):
         return _from_store(Place(store).to_address(address))
     if address not in held:
         has = f"which has {', '.join(held)}" if held else "which has none"
@@ -315,7 +315,7 @@ def _from_store(address: str) -> Vocabulary:
             f"{address} holds {len(names)} vocabularies, {', '.join(names)}: name one of them, as in "
             f"{artifacts[0].place.to_address(f'vocabularies/{names[0]}')}."
         )
-    artifact = newest(artifacts)
+    artifact = pick_newest(artifacts)
     return read_vocabulary(artifact.place, artifact.manifest)
 
 

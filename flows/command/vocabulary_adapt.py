@@ -22,15 +22,15 @@ from corpora.build import Corpus
 from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.judging.steps.privacy import PersonalDataSettings, mask_private
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.sources.contract import RawFile, Tally, split_glob
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
 from flows.command.terminal import plain_table
 from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import refuse_store
-from flows.run.addresses import find_artifacts, newest, split_address
-from flows.run.record.releases import release_address
+from flows.run.addresses import find_artifacts, pick_newest, split_address
+from flows.run.record.releases import parse_release_address
 from tokenizers_train.adapting import (
     APPEND,
     FILL,
@@ -113,7 +113,7 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
     """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
     if (
         "://" in address
-        or release_address(address) is not None
+        or parse_release_address(address) is not None
         or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA)
     ):
         return _of_corpus(address)
@@ -128,7 +128,7 @@ def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
 
 
 def _of_corpus(address: str) -> Texts:
-    artifact = newest(find_artifacts(address, CORPORA))
+    artifact = pick_newest(find_artifacts(address, CORPORA))
     for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
         names = train.column("source")
@@ -154,7 +154,7 @@ def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
 def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
     """Yield the texts of the records that can be read. The files are not hashed for it."""
     for name, path in source.files():
-        with unchanged(states_of([str(path)])):
+        with hold_unchanged(read_states([str(path)])):
             file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
             for piece in source.slices(file):
                 for record in source.records(piece, Tally()):

@@ -1,7 +1,7 @@
-"""The columns of rows that come from many files: one type for each name, and the values as that type.
+"""The columns of rows that come from several files: one type for each name, and the values converted to that type.
 
-Promise: a value is written as it came wherever all rows have values of one type in that column; whole numbers next to
-decimals become decimals. Where types differ the column becomes text: texts as they are, anything else as JSON.
+Promise: a value is written unchanged if all rows have values of one type in its column; whole numbers next to decimals
+become decimals. If the types differ, the column becomes text: a text is kept, any other value is written as JSON.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from corpora.sources.files.parquet import row_json, values_of
+from corpora.sources.files.parquet import list_values, to_row_json
 
 Rows: TypeAlias = pa.RecordBatch | Sequence[Mapping[str, Any] | None]
 ColumnTypes = Mapping[str, pa.DataType | None]  # None: values of several types, which become text
@@ -26,7 +26,15 @@ ADDED_COLUMNS = {
 
 
 def find_column_types(rows: Rows) -> ColumnTypes:
-    """The type of each column of some rows."""
+    """Find the type of each column of some rows.
+
+    Args:
+        rows: A record batch, or one dict of values per row; None for a row that could not be read.
+
+    Returns:
+        Maps each column name to its Arrow type. The type is null if a column has no value, and None if the values have
+        several types that no Arrow type can hold.
+    """
     if isinstance(rows, pa.RecordBatch):
         return {field.name: field.type for field in rows.schema}
     names = dict.fromkeys(name for each in rows if each is not None for name in each)
@@ -34,6 +42,7 @@ def find_column_types(rows: Rows) -> ColumnTypes:
 
 
 def _infer_type(values: Sequence[Any]) -> pa.DataType | None:
+    """Return the Arrow type that holds all the values, or None if there is none. Missing values are ignored."""
     types = {type(value) for value in values} - {type(None)}
     if not types:
         return pa.null()
@@ -53,14 +62,17 @@ def _infer_type(values: Sequence[Any]) -> pa.DataType | None:
 
 
 def _has_empty_struct(type: pa.DataType) -> bool:
-    """Return True for a type that Parquet cannot hold: an object without fields, in it or itself."""
+    """Return True if a type is or contains an object without fields, which Parquet cannot store."""
     if pa.types.is_struct(type):
         return type.num_fields == 0 or any(_has_empty_struct(field.type) for field in type)
     return bool(pa.types.is_list(type)) and _has_empty_struct(type.value_type)
 
 
 def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
-    """The types of columns that are in several files."""
+    """Merge the column types of several files into one type for each name.
+
+    A column is None in the result if its types differ and are not both numbers.
+    """
     merged: dict[str, pa.DataType | None] = {}
     for each in column_types:
         for name, kind in each.items():
@@ -69,6 +81,7 @@ def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
 
 
 def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
+    """Return the type that holds the values of both types, or None if there is none."""
     if one is None or other is None or one == other:
         return one if other is not None else None
     schemas = [pa.schema([("a", kind)]) for kind in (one, other)]
@@ -79,12 +92,21 @@ def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataTyp
 
 
 def build_schema(types: ColumnTypes) -> pa.Schema:
-    """The columns as they are written."""
+    """Build the schema of the rows that are written. A column of several types (None) is text."""
     return pa.schema([(name, kind if kind is not None else pa.large_string()) for name, kind in types.items()])
 
 
 def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
-    """The values of some rows in one column, as the type that it has in all files; null where a row has none."""
+    """Return one column of some rows, converted to the type that the column has in all files.
+
+    Args:
+        rows: A record batch, or one dict of values per row; None for a row that could not be read.
+        name: The name of the column; it must be in `types`.
+        types: The merged type of each column, see `merge_types`.
+
+    Returns:
+        An array with one value per row: null if the row has no such column. If the type is None, values are texts.
+    """
     kind = types[name]
     if isinstance(rows, pa.RecordBatch):
         if name not in rows.schema.names:
@@ -92,7 +114,7 @@ def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
         values = rows.column(name)
         if kind is not None:
             return values if values.type == kind else values.cast(kind)
-        values = values_of(values)
+        values = list_values(values)
     else:
         values = [row.get(name) if row is not None else None for row in rows]
     if kind is None:
@@ -104,7 +126,8 @@ def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
 
 
 def _to_text(value: Any) -> str | None:
+    """Return a value as text: a text unchanged, another value as JSON. Invalid surrogates become backslash escapes."""
     if value is None:
         return None
-    text = value if isinstance(value, str) else json.dumps(json.loads(row_json({"": value}))[""], ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(json.loads(to_row_json({"": value}))[""], ensure_ascii=False)
     return text.encode(errors="backslashreplace").decode()

@@ -1,10 +1,11 @@
-"""Files cut into pieces, and the rows of a piece, in chunks.
+"""Cuts input files into pieces (ranges of a file that are read separately), and reads the rows of a piece in chunks.
 
-Promises: a row is a line that is not blank, a row of a table or of Parquet, or a file; rows are numbered from 1 in
+Promises: a row is a line that is not blank, a row of a table or of Parquet, or a file. Rows are numbered from 1 in
 their file, and a piece gives the same rows whenever it is read. Columns are as the file has them. A row that cannot be
-read, or has no text, is a row: it has neither text nor, where it is unreadable, fields. Half a character and bytes
-that are not UTF-8 are compared as replacement marks, and written as they came.
-Cost: of JSON lines 2 ns a byte, or 5 with all columns; of Parquet 1. Memory: a chunk, or one row if that is larger.
+read, or has no text, is still a row: it has no text, and no fields if it is unreadable. Invalid surrogates and bytes
+that are not UTF-8 are compared as replacement characters, and written unchanged.
+Cost: 2 ns per byte of JSON lines, or 5 with all columns; 1 ns per byte of Parquet. Memory: a chunk, or one row if that
+is larger.
 """
 
 import codecs
@@ -22,16 +23,16 @@ import pyarrow.compute as pc
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import AUTO, Lines
-from corpora.sources.bytes.unchanged import states_of
+from corpora.sources.bytes.unchanged import read_states
 from corpora.sources.contract import RawFile, Slice, Tally, slice_whole_file, split_glob
 from corpora.sources.files import parquet
 from corpora.sources.files.endings import JSON_ENDINGS, SHEET_ENDINGS
-from corpora.sources.files.fields import look_up, names_of, settled
-from corpora.sources.files.formats import JsonLines, ParquetRows, wide_lines
-from corpora.sources.files.guessing import guess_text
-from corpora.sources.files.json_lines import QUOTE, find_values, first_bytes, pick_first, read_strings, read_value
+from corpora.sources.files.fields import choose_names, find_value, list_names
+from corpora.sources.files.formats import JsonLines, ParquetRows, find_line_encoding
+from corpora.sources.files.guessing import guess_text_columns
+from corpora.sources.files.json_lines import QUOTE, find_values, pick_first, read_first_bytes, read_strings, read_value
 from corpora.sources.files.json_spans import ABSENT
 from corpora.sources.files.source import FilesSource
 from corpora.sources.files.tables import TextTable
@@ -53,7 +54,13 @@ RECORD_FIELDS = ("title", "url", "date", "license", "group", "meta")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusPart:
-    """A part of a corpus in a store."""
+    """One part (a file set with some of the documents) of a corpus in a store, as an input to read.
+
+    Attributes:
+        place: The store.
+        corpus: Address of the corpus's manifest.
+        view: Which documents of the part belong to the corpus.
+    """
 
     place: Place
     corpus: ManifestAddress
@@ -62,10 +69,15 @@ class CorpusPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPiece:
-    """A part of an input that is read at once: rows of one file, or a part of a corpus.
+    """A piece of the input that one worker reads at once: a range of one file, or one part of a corpus.
 
-    name:   of the file, for people
-    within: the column that names a row's group, and the one that names the row; "" for none
+    Attributes:
+        name: The path of the file, as messages show it.
+        size: Approximate number of bytes, to share out the work.
+        source: How files are read: format, encoding, text columns.
+        location: The range of the file, or the part of the corpus.
+        group: Name of the column with the group of a row; "" if rows are compared across all groups.
+        id_name: Name of the column with the id of a row; "" if rows are named by file and number.
     """
 
     name: str
@@ -78,11 +90,14 @@ class InputPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChunk:
-    """Some rows of a piece. `fields`: of each its columns, None if they were not asked for or cannot be read.
+    """Some consecutive rows of a piece.
 
-    first: the number of its first row in the piece
-    texts: large_string, null where there is none
-    raw:   the lines of JSON that the rows are
+    Attributes:
+        first: Zero-based number of the first row in the piece.
+        texts: Arrow large_string array with the text of each row; null if a row has none.
+        fields: The columns, as a record batch or as one dict per row. A dict is None if the row cannot be read, and may
+            lack columns that were not requested.
+        json_lines: The lines that the rows were parsed from; None if the file is not JSON lines.
     """
 
     first: int
@@ -93,7 +108,13 @@ class RowChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What is read. states: of the files, before any was read; not_read: other files in their folders."""
+    """Everything that is read.
+
+    Attributes:
+        pieces: All pieces, in the order of the inputs.
+        file_states: Maps each path to its size and modification time before anything was read.
+        unread_files: Other files in the same folders, which are not read.
+    """
 
     pieces: Sequence[InputPiece]
     file_states: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +122,17 @@ class Inputs:
 
 
 def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str) -> Inputs:
-    """Return the pieces of some files, folders and globs, in their order. Raises InputError."""
+    """List the pieces of files, folders and globs, in the given order. A file that was named twice is read once.
+
+    Args:
+        paths: Files, folders or glob patterns, on this machine or in an object store.
+        text_column: Name of the column with the text; "" to guess it from the first rows of each input.
+        group: Name of the column with the group of a row, or "".
+        id_name: Name of the column with the id of a row, or "".
+
+    Raises:
+        InputError: If an input does not exist, has no readable file, or is inside a store.
+    """
     pieces: list[InputPiece] = []
     states: dict[str, str] = {}
     unread_files: list[FileGroup] = []
@@ -109,9 +140,9 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
         fields = {"text": text_column} if text_column else {}
         source = FilesSource(name=path, path=path, fields=fields, encoding=AUTO, max_record_bytes=MAX_RECORD_BYTES)
         files = [(name, file) for name, file in _list_files(source) if str(file) not in states]
-        states |= states_of(str(file) for _, file in files)
+        states |= read_states(str(file) for _, file in files)
         raw = [RawFile(name=n, sha256="", size_bytes=file.stat().st_size, path=str(file)) for n, file in files]
-        if not text_column and (names := guess_text(source, raw).names):
+        if not text_column and (names := guess_text_columns(source, raw).names):
             source = replace(source, fields={"text": names})
         for file in raw:
             slices = [slice_whole_file(file)] if _is_table(source, file) else source.slices(file)
@@ -126,6 +157,7 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
 
 
 def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
+    """Return the name and path of each file of a source, with errors that speak of the command and not of a recipe."""
     if not is_object_address(source.path):
         refuse_store(split_glob(source.path)[0])
     try:
@@ -136,14 +168,24 @@ def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
 
 
 def find_corpus_inputs(address: str, text_column: str) -> Inputs:
-    """Return the pieces of a corpus in a store, or of files. Raises InputError."""
+    """List the pieces of a corpus in a store. An address that is no store is read as files, see `find_inputs`.
+
+    Args:
+        address: A store with one corpus, a corpus, or files.
+        text_column: Name of the column with the text, if the address is files; "" to guess it.
+
+    Raises:
+        InputError: If there is no corpus at the address, or several.
+    """
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
         return find_inputs([address], text_column, "", "")
     from corpora.views import list_views
-    from flows.export.export import choose  # not above: it knows recipes, the model and the tasks, .6 s of a process
+    from flows.export.export import (
+        choose_artifact,  # not above: it knows recipes, the model and the tasks, .6 s of a process
+    )
 
-    chosen = choose(address, "corpora", None)
+    chosen = choose_artifact(address, "corpora", None)
     source = FilesSource(name=address, path=address)
     pieces = [
         InputPiece(
@@ -158,63 +200,79 @@ def find_corpus_inputs(address: str, text_column: str) -> Inputs:
 
 
 def _is_table(source: FilesSource, file: RawFile) -> bool:
-    return isinstance(source.format_of(file.name), TextTable)
+    return isinstance(source.choose_format(file.name), TextTable)
 
 
 def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = False) -> Iterator[RowChunk]:
-    """The rows of a piece in chunks. Raises InputError for a file that cannot be read to its end.
+    """Yield the rows of a piece in chunks, in order.
 
-    wanted:      whose texts and fields are needed; of other rows they may be absent
-    with_fields: all columns, not the text, those that group and name rows, and those of `ADDED_COLUMNS`
+    Args:
+        piece: The piece to read.
+        wanted: bool [rows of the piece], the rows to read in full. Other rows are yielded as well, but their texts and
+            fields may be missing. If None, all rows are read.
+        with_fields: If True, `fields` has all columns. If False, it has at least the columns that name and group rows,
+            and those of `ADDED_COLUMNS`.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read to its end or has no text column.
     """
     if isinstance(piece.location, CorpusPart):
         yield from _read_corpus_chunks(piece.location)
         return
-    form = piece.source.format_of(piece.location.file.name)
+    form = piece.source.choose_format(piece.location.file.name)
     if isinstance(form, ParquetRows):
         yield from _read_parquet_chunks(piece, piece.location, form, with_fields)
         return
     if type(form) is JsonLines:  # and not its kind that reads other files of JSON
         yield from _read_line_chunks(piece, piece.location, form, wanted, with_fields)
     elif isinstance(form, TextTable):
-        yield from _group_rows(_read_table_rows(piece.location, form), names_of(form.fields.get("text", "text")))
+        yield from _group_rows(_read_table_rows(piece.location, form), list_names(form.fields.get("text", "text")))
     else:
         yield from _group_rows(_read_records(piece, piece.location), ("text",))
 
 
 def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
-    """All columns of the file of a piece, where that is one of Parquet. Raises InputError."""
+    """Read the schema of the file of a piece; None if the piece is not from a Parquet file.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     if isinstance(piece.location, CorpusPart):
         return None
-    if not isinstance(piece.source.format_of(piece.location.file.name), ParquetRows):
+    if not isinstance(piece.source.choose_format(piece.location.file.name), ParquetRows):
         return None
-    with parquet.open_parquet(raw_path(piece.location.file.path)) as table:
+    with parquet.open_parquet(parse_raw_path(piece.location.file.path)) as table:
         return table.schema_arrow
 
 
 def list_text_names(piece: InputPiece) -> tuple[str, ...]:
-    """The names under which a row of a piece has its text; the first that it has counts."""
+    """Return the column names under which a row of a piece may have its text, the preferred name first.
+
+    The piece must not be a part of a corpus.
+    """
     assert not isinstance(piece.location, CorpusPart)
-    form = piece.source.format_of(piece.location.file.name)
+    form = piece.source.choose_format(piece.location.file.name)
     if type(form) is JsonLines or isinstance(form, ParquetRows | TextTable):
-        return names_of(form.fields.get("text", "text"))
+        return list_names(form.fields.get("text", "text"))
     return ("text",)
 
 
 def is_json_lines(piece: InputPiece) -> bool:
-    """Return True if the rows of a piece are lines of JSON, which need not be parsed to be written."""
+    """Return True if the rows of a piece are JSON lines, which can be written without parsing them."""
     if isinstance(piece.location, CorpusPart):
         return False
-    return type(piece.source.format_of(piece.location.file.name)) is JsonLines
+    return type(piece.source.choose_format(piece.location.file.name)) is JsonLines
 
 
 def _read_line_chunks(
     piece: InputPiece, span: Slice, form: JsonLines, wanted: Bools | None, with_fields: bool
 ) -> Iterator[RowChunk]:
-    names = names_of(form.fields.get("text", "text"))
+    names = list_names(form.fields.get("text", "text"))
     others = [*dict.fromkeys(name for name in (piece.group, piece.id_name, *ADDED_COLUMNS) if name)]
     first = 0
-    for lines in form.blocks(span, "" if span.start else wide_lines(raw_path(span.file.path), form.encoding)):
+    for lines in form.iter_blocks(
+        span, "" if span.start else find_line_encoding(parse_raw_path(span.file.path), form.encoding)
+    ):
         rows = np.ones(len(lines), np.bool_) if wanted is None else wanted[first : first + len(lines)]
         if with_fields:
             fields = [
@@ -230,15 +288,25 @@ def _read_line_chunks(
 def read_texts(
     lines: Lines, wanted: Bools, form: JsonLines, names: Sequence[str], others: Sequence[str]
 ) -> tuple[pa.Array, list[Fields]]:
-    """The texts of the wanted lines, null where there is none, and their fields `others`; None for what is no object.
+    """Read the texts of JSON lines without parsing the lines in full.
 
-    texts: names of the text, of which the first counts that a line has
+    Args:
+        lines: n lines of JSON.
+        wanted: bool [n], the lines to read. Other lines have no text and no fields in the result.
+        form: The parser of lines that the kernel cannot read.
+        names: Names of the text column; the first one that holds a text in the line counts.
+        others: Names of further columns to read.
+
+    Returns:
+        A large_string array of n texts, null if a line has none; and a dict for each line with the further columns that
+        it has. The dict is None if the line is not a JSON object; it has all columns if the kernel could not read the
+        line.
     """
     spans, plain = np.full((len(lines), len(names) + len(others), 2), ABSENT), np.ones(len(lines), np.bool_)
-    spans[wanted], plain[wanted] = find_values(lines.take(np.flatnonzero(wanted)), [*names, *others])
+    spans[wanted], plain[wanted] = find_values(lines.select(np.flatnonzero(wanted)), [*names, *others])
     spans[~plain] = ABSENT
     text_spans, other_spans = spans[:, : len(names)], spans[:, len(names) :]
-    column = read_strings(lines, pick_first(text_spans, first_bytes(lines, text_spans) == QUOTE), plain)
+    column = read_strings(lines, pick_first(text_spans, read_first_bytes(lines, text_spans) == QUOTE), plain)
     fields: list[Fields] = [{}] * len(lines)
     for row in np.flatnonzero(plain & (other_spans[..., 0] >= 0).any(axis=1)).tolist():
         found = zip(others, other_spans[row], strict=True)
@@ -252,23 +320,26 @@ def read_texts(
 
 
 def parse_line(form: JsonLines, line: bytes) -> Fields:
-    """The object that a line is; None for what is none."""
+    """Parse a line of JSON; return None if it is not an object."""
     with suppress(BadRecord):
         return form.parse(line.removeprefix(codecs.BOM_UTF8), 1)  # each line may be a file's first, of several joined
     return None
 
 
 def find_text(fields: Fields, names: Sequence[str]) -> str | None:
-    """The first text that some fields have under a name; half a character is a replacement mark."""
+    """Return the first text that some fields have under one of the names, or None if there is none.
+
+    Invalid surrogates become replacement characters. A name like "data.text" reads the key text of the object data.
+    """
     for name in names if fields is not None else ():
-        value = look_up(fields or {}, name)
+        value = find_value(fields or {}, name)
         if isinstance(value, str):
             return value if value.isascii() else value.encode(errors="replace").decode()
     return None
 
 
 def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChunk]:
-    """The fields of rows put together to chunks."""
+    """Yield rows in chunks of at most CHUNK_ROWS rows, and fewer if the texts are long."""
     texts: list[str | None] = []
     fields: list[Fields] = []
     first = size = number = 0
@@ -284,18 +355,19 @@ def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChu
 
 
 def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
-    path = raw_path(span.file.path)
-    table, columns = form.of_file(path)
+    """Yield the rows of a delimited table."""
+    path = parse_raw_path(span.file.path)
+    table, columns = form.fit_to_file(path)
     if columns is None:
         return
     name = str(table.fields["text"])
     if name not in columns:
         raise InputError(f"{path} has no column {name!r}, only {', '.join(columns)[:500]}. Name one with --text.")
-    yield from table.rows(path, columns)
+    yield from table.iter_rows(path, columns)
 
 
 def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
-    """Rows of files that are no rows: their text, and what they say of themselves."""
+    """Yield the rows of files that are one text each or have another structure: the text and what the record states."""
     has_fields = span.file.name.lower().endswith((*JSON_ENDINGS, *SHEET_ENDINGS))
     for record in piece.source.records(span, Tally()):
         stated = {name: value for name in RECORD_FIELDS if (value := getattr(record, name)) is not None}
@@ -307,28 +379,32 @@ def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
 
 
 def _read_parquet_chunks(piece: InputPiece, span: Slice, form: ParquetRows, with_fields: bool) -> Iterator[RowChunk]:
-    path = raw_path(span.file.path)
+    path = parse_raw_path(span.file.path)
     table = parquet.open_parquet(path)
     with table:
         columns = table.schema_arrow.names
-        name = settled(form.fields, columns.__contains__)["text"]
+        name = choose_names(form.fields, columns.__contains__)["text"]
         if name not in columns:
             raise InputError(f"{path} has no column {name!r}, only {', '.join(columns)[:500]}. Name one with --text.")
         needed = None if with_fields else [n for n in dict.fromkeys((name, piece.group, piece.id_name)) if n in columns]
         first = 0
-        for group, at in enumerate(parquet.group_starts(table, span.file.size_bytes)):
+        for group, at in enumerate(parquet.compute_group_starts(table, span.file.size_bytes)):
             if span.start <= at < span.stop:
-                for batch in parquet.group_batches(table, group, path, CHUNK_ROWS, needed):
+                for batch in parquet.iter_group_batches(table, group, path, CHUNK_ROWS, needed):
                     yield RowChunk(first=first, texts=_convert_texts(batch.column(name), path, name), fields=batch)
                     first += batch.num_rows
 
 
 def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
-    """A column of texts as large_string. Raises InputError for one of another type."""
+    """Convert a text column to large_string; bytes that are not UTF-8 become replacement characters.
+
+    Raises:
+        InputError: If the column does not hold text.
+    """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.large_string())
-    if not parquet.holds_text(kind):
+    if not parquet.is_text_type(kind):
         raise InputError(f"{path}: the column {name!r} is of type {kind} and holds no text. Name another with --text.")
     try:
         texts = column.cast(kind).cast(pa.large_string())
@@ -341,6 +417,7 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _read_corpus_chunks(part: CorpusPart) -> Iterator[RowChunk]:
+    """Yield the documents of a part of a corpus that are not deleted."""
     from corpora.build import read_delete_list_at  # not above: these know all stages of documents
     from corpora.views import read_view
 

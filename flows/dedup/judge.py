@@ -1,15 +1,15 @@
-"""Who stays, of all rows, by the engine of `corpora.duplicates`.
+"""Decides which rows stay, by the duplicate search of `corpora.duplicates`, and measures how many pairs that search
+finds.
 
-The rows of another corpus lead the order and stay unjudged; then come the rows in the order of their files, or the
-longest first. Equal are rows of the same words, or, of those without words, of the same bytes.
+The rows of another corpus come first in the order and are not judged; then come the rows in the order of their files,
+or the longest first. Rows are equal if they have the same words, or, if they have no words, the same bytes.
+Cost: that of the search. Memory: 26 bytes per row, and the memory of the search.
 
-Cost: that of the engine. Memory: 26 bytes a row, and the engine's.
-
-The recall on planted pairs: copies of the very texts, edited to be similar by a known share, and how many are found.
-A share of a text's words is replaced so that about .80 to .95 of its shingles stay in common; the exact similarity of
-each pair is then counted. Found is a pair of at least the threshold that shares a band, for verification finds all of
-these. Next to it is what the curve of the bands promises for the very similarities.
-Cost: about a millisecond a text. Seeded: the same texts give the same pairs.
+Recall is measured on planted pairs: copies of the input's own texts, edited so that about .80 to .95 of their shingles
+(runs of words) stay in common. The exact similarity of each pair is then computed. A pair is found if it shares a band,
+because verification then compares it exactly. The expected recall is that of the bands' probability curve at the same
+similarities.
+Cost: about a millisecond per text. The same texts give the same pairs.
 """
 
 import random
@@ -37,9 +37,15 @@ REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES, EMPTIED, CUT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVerdicts:
-    """The outcome for each row, those of another corpus first.
+    """The decision for each of n rows, the rows of another corpus first.
 
-    reason: places in REASONS; survivor: the row that stays for it, KEPT where there is none
+    Attributes:
+        reason: int8 [n], index into REASONS; 0 if the row stays.
+        survivor: int32 [n], the row that stays in place of this one; KEPT if there is none.
+        similarity: float32 [n], similarity to the survivor; 0 if there is none.
+        missing: float32 [n], share of this row's shingles that the survivor lacks; 0 if there is none.
+        num_compared: Number of pairs that were compared exactly.
+        num_cut: Number of comparisons that were skipped because a bucket was crowded.
     """
 
     reason: npt.NDArray[np.int8]
@@ -59,7 +65,20 @@ def judge_rows(
     read_sets: ReadSets,
     folder: str,
 ) -> RowVerdicts:
-    """Judge all rows. keep: "first", "longest" or "none"; read: see `ShingleFile`; folder: for scratch files"""
+    """Decide for each row whether it stays, and which row stays in its place.
+
+    Args:
+        table: Hashes and band keys of all rows.
+        sketch: Number of shingles and state of all rows.
+        num_against: The first `num_against` rows belong to another corpus: they are compared with, and always stay.
+        settings: Settings of the duplicate search.
+        keep: Which of several duplicates stays: the "first", the "longest", or "none".
+        read_sets: Returns the shingle sets of the given rows, which are in ascending order, in blocks.
+        folder: Folder for scratch files.
+
+    Raises:
+        InputError: If the disk is full.
+    """
     order = np.flatnonzero(sketch.state == HAS_TEXT).astype(np.int32)
     num_leading = int(np.searchsorted(order, num_against))
     if keep == "longest":
@@ -97,7 +116,13 @@ SEED = 42
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """How many planted pairs of at least the threshold there are, the shares found and promised."""
+    """The recall on planted pairs. It is printed by `cloze dedup`.
+
+    Attributes:
+        pairs: Number of pairs whose similarity is at least the threshold and below 1; 0 if nothing was measured.
+        found: Share of these pairs that share a band.
+        theory: Share that the probability curve of the bands predicts.
+    """
 
     pairs: int
     found: float
@@ -105,7 +130,12 @@ class Recall:
 
 
 def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
-    """Plant edited copies of texts, and look for them."""
+    """Plant edited copies of texts, and measure how many of the pairs the bands find.
+
+    Args:
+        texts: Texts of the input.
+        settings: Settings of the duplicate search.
+    """
     draw = random.Random(SEED)
     top = settings.threshold + 0.75 * (1 - settings.threshold)
     originals = pa.array(texts, pa.large_string())
@@ -133,7 +163,7 @@ def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
 
 
 def _edit_text(text: str, num_shingles: int, similarity: float, words: int, draw: random.Random) -> str:
-    """A text of which about this share of all shingles, of both texts, is in common."""
+    """Replace random words of a text so that about the given share of the shingles of both texts is in common."""
     units, joint = text.split(), " "
     if 2 * len(units) < num_shingles:  # a script without spaces: a character is a word
         units, joint = list(text), ""

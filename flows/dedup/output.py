@@ -1,9 +1,9 @@
-"""Writes the rows that stay, and the removed ones with the reason: Parquet or JSON lines, with all columns as they
-came.
+"""Writes the rows that stay and the removed rows with the reason, as Parquet or JSON lines with their original columns.
 
-Promises: rows keep their order. JSON lines from JSON lines are the very lines, a removed one with more fields. Of a
-removed row is written whose copy it is, how similar the two are and which share of its shingles the survivor lacks.
-Cost: reading, and compressing what stays. Memory: a chunk.
+Promises: rows keep their order. A JSON line that stays is written byte for byte; a removed one with more fields at its
+end. A removed row names the row that it duplicates, how similar the two are, and which share of its shingles (runs of
+words) that row lacks.
+Cost: reading, and compressing what is written. Memory: a chunk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Bools, Int64s
-from corpora.sources.bytes.unchanged import changed_words
-from corpora.sources.files.parquet import batch_rows, row_json
+from corpora.sources.bytes.unchanged import format_change
+from corpora.sources.files.parquet import list_batch_rows, to_row_json
 from flows.dedup.columns import ADDED_COLUMNS, ColumnTypes, build_schema, convert_column
 from flows.dedup.inputs import InputPiece, RowChunk, is_json_lines, list_text_names, read_chunks
 from flows.dedup.judge import UNREAD
@@ -31,9 +31,12 @@ REASON_INDEX = [*ADDED_COLUMNS].index("reason")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceVerdict:
-    """What was decided about the rows of one piece.
+    """The decisions for the n rows of one piece (a range of a file), as `write_rows` needs them.
 
-    added: the columns of `ADDED_COLUMNS`, of the removed rows and those of which parts are cut out
+    Attributes:
+        is_kept: bool [n], True if the row stays.
+        cuts: Lines or paragraphs to remove from rows that stay.
+        added: The columns `ADDED_COLUMNS`, one row for each removed row and each row that loses parts, in order.
     """
 
     is_kept: Bools
@@ -42,7 +45,7 @@ class PieceVerdict:
 
 
 def name_added_columns(types: ColumnTypes) -> list[str]:
-    """The names of the added columns; one that the rows have already gets an underscore.
+    """Return the names of the added columns. Underscores are appended to a name that the rows already have.
 
     >>> name_added_columns({"reason": pa.string(), "text": pa.string()})[1:3]
     ['row', 'reason_']
@@ -58,7 +61,19 @@ def name_added_columns(types: ColumnTypes) -> list[str]:
 def write_rows(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], types: ColumnTypes, kept: Path, removed: Path
 ) -> None:
-    """Write the rows of some pieces to two files, of JSON lines where they end so. Raises InputError, OSError."""
+    """Read pieces again and write their rows to two files. The format is JSON lines if the file name ends with .jsonl,
+    else Parquet.
+
+    Args:
+        pieces: The pieces with the decisions for their rows, in the order of writing.
+        types: The type of each column in the output, see `merge_types`.
+        kept: Path of the file for rows that stay.
+        removed: Path of the file for removed rows and for the text cut out of the others.
+
+    Raises:
+        InputError: If an input cannot be read, or has another number of rows than before.
+        OSError: If the output cannot be written.
+    """
     schema = build_schema(types)
     added = pa.schema(list(zip(name_added_columns(types), ADDED_COLUMNS.values(), strict=True)))
     with ExitStack() as files:
@@ -90,11 +105,11 @@ def write_rows(
                     first_added += len(others)
                 num_rows += len(chunk.texts)
             if num_rows != len(verdicts.is_kept):
-                raise InputError(changed_words(Path(piece.name)))
+                raise InputError(format_change(Path(piece.name)))
 
 
 class RowWriter:
-    """One file of rows, which is there from the beginning, with no rows where none are written."""
+    """One output file of rows. The file is created at once; it stays empty if no row is written."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
@@ -109,7 +124,14 @@ class RowWriter:
         self._file.close()
 
     def write(self, chunk: RowChunk, rows: Int64s, types: ColumnTypes, added: pa.RecordBatch | None = None) -> None:
-        """Write some rows of a chunk. told: more columns of these rows."""
+        """Write some rows of a chunk.
+
+        Args:
+            chunk: The rows and their fields.
+            rows: int64, zero-based numbers of the rows in the chunk.
+            types: The type of each column in the output.
+            added: Further columns, one row for each of `rows`.
+        """
         if self._lines:
             self._file.write(b"".join(_iter_lines(chunk, rows, added)))  # at once: a removed line is no system call
             return
@@ -125,8 +147,9 @@ class RowWriter:
 
 
 def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> Iterator[bytes]:
+    """Yield the bytes of JSON lines for some rows; added columns become fields at the end of each line."""
     if added is None and chunk.json_lines is not None:
-        yield chunk.json_lines.take(rows).joined()
+        yield chunk.json_lines.select(rows).join()
         return
     original = _iter_original_lines(chunk, rows)
     if added is None:
@@ -136,22 +159,24 @@ def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> 
         original, added.column(REASON_INDEX).to_pylist(), _format_fields(added), strict=True
     ):
         if reason == UNREAD and chunk.json_lines is not None:
-            line = row_json({"raw": line.decode(errors="backslashreplace")})
+            line = to_row_json({"raw": line.decode(errors="backslashreplace")})
         head = line[:-1].rstrip()
         yield head + (b"" if head.endswith(b"{") else b", ") + fields + b"}\n"
 
 
 def _iter_original_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
-    """The lines that some rows are, or else become."""
+    """Yield the original JSON line of each row, or a line made from its fields if it had none."""
     if chunk.json_lines is not None:
         return (chunk.json_lines[row].strip() for row in rows.tolist())
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
-    fields = [row for row, _ in batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
-    return (row_json(dict(each or {})) for each in fields)
+    fields = (
+        [row for row, _ in list_batch_rows(batch)] if batch is not None else [chunk.fields[at] for at in rows.tolist()]
+    )
+    return (to_row_json(dict(each or {})) for each in fields)
 
 
 def _format_fields(added: pa.RecordBatch) -> list[bytes]:
-    """The fields of each row, as an object of JSON has them inside.
+    """Return each row of a batch as the inside of a JSON object.
 
     >>> _format_fields(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
     [b'"reason": "a", "row": 7', b'"reason": null, "row": 8']

@@ -1,12 +1,11 @@
-"""Lines and paragraphs that an earlier row has, cut out of the texts that stay.
+"""Lines and paragraphs that an earlier row has, and that are cut out of the texts that stay.
 
-A part is a line, or what blank lines part; parts are equal where `compute_line_hash` says so: without case and the
-space around them. The first row that has a part keeps it, however often, and rows of another corpus come first.
-Nothing is judged by
-it: texts are cut after the duplicates are gone, and a row of which no part is left is removed.
+A text part is a line, or a paragraph between blank lines. Two parts are equal if `hash_line` returns the same hash:
+case and surrounding space do not count. The first row that has a part keeps all its occurrences, and rows of another
+corpus come first. Texts are cut after duplicates are removed. A row that loses all its parts is removed.
 
-Promise: what stays of a text are its own bytes, in order. Two parts are taken for equal by chance with probability
-2**-64. Cost: the texts that stay are read once more, 3 ns a byte. Memory: 40 bytes a part.
+Promise: what stays of a text are its own bytes, in order. Two different parts are taken as equal with probability
+2**-64. Cost: the texts that stay are read once more, 3 ns per byte. Memory: 40 bytes per part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +19,8 @@ from corpora.judging.steps.lines import find_next_line, hash_line
 from corpora.kernels.arrays import Bools, Bytes, Int64s, UInt64s
 from corpora.kernels.compiling import kernel
 from corpora.sources.bytes.raw_files import Lines
-from corpora.sources.files.fields import look_up
-from corpora.sources.files.parquet import row_json
+from corpora.sources.files.fields import find_value
+from corpora.sources.files.parquet import to_row_json
 from corpora.text.buffers import to_text_buffers
 from flows.dedup.inputs import Fields, InputPiece, RowChunk, read_chunks
 from flows.dedup.sketches import hash_groups
@@ -30,9 +29,12 @@ PART_KINDS = ("", "lines", "paragraphs")
 
 
 class PartCuts(NamedTuple):
-    """What is cut out of the rows of a piece.
+    """What is cut out of the n rows of a piece (a range of a file).
 
-    touched: the rows that lose some of their parts; gone: which parts of these rows, one after another
+    Attributes:
+        is_edited: bool [n], True if the row loses some of its text parts.
+        is_removed: bool, one entry for each text part of the edited rows, in order; True if the part is cut out.
+        kind: "lines" or "paragraphs"; "" if nothing is cut.
     """
 
     is_edited: Bools
@@ -41,7 +43,16 @@ class PartCuts(NamedTuple):
 
 
 def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
-    """The hashes of the parts of all texts, where each begins and ends in its text [n, 2], and how many a row has."""
+    """Find the lines or paragraphs of each text.
+
+    Args:
+        texts: Arrow array of n texts.
+        kind: "lines" or "paragraphs".
+
+    Returns:
+        The hash of each part, uint64 [parts]; the byte offsets in its text where each part begins and ends, int64
+        [parts, 2]; and the number of parts of each text, int64 [n].
+    """
     data, offsets = to_text_buffers(texts)
     max_parts = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
     hashes, spans, counts = (
@@ -56,6 +67,7 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
 
 @kernel
 def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, spans: Int64s, counts: Int64s) -> None:
+    """Fill `hashes`, `spans` and `counts` with the parts of each text. If `to_blank`, a part ends at a blank line."""
     size = 0
     for row in range(len(counts)):
         origin, stop, before = offsets[row], offsets[row + 1], size
@@ -72,7 +84,19 @@ def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, s
 
 
 def hash_parts(piece: InputPiece, wanted: Bools, kind: str) -> tuple[UInt64s, Int64s]:
-    """The hashes of the parts of some rows of a piece, and how many each of these rows has. Raises InputError."""
+    """Read some rows of a piece, and hash their lines or paragraphs. Rows of different groups get different hashes.
+
+    Args:
+        piece: The piece (a range of a file) to read.
+        wanted: bool [rows of the piece], the rows to read.
+        kind: "lines" or "paragraphs".
+
+    Returns:
+        The hash of each part, uint64 [parts], and the number of parts of each wanted row, int64.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     hashes, counts = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for chunk in read_chunks(piece, wanted):
         rows = np.flatnonzero(wanted[chunk.first : chunk.first + len(chunk.texts)])
@@ -83,7 +107,12 @@ def hash_parts(piece: InputPiece, wanted: Bools, kind: str) -> tuple[UInt64s, In
 
 
 def find_copied_parts(hashes: UInt64s, counts: Int64s) -> Bools:
-    """Which parts an earlier row has. counts: parts of each row"""
+    """Return for each part whether an earlier row has it too. Repetitions inside one row do not count.
+
+    Args:
+        hashes: uint64, the hashes of the parts of all rows, row after row.
+        counts: int64, the number of parts of each row.
+    """
     rows = np.repeat(np.arange(len(counts)), counts)
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     is_copy: Bools = rows[first[inverse]] != rows
@@ -93,9 +122,18 @@ def find_copied_parts(hashes: UInt64s, counts: Int64s) -> Bools:
 def cut_chunk(
     chunk: RowChunk, rows: Int64s, cuts: PartCuts, first_part: int, names: Sequence[str]
 ) -> tuple[RowChunk, RowChunk, int]:
-    """A chunk whose `rows` lack some of their parts, one in which they have only these, and how many parts they had.
+    """Split some rows of a chunk into the text that stays and the text that is cut out.
 
-    before: parts of earlier chunks in `cuts`; names: of the text, of which the first counts
+    Args:
+        chunk: Rows of a piece.
+        rows: int64, zero-based numbers of the rows in the chunk that lose parts.
+        cuts: What is cut out of the rows of the piece.
+        first_part: Index in `cuts.is_removed` of the first part of these rows.
+        names: Names of the text column; the first one that a row has counts.
+
+    Returns:
+        The chunk without the cut parts, the chunk in which these rows have only the cut parts, and the number of parts
+        of these rows.
     """
     texts = chunk.texts.take(pa.array(rows))
     _, spans, counts = find_parts(texts, cuts.kind)
@@ -111,7 +149,7 @@ def cut_chunk(
 
 
 def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]) -> RowChunk:
-    """A chunk of which some rows have other texts."""
+    """Return a chunk with other texts in some rows, given by row number."""
     if isinstance(chunk.fields, pa.RecordBatch):
         name = next(name for name in names if name in chunk.fields.schema.names)
         values = [new.get(row, text) for row, text in enumerate(chunk.texts.to_pylist())]
@@ -121,24 +159,31 @@ def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]
     fields = [with_text(each, names, new[row]) if row in new else each for row, each in enumerate(chunk.fields)]
     if chunk.json_lines is None:
         return replace(chunk, fields=fields)
-    lines = [row_json(dict(fields[row] or {})) if row in new else line for row, line in enumerate(chunk.json_lines)]
-    return replace(chunk, fields=fields, json_lines=Lines.of(lines))
+    lines = [to_row_json(dict(fields[row] or {})) if row in new else line for row, line in enumerate(chunk.json_lines)]
+    return replace(chunk, fields=fields, json_lines=Lines.from_lines(lines))
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
-    """Some fields with another text, where `find_text` reads it.
+    """Return a copy of some fields with another text, in the field from which `find_text` reads it.
 
     >>> with_text({"data": {"text": "old", "n": 1}}, ["body", "data.text"], "new")
     {'data': {'text': 'new', 'n': 1}}
     """
     own = dict(fields or {})
-    name = next(name for name in names if isinstance(look_up(own, name), str))
+    name = next(name for name in names if isinstance(find_value(own, name), str))
     first, _, rest = name.partition(".")
     return {**own, name: text} if name in own else {**own, first: with_text(own[first], [rest], text)}
 
 
 def remove_parts(text: str, spans: Sequence[Sequence[int]], is_removed: Sequence[bool]) -> tuple[str, str]:
-    """A text without some of its parts, and these. A part goes with what is between it and the next."""
+    """Return a text without some of its parts, and the text of these parts. A part includes the bytes up to the next
+    part.
+
+    Args:
+        text: The text.
+        spans: Byte offsets in the UTF-8 text where each part begins and ends, in ascending order; must not be empty.
+        is_removed: True for each part to remove.
+    """
     data = text.encode()
     ends = [*(begin for begin, _ in spans[1:]), len(data)]
     left, removed = (

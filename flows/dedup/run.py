@@ -1,7 +1,8 @@
-"""Deduplicates files: the whole on one page. Texts are read twice, and those of candidates once more if their shingles
-are not held.
+"""Removes duplicates from files: the whole work on one page, from reading to writing.
 
-Promise: what is written is whole or not there. The result depends on the rows, their order and the settings, not on
+Texts are read twice. The texts of candidate pairs are read once more if their shingles (runs of words) are not cached.
+
+Promise: the output appears whole or not at all. The result depends on the rows, their order and the settings, not on
 the number of workers.
 """
 
@@ -25,8 +26,8 @@ from corpora.duplicates.verify import ShingleSets
 from corpora.errors import InputError
 from corpora.generic_types import Result
 from corpora.kernels.arrays import Int32s, Int64s
-from corpora.sources.bytes.unchanged import unchanged
-from corpora.sources.contract import escape_surrogates
+from corpora.sources.bytes.unchanged import hold_unchanged
+from corpora.sources.contract import to_printable
 from corpora.sources.passed_over import FileGroup
 from corpora.store.places.files import put_file
 from corpora.store.scratch import ScratchTable, open_scratch_file, open_scratch_table
@@ -59,7 +60,7 @@ from flows.dedup.sketches import (
     sketch_chunks,
     sketch_piece,
 )
-from flows.export.exported import scratch_beside
+from flows.export.exported import open_scratch_folder
 from trainer.complete_folders import check_output, put_folder
 
 KEEP_CHOICES = ("first", "longest", "none")
@@ -75,11 +76,16 @@ MAX_WORKER_BYTES = 16_000_000_000
 class DedupSettings:
     """What `cloze dedup` does.
 
-    against:       a corpus in a store, or files: what it has is dropped
-    text, id, within: columns: of the text, of a name of each row, of the group in which copies are looked for
-    keep:          of several the "first", the "longest" or "none"
-    exact_only:    only texts that are equal, byte for byte
-    parts:         "lines" or "paragraphs" that an earlier row has are cut out of the texts that stay
+    Attributes:
+        threshold: Two rows are near-duplicates if the Jaccard similarity of their shingles is at least this.
+        rule: "similar" removes near-duplicates; "contained" only if the row that stays has all of their shingles.
+        text: Name of the column with the text; "" to guess it.
+        id: Name of the column that names a row in the output; "" to name it by file and number.
+        within: Name of a column: only rows with the same value in it are compared; "" to compare all rows.
+        against: A corpus in a store, or files: rows that duplicate one of its rows are removed; "" for none.
+        keep: Which of several duplicates stays: the "first", the "longest", or "none".
+        exact_only: If True, only texts that are equal byte for byte are duplicates.
+        parts: "lines" or "paragraphs" that an earlier row has are cut out of the texts that stay; "" for neither.
     """
 
     threshold: float = 0.8
@@ -93,7 +99,13 @@ class DedupSettings:
     parts: str = ""
 
     def to_duplicate_settings(self) -> DuplicateSettings:
-        """The settings of the kernels: bands that find all but 1 in 100 pairs at the threshold. Raises InputError."""
+        """Check these settings, and return the settings of the duplicate search.
+
+        The bands are chosen so that at least 99 of 100 pairs with a similarity equal to the threshold share one.
+
+        Raises:
+            InputError: If a setting has an unknown value or the threshold is out of range.
+        """
         check_choice("--keep", self.keep, KEEP_CHOICES)
         check_choice("--parts", self.parts, PART_KINDS)
         DuplicateSettings(threshold=self.threshold)
@@ -106,9 +118,22 @@ class DedupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupOutcome:
-    """What came of it. missing: of near-duplicates, the median and the 99th of 100; None if there are none.
+    """The result of a run, as it is printed.
 
-    not_read: files in the given folders that are not read
+    Attributes:
+        files: Number of input files.
+        rows: Number of input rows.
+        text_bytes: Size of all texts of the input.
+        kept: Number of rows that stay.
+        removed: Number of removed rows by reason.
+        without_text: Number of rows without a text; these stay.
+        pairs_compared: Number of pairs that were compared exactly.
+        comparisons_cut_off: Number of comparisons that were skipped because a bucket was crowded.
+        parts_cut: Number of lines or paragraphs that were cut out.
+        missing: Median and 99th percentile of the share of a near-duplicate's shingles that its survivor lacks; None if
+            there are no near-duplicates.
+        recall: Recall on planted pairs; None if it was not measured.
+        not_read: Files in the given folders that were not read.
     """
 
     files: int
@@ -126,7 +151,20 @@ class DedupOutcome:
 
 
 def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> DedupOutcome:
-    """Write the rows of some files without duplicates. Raises InputError; OSError where a disk refuses to read."""
+    """Write the rows of some files without duplicates, and the removed rows next to them.
+
+    Args:
+        inputs: Files, folders or glob patterns.
+        output: A .parquet or .jsonl file that does not exist, or a folder that does not exist or is empty. A folder
+            gets several Parquet files.
+        settings: What counts as a duplicate and which rows stay.
+        workers: Number of worker processes; small inputs are read in this process.
+
+    Raises:
+        InputError: If a setting is wrong, the output exists, an input cannot be read, has no text or changes while it
+            is read, or the disk is full.
+        OSError: If a disk fails to read.
+    """
     duplicates = settings.to_duplicate_settings()
     _check_absent(output)
     against = find_corpus_inputs(settings.against, settings.text) if settings.against else Inputs(pieces=())
@@ -137,11 +175,11 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     columns = dict.fromkeys(("set_hash", *name_key_columns(duplicates.bands)), np.uint64)
     with ExitStack() as stack, ExitStack() as reading:
         call = stack.enter_context(_open_workers(workers if is_parallel else 1))
-        scratch = stack.enter_context(scratch_beside(output))
+        scratch = stack.enter_context(open_scratch_folder(output))
         table = stack.enter_context(open_scratch_table(str(scratch), columns))
         max_cache_bytes = 0 if is_parallel else min(MAX_CACHE_BYTES, disk_usage(scratch).free // 4)
         cache = ShingleCache(stack.enter_context(open_scratch_file(str(scratch))), str(scratch), max_cache_bytes)
-        reading.enter_context(unchanged({**against.file_states, **files.file_states}))
+        reading.enter_context(hold_unchanged({**against.file_states, **files.file_states}))
         sketch_settings = SketchSettings(
             duplicates=duplicates,
             exact_only=settings.exact_only,
@@ -188,7 +226,11 @@ def _sketch_pieces(
     table: ScratchTable,
     cache: ShingleCache,
 ) -> list[Sketch]:
-    """Sketch all pieces, here if nobody is to be called. What the table and the file hold is no longer in a sketch."""
+    """Sketch all pieces (compute the hashes that decide about their rows) and append them to the table and the cache.
+
+    The arrays that the table and the cache hold are empty in the returned sketches. If `call` is None, this process
+    works.
+    """
     sketches = list[Sketch]()
     results = call(sketch_piece, [(piece, settings) for piece in pieces]) if call else None
     for piece in pieces:
@@ -204,7 +246,10 @@ def _sketch_pieces(
 
 @contextmanager
 def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Calls a function with many arguments, here or on worker processes; results come in order, as they are taken."""
+    """Open a function that calls another one with many arguments, in this process or on worker processes.
+
+    Results come in the order of the arguments. If a call fails, calls that have not started fail as well.
+    """
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
         return
@@ -227,6 +272,7 @@ def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
 
 
 def _check_absent(output: Path) -> None:
+    """Raise InputError if the output exists."""
     if not _is_single_file(output):
         check_output(output)
         return
@@ -236,14 +282,17 @@ def _check_absent(output: Path) -> None:
 
 
 def _is_single_file(output: Path) -> bool:
+    """Return True if the output is one file, and not a folder."""
     return output.suffix in (".parquet", ".jsonl")
 
 
 def _name_output_files(output: Path) -> tuple[Path, Path]:
+    """Return the paths of the kept and the removed rows of an output that is one file."""
     return output, output.with_name(f"{output.stem}.removed{output.suffix}")
 
 
 def _check_has_text(sketch: Sketch, num_against: int, text_column: str) -> None:
+    """Raise InputError if there are rows and none of them has a text."""
     state = sketch.state[num_against:]
     if len(state) and not (state == HAS_TEXT).any():
         what = f"under {text_column!r}" if text_column else "that could be found"
@@ -259,7 +308,9 @@ def _read_sets(
     cache: ShingleCache,
     settings: DuplicateSettings,
 ) -> Iterator[ShingleSets]:
-    """Yield the shingle sets of ascending rows, in blocks; texts are read again if their shingles are not held."""
+    """Yield the shingle sets of ascending rows in blocks: the first rows from the cache, the others by reading their
+    texts.
+    """
     num_held = int(np.searchsorted(rows, cache.num_rows))
     yield from cache.read_sets(rows[:num_held], num_shingles)
     firsts = num_held + np.searchsorted(rows[num_held:], starts)
@@ -281,7 +332,10 @@ def _find_part_cuts(
     num_against: int,
     kind: str,
 ) -> list[PartCuts]:
-    """What is cut out of the rows of each piece; a row of which nothing is left is judged so. Raises InputError."""
+    """Find the lines or paragraphs to cut out of the rows of each piece.
+
+    The verdict on a row that loses all its parts is changed in place to EMPTIED.
+    """
     kept = verdicts.reason == 0
     if not kind:
         return [PartCuts(np.zeros_like(kept[first:last]), kept[:0], "") for first, last in pairwise(starts.tolist())]
@@ -304,14 +358,17 @@ def _find_part_cuts(
 
 
 class _RowNamer:
-    """What names rows: their file and their number there, from 1 on, or what a column has.
+    """Names rows: by the value of the id column, or by file and number.
 
-    ids: of each piece, if its rows have them
+    Args:
+        pieces: All pieces of the input.
+        starts: int64 [pieces + 1], the number of the first row of each piece among all rows.
+        ids: The values of the id column in each piece; empty if there is no such column.
     """
 
     def __init__(self, pieces: Sequence[InputPiece], starts: Int64s, ids: Sequence[pa.ChunkedArray]) -> None:
         self._starts, self._ids = starts, ids
-        self.files = [escape_surrogates(piece.name) for piece in pieces]
+        self.files = [to_printable(piece.name) for piece in pieces]
         before, firsts = dict[str, int](), list[int]()
         for piece, rows in zip(pieces, np.diff(starts).tolist(), strict=True):
             firsts.append(before.get(piece.name, 0))
@@ -319,12 +376,12 @@ class _RowNamer:
         self._firsts = np.array(firsts, np.int64)
 
     def number_rows(self, rows: Int64s) -> Int64s:
-        """The number of each row in its file."""
+        """Return the number of each row in its file; the first row has number 1."""
         at = self._find_pieces(rows)
         return self._firsts[at] + rows - self._starts[at] + 1
 
     def __call__(self, rows: Int64s) -> list[str]:
-        """The name of each row."""
+        """Return the name of each row: its id, or "FILE:NUMBER" if it has none."""
         at = self._find_pieces(rows)
         each = zip(at.tolist(), (rows - self._starts[at]).tolist(), self.number_rows(rows).tolist(), strict=True)
         return [
@@ -333,11 +390,12 @@ class _RowNamer:
         ]
 
     def _find_pieces(self, rows: Int64s) -> Int64s:
+        """Return the index of the piece of each row."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
 
 def _build_verdict(verdicts: RowVerdicts, names: _RowNamer, cuts: PartCuts, at: int, starts: Int64s) -> PieceVerdict:
-    """What becomes of the rows of one piece."""
+    """Build the decisions for the rows of piece number `at`."""
     start, stop = starts[at : at + 2]
     is_kept = verdicts.reason[start:stop] == 0
     rows = start + np.flatnonzero(~is_kept | cuts.is_edited)
@@ -370,7 +428,10 @@ def _write_output(
     workers: int,
     reading: ExitStack,
 ) -> None:
-    """Write the rows. reading: ends before anything has its name, and raises InputError if an input changed."""
+    """Write all rows next to the output, and give the files their names at the end.
+
+    `reading` is closed before that: it raises InputError if an input changed while it was read.
+    """
     if _is_single_file(output):
         kept, removed = (scratch / target.name for target in _name_output_files(output))
         list(call(write_rows, [(pieces, types, kept, removed)]))
@@ -399,7 +460,7 @@ def _write_output(
 def _group_pieces(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], workers: int
 ) -> list[list[tuple[InputPiece, PieceVerdict]]]:
-    """Pieces put together to files of about as many bytes of input."""
+    """Group consecutive pieces so that each output file gets about the same number of input bytes."""
     max_bytes = min(INPUT_BYTES_PER_FILE, sum(piece.size for piece, _ in pieces) // workers + 1)
     groups: list[list[tuple[InputPiece, PieceVerdict]]] = [[]]
     size = 0
@@ -422,6 +483,7 @@ def _build_outcome(
     settings: DedupSettings,
     duplicates: DuplicateSettings,
 ) -> DedupOutcome:
+    """Count the verdicts and measure the recall."""
     reasons = Counter(REASONS[reason] for reason in verdicts.reason[num_against:].tolist())
     near_missing = verdicts.missing[verdicts.reason == REASONS.index(NEAR)]
     shares = np.quantile(near_missing, (0.5, 0.99), method="inverted_cdf") if len(near_missing) else None

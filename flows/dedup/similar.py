@@ -1,9 +1,10 @@
-"""The near-duplicates of a text in a corpus, by its stored signatures.
+"""Finds the near-duplicates of a text in a corpus, by the signatures that the store keeps.
 
-Promise: every document that is named was compared exactly, shingle by shingle. A document is a candidate if its
-signature agrees with the text's in all but three standard deviations of the threshold, which misses about one pair in a
-thousand that are just as similar; if the threshold is so low that chance agrees as well, it costs comparisons.
-Cost: the signatures of the corpus are read, about 550 bytes a document; the texts of candidates are read.
+Promise: every document that is returned was compared exactly, shingle by shingle (a shingle is a run of words). A
+document is a candidate if its signature agrees with the text's signature to within three standard deviations of the
+threshold, which misses about one pair in a thousand whose similarity equals the threshold. If the threshold is so low
+that random texts agree as well, more documents are compared.
+Cost: the signatures of the corpus are read, about 550 bytes per document; the texts of candidates are read.
 """
 
 from dataclasses import dataclass
@@ -24,16 +25,20 @@ from corpora.store.manifest import Manifest, Parent
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_table
-from flows.export.export import choose
+from flows.export.export import choose_artifact
 
 DEVIATIONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarDocument:
-    """A document of a corpus that is similar to a text. is_exact: its text is equal, byte for byte.
+    """A document of a corpus that is similar to a text.
 
-    missing: the share of the text's shingles that the document lacks
+    Attributes:
+        document: The document.
+        similarity: Jaccard similarity of the shingles of the two texts, 0 to 1.
+        missing: Share of the text's shingles that the document lacks, 0 to 1.
+        is_exact: True if the texts are equal byte for byte.
     """
 
     document: Document
@@ -43,12 +48,23 @@ class SimilarDocument:
 
 
 def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocument]:
-    """Return the documents of a corpus that are as similar as the threshold, or of equal text, the most similar first.
+    """Find the documents of a corpus whose similarity to a text is at least the threshold, and those with an equal
+    text.
 
-    Raises InputError if there is no corpus, or the store no longer has what it was made of.
+    Args:
+        address: A store with one corpus, or a corpus.
+        text: The text to look for.
+        threshold: The lowest Jaccard similarity.
+
+    Returns:
+        The documents: equal texts first, then by descending similarity.
+
+    Raises:
+        InputError: If there is no corpus, the threshold is out of range, or the store no longer has the stages from
+            which the corpus was made.
     """
     parse_threshold(threshold)
-    chosen = choose(address, "corpora", None)
+    chosen = choose_artifact(address, "corpora", None)
     place, verdicts = chosen.place, _read_parent(chosen.place, chosen.manifest.parents[-1])
     parents = [_read_parent(place, parent) for parent in verdicts.parents]
     documents, sketches = parents[::2], parents[1::2]
@@ -83,6 +99,7 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
 
 
 def _read_parent(place: Place, parent: Parent) -> Manifest:
+    """Read the manifest of a parent; InputError says what to do if the store no longer has it."""
     folder = f"{parent.role}/{parent.name}/{parent.fingerprint}"
     manifest = read_manifest(place, folder)
     if manifest is None:

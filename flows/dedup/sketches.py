@@ -1,12 +1,12 @@
-"""The sketches of a piece: what decides about its rows, without their texts.
+"""Sketches of rows: the hashes that decide about a row without its text.
 
-A row without words is known by the bytes of its text, as every row is where only equal bytes count. The rows of
-different groups never meet: the hash of a row's group is mixed into its keys and hashes.
-Cost: reading, and 3 ns a byte of text. Memory: a chunk; of the longest text 20 times its bytes.
+A row without words is known by the bytes of its text; if only equal bytes count, every row is. Rows of different groups
+never match: the hash of the group is mixed into the keys and hashes of a row.
+Cost: reading, and 3 ns per byte of text. Memory: a chunk, and 20 times the bytes of the longest text.
 
-The shingles of the first rows are held in a scratch file, so that no text is read again for them: while rows are
-sketched in this process, as long as there is room. Shingles of rows that turn out to share no band are held in vain.
-Cost: 8 bytes a shingle on disk, 2 ns a byte of text. Memory: a block.
+While rows are sketched in this process, the shingles of the first rows are cached in a scratch file, so that their
+texts need not be read again. Shingles of rows that share no band with another row are cached in vain.
+Cost: 8 bytes per shingle on disk, 2 ns per byte of text. Memory: a block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +25,8 @@ from corpora.duplicates.survivors import DuplicateSettings
 from corpora.duplicates.verify import ShingleSets, build_shingle_sets, sort_sets
 from corpora.kernels.arrays import Bools, Int32s, Int64s, UInt64s
 from corpora.kernels.hashing import GOLDEN_RATIO
-from corpora.sources.files.fields import look_up
-from corpora.sources.files.parquet import values_of
+from corpora.sources.files.fields import find_value
+from corpora.sources.files.parquet import list_values
 from corpora.store.scratch import append_bytes, read_bytes
 from corpora.text.buffers import to_text_buffers
 from flows.dedup.columns import ColumnTypes, find_column_types, merge_types
@@ -40,12 +40,14 @@ SAMPLE_BYTES = (200, 50_000)  # of a text that copies are made of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SketchSettings:
-    """How rows are sketched.
+    """What is computed for each row.
 
-    exact_only:  only texts that are equal, byte for byte, are copies
-    typed:       the types of all columns are asked for
-    num_samples: so many texts of a piece, at most, are given
-    held:        all shingles are given
+    Attributes:
+        duplicates: Settings of the duplicate search.
+        exact_only: If True, only texts that are equal byte for byte are duplicates.
+        with_types: If True, the type of each column is found.
+        num_samples: Maximum number of texts that are sampled from a piece.
+        with_shingles: If True, the shingles of all rows are returned.
     """
 
     duplicates: DuplicateSettings
@@ -57,14 +59,17 @@ class SketchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """The sketches of some rows, one after another.
+    """The sketches of n consecutive rows.
 
-    columns:      what the scratch table has of them
-    num_shingles: 0 where only the bytes of the text count
-    state:        HAS_TEXT, NO_TEXT or UNREADABLE
-    ids:          what names the rows, where asked for
-    kinds:        the types of the columns, where they are asked for; samples: a few texts
-    shingles:     of all rows, the distinct ones of one after another, where asked for
+    Attributes:
+        columns: Maps "set_hash" and the name of each band key to uint64 [n].
+        num_shingles: int32 [n], number of shingles; 0 if only the bytes of the text count.
+        state: int8 [n], HAS_TEXT, NO_TEXT or UNREADABLE.
+        text_bytes: Size of all texts.
+        ids: The value of the id column in each row; empty if there is no such column.
+        types: The type of each column; empty if types were not requested.
+        samples: Some of the texts.
+        shingles: uint64, the distinct shingles of each row, row after row; empty if they were not requested.
     """
 
     columns: Mapping[str, UInt64s]
@@ -78,12 +83,22 @@ class Sketch:
 
 
 def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
-    """Sketch the rows of a piece, on a worker. Raises InputError."""
+    """Sketch all rows of a piece (a range of a file). Workers call this.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     return join_sketches([*sketch_chunks(piece, settings)])
 
 
 def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketch]:
-    """Sketch the rows of a piece, a chunk at a time. Raises InputError."""
+    """Yield the sketches of a piece (a range of a file), chunk by chunk.
+
+    For Parquet, the first sketch has no rows but the types of all columns, because the other columns are not read.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read.
+    """
     schema, num_samples = read_parquet_schema(piece), settings.num_samples
     if schema is not None:  # whose columns are known without rows, and not all read for a sketch
         fields = pa.RecordBatch.from_pylist([], schema)
@@ -95,7 +110,7 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
 
 
 def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Sketches one after another as one."""
+    """Concatenate sketches."""
     names = sketches[0].columns if sketches else ()
     return Sketch(
         columns={name: np.concatenate([each.columns[name] for each in sketches]) for name in names},
@@ -110,6 +125,7 @@ def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, max_samples: int) -> Sketch:
+    """Sketch the rows of a chunk, with at most `max_samples` of its texts."""
     texts = chunk.texts.fill_null("") if chunk.texts.null_count else chunk.texts
     bands, shingles = settings.duplicates.bands, np.empty(0, np.uint64)
     if settings.exact_only:
@@ -145,30 +161,39 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
 
 
 def _hash_texts(texts: pa.Array) -> UInt64s:
-    """128 bits of XXH3 of each text: [n, 2]."""
+    """Return the 128 bits of XXH3 of each text as uint64 [n, 2]."""
     data, offsets = to_text_buffers(texts)
     digests = [xxh3_128_digest(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
     return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
 
 
 def hash_groups(chunk: RowChunk, group: str) -> UInt64s:
-    """A hash of the group of each row of a chunk."""
+    """Hash the group of each row of a chunk: uint64 [n]. `group` is the name of the column."""
     return np.array([xxh3_64_intdigest(value.encode()) for value in _list_values(chunk, group)], np.uint64)
 
 
 def _list_values(chunk: RowChunk, name: str) -> list[str]:
-    """What the rows of a chunk have in a column, as texts; "" for nothing."""
+    """Return the value of a column in each row as text; "" if there is none."""
     if isinstance(chunk.fields, pa.RecordBatch):
         is_present = name in chunk.fields.schema.names
-        values = values_of(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows
+        values = list_values(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows
     else:
-        values = [look_up(fields, name) if fields is not None else None for fields in chunk.fields]
+        values = [find_value(fields, name) if fields is not None else None for fields in chunk.fields]
     texts = ["" if value is None else str(value) for value in values]
     return [each if each.isascii() else each.encode(errors="backslashreplace").decode() for each in texts]
 
 
 def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
-    """The shingle sets of some rows of a piece, one after another. Raises InputError."""
+    """Read some rows of a piece (a range of a file), and build their shingle sets, in order.
+
+    Args:
+        piece: The piece to read.
+        wanted: bool [rows of the piece], the rows to read.
+        settings: Settings of the duplicate search.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     found = []
     for chunk in read_chunks(piece, wanted):
         rows = np.flatnonzero(wanted[chunk.first : chunk.first + len(chunk.texts)])
@@ -179,7 +204,16 @@ def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings
 
 
 class ShingleCache:
-    """Shingles in a file of `open_scratch_file` in a folder, of bounded size. rows: how many have theirs here"""
+    """The shingles of the first rows in a scratch file, up to a maximum size.
+
+    Args:
+        file: A file opened by `open_scratch_file`.
+        folder: The folder of the file, for messages.
+        max_bytes: Size at which the cache is full; 0 to cache nothing.
+
+    Attributes:
+        num_rows: Number of rows in the cache.
+    """
 
     def __init__(self, file: Any, folder: str, max_bytes: int) -> None:
         self._file, self._folder, self._room = file, folder, max_bytes
@@ -187,7 +221,11 @@ class ShingleCache:
         self.num_rows = 0
 
     def add(self, sketch: Sketch) -> None:
-        """Hold the shingles of the next rows, if there is room. Raises InputError if the disk is full."""
+        """Append the shingles of the next rows. Once the cache is full, this does nothing.
+
+        Raises:
+            InputError: If the disk is full.
+        """
         self._room -= sketch.shingles.nbytes
         self._is_full = self._is_full or self._room < 0
         if not self._is_full:
@@ -195,7 +233,12 @@ class ShingleCache:
             self.num_rows += len(sketch.num_shingles)
 
     def read_sets(self, rows: Int64s, num_shingles: Int32s) -> Iterator[ShingleSets]:
-        """The sets of some ascending rows of those that are held, in blocks. num_shingles: of all rows"""
+        """Yield the shingle sets of some cached rows in blocks.
+
+        Args:
+            rows: int64, row numbers below `num_rows`, in ascending order.
+            num_shingles: int32, the number of shingles of all rows.
+        """
         ends = np.concatenate([[0], np.cumsum(num_shingles[: self.num_rows], dtype=np.int64)])
         begins, first = ends[rows], 0
         while first < len(rows):

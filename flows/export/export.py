@@ -1,14 +1,13 @@
 """The export, step by step: rows to files, the vocabulary next to them, the card and the metadata, all or nothing.
 
-Promise: the same artifact in the same store gives the same bytes. The folder appears when all of it is written. A
+Promise: the same artifact in the same store gives the same bytes. The folder appears when everything is written. A
 damaged artifact, a full disk or a folder that cannot be written end as one error.
 Memory: a row group, a record batch, and the counts of documents.
 
-The rows of an export: only live ones, with columns that other tools know and a meaning for each.
-
-Promise: rows that a later generation removed are left out. Ids are hexadecimal texts, as `cloze trace` takes them;
-tokens are as they were written. Rows come in the artifact's order, part by part.
-Cost: of an artifact with deleted rows the columns that name documents are read once more. Memory: a record batch.
+Exported rows: rows that a later generation (an update of the raw files) removed are left out. Ids are hexadecimal
+texts, as `cloze trace` takes them; tokens are as they were written. Columns have the names that other tools expect,
+with a description each. Rows come in the artifact's order.
+Cost: if an artifact has deleted rows, the columns that name documents are read once more. Memory: a record batch.
 """
 
 from collections import Counter
@@ -27,15 +26,22 @@ from corpora.store.leases import ArtifactHold
 from corpora.store.settings import check_choice
 from corpora.store.tables import read_part_table
 from corpora.views import CORPUS
-from flows.export.cards.data_card import card
-from flows.export.exported import Exported, ExportedFile, SplitFiles, exported, file_at, new_folder
-from flows.export.metadata import croissant
-from flows.run.addresses import Artifact, find_artifacts, newest, vocabulary_of
+from flows.export.cards.data_card import render_data_card
+from flows.export.exported import (
+    ExportContent,
+    ExportedFile,
+    SplitWriter,
+    collect_content,
+    describe_file,
+    open_new_folder,
+)
+from flows.export.metadata import build_croissant
+from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
 from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 
-KINDS = ("shards", "corpora")
-PUBLISHED = {"train": "train", "held-out": "validation"}  # what `datasets` calls the splits: its names have no hyphen
+EXPORTED_KINDS = ("shards", "corpora")
+SPLIT_NAMES = {"train": "train", "held-out": "validation"}  # what `datasets` calls the splits: its names have no hyphen
 
 DOCUMENT_COLUMNS = {
     "id": "the document's id, hexadecimal",
@@ -59,7 +65,7 @@ DOCUMENT_COLUMNS = {
     "raw_offset": "where the record begins, in bytes, inside that stream where there is one",
     "raw_length": "how many bytes the record has",
 }
-LOCATED = {"raw_file": "file", "raw_sha256": "sha256", "raw_stream": "stream", "raw_offset": "offset",
+LOCATOR_FIELDS = {"raw_file": "file", "raw_sha256": "sha256", "raw_stream": "stream", "raw_offset": "offset",
            "raw_length": "length"}  # fmt: skip
 
 EXAMPLE_COLUMNS = {
@@ -76,8 +82,8 @@ EXAMPLE_COLUMNS = {
     "mask_positions": "places of the masked tokens, ascending",
     "mask_ids": "what the model sees at these places; what it must guess is in `input_ids`",
 }
-RENAMED = {"ids": "input_ids"}
-LABELS = {
+RENAMED_COLUMNS = {"ids": "input_ids"}
+LABEL_MEANINGS = {
     "next-sentence": "0: the second segment follows the first in the text; 1: it does not",
     "sentence-order": "0: the segments are in the order of the text; 1: they are swapped",
 }
@@ -85,7 +91,11 @@ LABELS = {
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """The documents of a corpus."""
+    """The documents of a corpus as rows to export. While this object exists, the store does not delete the files.
+
+    Attributes:
+        artifact: The corpus.
+    """
 
     artifact: Artifact
 
@@ -95,29 +105,30 @@ class DocumentRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """A row a document."""
+        """The columns of a row, with a description each. There is one row per document."""
         locator = CORPUS.field("locator").type
         types = {field.name: field.type for field in CORPUS} | {
-            name: locator.field(inner).type for name, inner in LOCATED.items()
+            name: locator.field(inner).type for name, inner in LOCATOR_FIELDS.items()
         }
         return pa.schema(
             [
-                described(name, pa.string() if name == "id" else types[name], meaning)
+                describe_field(name, pa.string() if name == "id" else types[name], meaning)
                 for name, meaning in DOCUMENT_COLUMNS.items()
             ]
         )
 
-    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Live documents; a batch of the corpus gives one for each split."""
+    def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield pairs of a split ("train" or "held-out") and a batch of its live documents, in the corpus's order."""
         for live in Corpus(self.artifact.place, self.artifact.manifest).iter_batches():
             held_out = live.column("held_out").to_numpy(zero_copy_only=False)
             for split, wanted in (("train", ~held_out), ("held-out", held_out)):
                 if wanted.any():
-                    yield split, self._published(live if wanted.all() else live.filter(pa.array(wanted)))
+                    yield split, self._to_exported(live if wanted.all() else live.filter(pa.array(wanted)))
 
-    def _published(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _to_exported(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert a batch of documents to the exported columns."""
         locator = batch.column("locator")
-        columns = {name: locator.field(inner) for name, inner in LOCATED.items()}
+        columns = {name: locator.field(inner) for name, inner in LOCATOR_FIELDS.items()}
         columns["id"] = pa.array([id.hex() for id in batch.column("id").to_pylist()], pa.string())
         return pa.record_batch(
             [columns[name] if name in columns else batch.column(name) for name in self.schema.names], schema=self.schema
@@ -126,7 +137,11 @@ class DocumentRows:
 
 @dataclass(frozen=True)
 class ExampleRows:
-    """The examples of a shard set."""
+    """The training examples of a shard set as rows to export.
+
+    Attributes:
+        artifact: The shard set.
+    """
 
     artifact: Artifact
 
@@ -136,18 +151,19 @@ class ExampleRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """A row an example."""
-        return pa.schema([self._field(field) for field in self._sets["train"].schema])
+        """The columns of a row, with a description each. There is one row per example."""
+        return pa.schema([self._describe_field(field) for field in self._sets["train"].schema])
 
-    def _field(self, field: pa.Field) -> pa.Field:
+    def _describe_field(self, field: pa.Field) -> pa.Field:
+        """Return the exported field of a column of the shards: its name, type and description."""
         kind = pa.list_(pa.string()) if field.name == "documents" else field.type
         meaning = EXAMPLE_COLUMNS.get(field.name, "")
         if field.name == "label":
-            meaning = LABELS.get(str(self.artifact.manifest.facts.get("labels")), meaning)
-        return described(RENAMED.get(field.name, field.name), kind, meaning)
+            meaning = LABEL_MEANINGS.get(str(self.artifact.manifest.facts.get("labels")), meaning)
+        return describe_field(RENAMED_COLUMNS.get(field.name, field.name), kind, meaning)
 
-    def batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Live examples, those of the train split first."""
+    def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield pairs of a split ("train" or "held-out") and a batch of its live examples, all of "train" first."""
         for split, shards in self._sets.items():
             live, first = shards.is_live, 0
             for part in shards.parts:
@@ -156,17 +172,18 @@ class ExampleRows:
                     kept = live[first : first + batch.num_rows]
                     first += batch.num_rows
                     if kept.any():
-                        yield split, self._published(batch if kept.all() else batch.filter(pa.array(kept)))
+                        yield split, self._to_exported(batch if kept.all() else batch.filter(pa.array(kept)))
 
-    def _published(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _to_exported(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert a batch of examples to the exported columns; documents are named by hexadecimal ids."""
         ids = [[id.hex() for id in row] for row in batch.column("documents").to_pylist()]
         documents = pa.array(ids, pa.list_(pa.string()))
         columns = [documents if name == "documents" else batch.column(name) for name in batch.schema.names]
         return pa.record_batch(columns, schema=self.schema)
 
 
-def described(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
-    """Return a field with its meaning as metadata."""
+def describe_field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
+    """Return an Arrow field with a description in its metadata; without metadata if `meaning` is empty."""
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
 
 
@@ -178,48 +195,72 @@ MEBIBYTE = 1 << 20
 class ExportSettings:
     """How rows become files.
 
-    splits:   those to export
-    file_mib: a file has at most so many MiB
+    Attributes:
+        splits: The splits to export, "train" and "held-out".
+        file_mib: Maximum size of a file in MiB; a single row that is larger has a file of its own.
+
+    Raises:
+        InputError: If a split has another name.
     """
 
-    splits: tuple[str, ...] = tuple(PUBLISHED)
+    splits: tuple[str, ...] = tuple(SPLIT_NAMES)
     file_mib: int = 256
 
     def __post_init__(self) -> None:
         for split in self.splits:
-            check_choice("--split", split, tuple(PUBLISHED))
+            check_choice("--split", split, tuple(SPLIT_NAMES))
 
 
-def choose(address: str, kind: str | None, name: str | None) -> Artifact:
-    """Return the corpus or shard set that an address means. Raises InputError if there is none, or several."""
+def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifact:
+    """Find the corpus or shard set at an address; of several versions with one name the newest.
+
+    Args:
+        address: A store, a folder in it, or a release.
+        kind: "corpora" or "shards"; None for either.
+        name: The name of the artifact; None for any.
+
+    Raises:
+        InputError: If there is none, or if several kinds or names match. The message lists the choices.
+    """
     if kind is not None:
-        check_choice("--kind", kind, KINDS)
+        check_choice("--kind", kind, EXPORTED_KINDS)
     artifacts = find_artifacts(address)
-    of_kind = [artifact for artifact in artifacts if artifact.manifest.kind in ((kind,) if kind else KINDS)]
+    of_kind = [artifact for artifact in artifacts if artifact.manifest.kind in ((kind,) if kind else EXPORTED_KINDS)]
     chosen = [artifact for artifact in of_kind if name in (None, artifact.manifest.name)]
     sets = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in chosen})
     if len(sets) == 1:
-        return newest(chosen)
+        return pick_newest(chosen)
     others = sorted({(artifact.manifest.kind, artifact.manifest.name) for artifact in of_kind})
-    listed = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or others)
+    options = ", ".join(f"--kind {kind} --name {name}" for kind, name in sets or others)
     if sets:
-        raise InputError(f"{address} has {len(sets)} things to export: choose one with one of {listed}.")
+        raise InputError(f"{address} has {len(sets)} things to export: choose one with one of {options}.")
     raise InputError(
         f"{address} has no {'such ' if of_kind else ''}corpus or shard set, and only these can be exported"
-        f"{': ' + listed if listed else ''}. `cloze inspect` shows what a store holds."
+        f"{': ' + options if options else ''}. `cloze inspect` shows what a store holds."
     )
 
 
-def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Exported:
-    """Write the live rows of an artifact, and what describes them, to a new folder.
+def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> ExportContent:
+    """Write the live rows of an artifact to a new folder, with a data card and Croissant metadata.
 
-    Raises InputError.
+    Examples get the files of their vocabulary as well.
+
+    Args:
+        artifact: A corpus or a shard set.
+        target: A folder that does not exist or is empty, outside the store.
+        settings: The splits to export and the size of files.
+
+    Returns:
+        What was exported, as the card describes it.
+
+    Raises:
+        InputError: If the target cannot be used, no row is live, the store is damaged, or the disk is full.
     """
     if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.to_full_path(""))):
         raise InputError(f"{target} is inside the store {artifact.place.to_address('')}: give a folder outside of it.")
     rows = ExampleRows(artifact) if artifact.manifest.kind == "shards" else DocumentRows(artifact)
-    content = exported(artifact)
-    with new_folder(target) as folder:
+    content = collect_content(artifact)
+    with open_new_folder(target) as folder:
         files, units = write_rows(rows, folder, settings)
         if not files:
             raise InputError(
@@ -232,35 +273,43 @@ def export(artifact: Artifact, target: Path, settings: ExportSettings) -> Export
             extra=tuple(write_vocabulary(artifact, folder)),
             units=units,
         )
-        (folder / CARD).write_text(card(content), encoding="utf-8")
-        (folder / METADATA).write_bytes(croissant(content, file_at(folder, CARD)))
+        (folder / CARD).write_text(render_data_card(content), encoding="utf-8")
+        (folder / METADATA).write_bytes(build_croissant(content, describe_file(folder, CARD)))
     return content
 
 
 def write_rows(
     rows: DocumentRows | ExampleRows, folder: Path, settings: ExportSettings
 ) -> tuple[list[ExportedFile], dict[str, int]]:
-    """Write the files of all splits; also returns how many tokens or bytes of text each split has."""
-    bound = settings.file_mib * MEBIBYTE
-    writers = {split: SplitFiles(folder, PUBLISHED[split], rows.schema, bound) for split in PUBLISHED}
+    """Write the Parquet files of all splits into a folder.
+
+    Returns:
+        The files; and for each split the number of tokens (of examples) or bytes of text (of documents).
+    """
+    max_file_bytes = settings.file_mib * MEBIBYTE
+    writers = {split: SplitWriter(folder, SPLIT_NAMES[split], rows.schema, max_file_bytes) for split in SPLIT_NAMES}
     units = Counter[str]()
-    for split, batch in rows.batches():
+    for split, batch in rows.iter_batches():
         if split in settings.splits:
             writers[split].add(batch)
-            units[PUBLISHED[split]] += units_of(batch)
+            units[SPLIT_NAMES[split]] += count_units(batch)
     return [file for writer in writers.values() for file in writer.finish()], dict(units)
 
 
-def units_of(batch: pa.RecordBatch) -> int:
-    """Return the tokens of examples, or the bytes of text of documents."""
+def count_units(batch: pa.RecordBatch) -> int:
+    """Count the tokens of a batch of examples, or the bytes of text of a batch of documents."""
     if "input_ids" in batch.schema.names:
         return int(pc.sum(pc.list_value_length(batch.column("input_ids"))).as_py() or 0)
     return count_text_bytes(batch.column("text"))
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
-    """Write the files of the vocabulary that examples were made with. Raises InputError if it is gone."""
+    """Write the files of the vocabulary with which examples were made; return them. Documents have none.
+
+    Raises:
+        InputError: If the store no longer has the vocabulary.
+    """
     if artifact.manifest.kind != "shards":
         return []
-    vocabulary_of(artifact).save(folder / TOKENIZER)
-    return [file_at(folder, f"{TOKENIZER}/{path.name}") for path in sorted((folder / TOKENIZER).iterdir())]
+    read_vocabulary_for(artifact).save(folder / TOKENIZER)
+    return [describe_file(folder, f"{TOKENIZER}/{path.name}") for path in sorted((folder / TOKENIZER).iterdir())]

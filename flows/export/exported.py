@@ -1,22 +1,17 @@
-"""The contents of an export, as its card and its metadata describe them.
+"""What an export contains: the artifact, what it was made from, its files, and the folder that they are written to.
 
-Promise: the chain of ancestors is that of the artifact itself, by its parents' fingerprints: what else a run built is
-not in it. The run is the first one on record that completed with this artifact, so that later runs change nothing.
-Cost: a few columns of the corpus, whose texts are not read; the manifests of the chain, the records of runs up to that
-one.
+Promise: the ancestors are found by the fingerprints of parents, so that what else a run built is not among them. The
+run is the first recorded one that completed with this artifact, so that later runs change nothing.
+Cost: a few columns of the corpus, without texts; the manifests of the ancestors; the records of runs up to that one.
 
-Files of bounded size from a stream of rows: row groups and files end where the rows say, not where batches do.
+Files: the same rows give the same files, however they were divided into record batches (with one version of pyarrow). A
+file has at most `file_bytes`, a row group at most `group_bytes` of rows as they are in memory; a single row that is
+larger has one of its own.
+Cost: Parquet encoding and zstd; each file is read once more for its sha256. Memory: two row groups.
 
-Promise: the same rows give the same files, however they were cut into record batches (with one version of pyarrow). A
-file has no more than `file_bytes`, a row group no more than `group_bytes` of rows as they are in memory; a single row
-that is larger has one of its own.
-Cost: that of Parquet's encoding and zstd; each file is read once more for its sha256. Memory: a row group twice.
-
-Makes a folder that appears whole: written next to its place under a hidden name, and renamed when complete.
-
-Promise: a reader of the place sees no folder, an empty one that was there before, or the whole one. An exception and a
-signal leave nothing; what a killed process leaves is removed by the next one that makes the same folder. Only one
-process at a time may make it: a second one is told so, and nothing of the first is touched.
+Folders: a reader of the target sees no folder, an empty one that was there before, or the complete one. An exception or
+a signal leaves nothing; what a killed process leaves is removed by the next one with the same target. Only one process
+at a time may write a target: a second one gets an error, and the first is not disturbed.
 """
 
 import hashlib
@@ -48,9 +43,16 @@ from flows.export.cards.licenses import NOT_STATED
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import edits_of, records_account
-from flows.run.record.run_record import DamagedRun, RunRecord, list_runs, read_run, recorded_lock, recorded_recipe
-from flows.run.stage_kinds import STAGES, stage_order
+from flows.run.record.ledger_balance import list_edits, sum_records
+from flows.run.record.run_record import (
+    DamagedRun,
+    RunRecord,
+    list_run_ids,
+    read_recorded_lock,
+    read_recorded_recipe,
+    read_run,
+)
+from flows.run.stage_kinds import STAGES, get_stage_index
 from flows.signals import last_word
 from trainer.complete_folders import (
     FOLDER_REMEDY,
@@ -61,14 +63,23 @@ from trainer.complete_folders import (
     put_folder,
 )
 
-GROUP_BYTES = 32 << 20
-GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
+MAX_GROUP_BYTES = 32 << 20
+MIN_GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
 FOOTER_BYTES = 1 << 16  # left for what a file has besides rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedFile:
-    """A file of an export. path: in its folder; split, rows and row_bytes: of a file of rows"""
+    """A file of an export.
+
+    Attributes:
+        path: Path relative to the folder of the export.
+        size_bytes: Size of the file.
+        sha256: Hexadecimal sha256 of the file.
+        split: Name of the split, if the file has rows; else "".
+        rows: Number of rows.
+        row_bytes: Size of the rows in memory.
+    """
 
     path: str
     size_bytes: int
@@ -78,14 +89,22 @@ class ExportedFile:
     row_bytes: int = 0
 
 
-class SplitFiles:
-    """The files of one split, written one after another below a folder."""
+class SplitWriter:
+    """Writes the rows of one split to Parquet files of bounded size, one after another.
+
+    Args:
+        folder: The folder of the export; files are written to `data` in it.
+        split: Published name of the split, with which file names begin.
+        schema: The columns.
+        file_bytes: Maximum size of a file.
+        group_bytes: Maximum size of a row group in memory; at most an eighth of `file_bytes` is used.
+    """
 
     def __init__(
-        self, folder: Path, called: str, schema: pa.Schema, file_bytes: int, group_bytes: int = GROUP_BYTES
+        self, folder: Path, split: str, schema: pa.Schema, file_bytes: int, group_bytes: int = MAX_GROUP_BYTES
     ) -> None:
-        self._folder, self._called, self._schema = folder, called, schema
-        self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // GROUPS)
+        self._folder, self._split, self._schema = folder, split, schema
+        self._file_bytes, self._group_bytes = file_bytes, min(group_bytes, file_bytes // MIN_GROUPS)
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._files: list[ExportedFile] = []
@@ -94,8 +113,8 @@ class SplitFiles:
         self._rows = self._row_bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows; full row groups are written."""
-        sizes = row_sizes(batch)
+        """Append rows. Full row groups are written."""
+        sizes = compute_row_sizes(batch)
         first = 0
         while first < batch.num_rows:
             reached = np.cumsum(sizes[first:]) + self._pending_bytes
@@ -109,15 +128,15 @@ class SplitFiles:
                 self._write_group()
 
     def finish(self) -> list[ExportedFile]:
-        """Write what is left; the files under their final names, in order."""
+        """Write the remaining rows, give the files their final names, and return them in order."""
         if self._pending:
             self._write_group()
         self._close()
-        return [replace(file, path=self._named(number, file.path)) for number, file in enumerate(self._files)]
+        return [replace(file, path=self._rename_file(number, file.path)) for number, file in enumerate(self._files)]
 
-    def _named(self, number: int, path: str) -> str:
-        """Give a file the name that says how many there are."""
-        name = f"data/{self._called}-{number:05}-of-{len(self._files):05}.parquet"
+    def _rename_file(self, number: int, path: str) -> str:
+        """Give a file its final name, which says how many files there are; return its path."""
+        name = f"data/{self._split}-{number:05}-of-{len(self._files):05}.parquet"
         (self._folder / path).rename(self._folder / name)
         return name
 
@@ -134,7 +153,7 @@ class SplitFiles:
 
     @property
     def _path(self) -> str:
-        return f"data/{self._called}-{len(self._files):05}.parquet"
+        return f"data/{self._split}-{len(self._files):05}.parquet"
 
     def _open(self) -> None:
         (self._folder / "data").mkdir(exist_ok=True)
@@ -148,32 +167,33 @@ class SplitFiles:
             return
         self._writer.close()
         self._sink.close()
-        written = file_at(self._folder, self._path)
-        self._files.append(replace(written, split=self._called, rows=self._rows, row_bytes=self._row_bytes))
+        written = describe_file(self._folder, self._path)
+        self._files.append(replace(written, split=self._split, rows=self._rows, row_bytes=self._row_bytes))
         self._sink, self._rows, self._row_bytes = None, 0, 0
 
 
-def file_at(folder: Path, path: str) -> ExportedFile:
-    """Return a file of a folder, with its size and sha256."""
+def describe_file(folder: Path, path: str) -> ExportedFile:
+    """Read a file of an export, and return its size and sha256."""
     with (folder / path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return ExportedFile(path=path, size_bytes=file.tell(), sha256=digest)
 
 
-def row_sizes(batch: pa.RecordBatch) -> Int64s:
-    """Return the bytes of each row, as it is in memory: it depends on the row alone.
+def compute_row_sizes(batch: pa.RecordBatch) -> Int64s:
+    """Compute the size of each row in memory, in bytes: int64 [rows]. It depends only on the row.
 
-    >>> row_sizes(pa.record_batch({"a": ["xyz", None], "b": pa.array([1, 2], pa.int8())})).tolist()
+    >>> compute_row_sizes(pa.record_batch({"a": ["xyz", None], "b": pa.array([1, 2], pa.int8())})).tolist()
     [8, 5]
     """
     sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
-        for part in _sizes(column):
+        for part in _iter_sizes(column):
             sizes += part
     return sizes
 
 
-def _sizes(column: pa.Array) -> Iterator[Int64s]:
+def _iter_sizes(column: pa.Array) -> Iterator[Int64s]:
+    """Yield the sizes of the values of a column."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         yield pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64) + 4
@@ -186,19 +206,28 @@ def _sizes(column: pa.Array) -> Iterator[Int64s]:
 
 
 _LANGUAGE = re.compile("[a-z]{2,3}")
-NAMES = ("source", "split", "generation", "language", "license")
-_BY = ("source", "held_out", "generation", "language", "license")
+COUNT_KEYS = ("source", "split", "generation", "language", "license")
+_CORPUS_COLUMNS = ("source", "held_out", "generation", "language", "license")
 
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """Numbers of live documents, by the values of all NAMES; language and license are "" where unknown."""
+    """Numbers of live documents.
+
+    Attributes:
+        counts: Maps the values of all COUNT_KEYS, in that order, to a number of documents. The language and the license
+            are "" if they are unknown.
+    """
 
     counts: Counter[tuple[str, ...]]
 
-    def by(self, *names: str) -> dict[tuple[str, ...], int]:
-        """Return sums by some of the names, in their order."""
-        places = [NAMES.index(name) for name in names]
+    def sum_by(self, *names: str) -> dict[tuple[str, ...], int]:
+        """Add up the counts by some of the COUNT_KEYS.
+
+        Returns:
+            Maps the values of these keys to a number of documents, in ascending order of the values.
+        """
+        places = [COUNT_KEYS.index(name) for name in names]
         sums = Counter[tuple[str, ...]]()
         for of, count in self.counts.items():
             sums[tuple(of[place] for place in places)] += count
@@ -206,26 +235,31 @@ class DocumentCounts:
 
     @property
     def total(self) -> int:
-        """Return the number of all documents."""
+        """The number of all documents."""
         return self.counts.total()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """An artifact, its ancestors in the order of stages, and the run that built it.
+    """An artifact, its ancestors, and the run that built it.
 
-    gone:   ancestors that the store no longer has
-    record: of that run; None if none is on record
-    recipe: of that run; None if there is none, or it can no longer be read, as `unread` says
+    Attributes:
+        artifact: The artifact.
+        ancestors: Manifests of everything that it was made from, in the order of stages.
+        missing: Folders of ancestors that the store no longer has.
+        record: Record of the run; None if no recorded run has the artifact.
+        recipe: Recipe of the run; None if there is no record, or if the recipe can no longer be read.
+        lock: The raw files that the run read; None like `recipe`.
+        read_error: Why the recipe or the lock cannot be read; "" if nothing failed.
     """
 
     artifact: Artifact
     ancestors: tuple[Manifest, ...]
-    gone: tuple[str, ...]
+    missing: tuple[str, ...]
     record: RunRecord | None = None
     recipe: Recipe | None = None
     lock: Lock | None = None
-    unread: str = ""
+    read_error: str = ""
 
     @property
     def place(self) -> Place:
@@ -234,57 +268,60 @@ class Provenance:
 
     @property
     def manifest(self) -> Manifest:
-        """The artifact's own."""
+        """The manifest of the artifact."""
         return self.artifact.manifest
 
     @property
     def chain(self) -> tuple[Manifest, ...]:
-        """The ancestors, then the artifact."""
+        """The manifests of the ancestors, then that of the artifact."""
         return (*self.ancestors, self.manifest)
 
     @property
     def names_files(self) -> bool:
-        """Return whether raw files may be named: their names may name people."""
+        """True if the names of raw files may be shown. They may name people, so the recipe decides."""
         return self.recipe is not None and self.recipe.privacy.samples == "text"
 
     @cached_property
     def corpus(self) -> Manifest | None:
-        """The corpus that it is, or was made from; None where that is gone."""
-        return self.manifest if self.manifest.kind == "corpora" else self.parent(self.manifest, "corpora")
+        """Manifest of the corpus that the artifact is or was made from; None if the store no longer has it."""
+        return self.manifest if self.manifest.kind == "corpora" else self.find_parent(self.manifest, "corpora")
 
     @cached_property
     def verdicts(self) -> Manifest | None:
-        """The verdicts on all generations of the corpus; None if they are gone."""
-        return self.parent(self.corpus, "verdicts") if self.corpus is not None else None
+        """Manifest of the verdicts (which documents are kept) of the corpus; None if the store no longer has it."""
+        return self.find_parent(self.corpus, "verdicts") if self.corpus is not None else None
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions that the run recorded, and the libraries that decided bytes."""
+        """Versions of the programs and libraries that the run used and that decided bytes of the artifacts."""
         libraries = {name: str(number) for each in self.chain for name, number in each.libraries.items()}
         return libraries | dict(self.record.versions if self.record is not None else {})
 
-    def parent(self, manifest: Manifest, kind: str) -> Manifest | None:
-        """Return the last parent of a kind; None if it is gone."""
+    def find_parent(self, manifest: Manifest, kind: str) -> Manifest | None:
+        """Find the last parent of a kind of a manifest; None if it has none or the store no longer has it."""
         named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
-        return next((ancestor for ancestor in self.of_kind(kind) if ancestor.fingerprint in named), None)
+        return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in named), None)
 
-    def of_kind(self, kind: str) -> list[Manifest]:
-        """Return the members of the chain that are of a kind."""
+    def find_all(self, kind: str) -> list[Manifest]:
+        """Return the manifests of a kind in the chain, the oldest first."""
         return [manifest for manifest in self.chain if manifest.kind == kind]
 
-    def raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files that documents were parsed from; none where the lock does not name them."""
+    def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
+        """Return the raw files from which documents were parsed; empty if the lock is not known."""
         return self.lock.find_raw_files(documents) if self.lock is not None else ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
-    """Rows in files, what they were made from, and what describes them.
+class ExportContent:
+    """An export as its card and metadata describe it.
 
-    documents: the live documents behind them; None where the corpus is gone
-    files:     those of rows, split by split in order
-    extra:     the other files but the card and the metadata
-    units:     by split, how many tokens (of examples) or bytes of text (of documents) its rows have
+    Attributes:
+        provenance: What the artifact was made from.
+        documents: Counts of the live documents behind the rows; None if the store no longer has the corpus.
+        schema: The columns of the rows.
+        files: The files with rows, split by split.
+        extra: Other files, without the card and the metadata.
+        units: Maps each published split to its number of tokens (of examples) or bytes of text (of documents).
     """
 
     provenance: Provenance
@@ -296,107 +333,116 @@ class Exported:
 
     @property
     def name(self) -> str:
-        """The artifact's name."""
+        """Name of the artifact."""
         return self.provenance.manifest.name
 
     @property
     def has_examples(self) -> bool:
-        """Return whether rows are examples; else they are documents."""
+        """True if rows are examples, False if they are documents."""
         return self.provenance.manifest.kind == "shards"
 
     @property
     def masks(self) -> str:
-        """How masked examples that come with their vocabulary are masked: static or dynamic; "" for other rows."""
+        """How examples are masked: "static" or "dynamic"; "" if they are not, or if rows are documents."""
         kind = str(self.provenance.manifest.facts.get("masking"))
         return kind if self.has_examples and self.extra and kind in ("static", "dynamic") else ""
 
     @property
     def splits(self) -> list[str]:
-        """The splits that have rows, as they are published."""
+        """The published names of the splits that have rows."""
         return list(dict.fromkeys(file.split for file in self.files))
 
-    def of_split(self, split: str) -> list[ExportedFile]:
-        """The files of a split."""
+    def list_files(self, split: str) -> list[ExportedFile]:
+        """Return the files of a split."""
         return [file for file in self.files if file.split == split]
 
-    def rows(self, split: str) -> int:
-        """The rows of a split."""
-        return sum(file.rows for file in self.of_split(split))
+    def count_rows(self, split: str) -> int:
+        """Count the rows of a split."""
+        return sum(file.rows for file in self.list_files(split))
 
     @property
     def num_rows(self) -> int:
-        """The rows of all splits."""
+        """The number of rows of all splits."""
         return sum(file.rows for file in self.files)
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        """Documents by language, the most frequent first; "" if it is unknown."""
-        return most_first({of[0]: n for of, n in self.documents.by("language").items()}) if self.documents else {}
+        """Numbers of documents by language code, the most frequent first; the code is "" if the language is unknown."""
+        counts = self.documents.sum_by("language") if self.documents else {}
+        return sort_by_count({of[0]: number for of, number in counts.items()})
 
     @property
     def language_codes(self) -> list[str]:
-        """The languages that have a code of two or three letters."""
+        """The languages whose code has two or three letters, sorted."""
         return sorted(name for name in self.languages if _LANGUAGE.fullmatch(name))
 
     @property
     def largest_source(self) -> list[tuple[str, int]]:
-        """The source of most documents with their number; empty if there are none."""
-        sums = {of[0]: number for of, number in self.documents.by("source").items()} if self.documents else {}
+        """The source with the most documents and their number, as a list of one pair; empty if the documents are not
+        known.
+        """
+        sums = {of[0]: number for of, number in self.documents.sum_by("source").items()} if self.documents else {}
         return sorted(sums.items(), key=lambda item: (item[1], item[0]))[-1:]
 
     @cached_property
     def licenses(self) -> dict[str, dict[str, int]]:
-        """By source, how many documents are under which licence, as it is stated; the most frequent first."""
+        """Maps each source to numbers of documents by stated license, the most frequent first.
+
+        The license of a document is the one in its record, else the one that the recipe states for the source, else
+        `NOT_STATED`.
+        """
         recipe, sums = self.provenance.recipe, dict[str, dict[str, int]]()
         by_recipe = {entry.source.name: entry.license for entry in recipe.sources} if recipe is not None else {}
-        for (source, license), number in self.documents.by("source", "license").items() if self.documents else ():
+        for (source, license), number in self.documents.sum_by("source", "license").items() if self.documents else ():
             named = license or by_recipe.get(source) or NOT_STATED
             counts = sums.setdefault(source, {})
             counts[named] = counts.get(named, 0) + number
-        return {source: most_first(counts) for source, counts in sums.items()}
+        return {source: sort_by_count(counts) for source, counts in sums.items()}
 
     @property
-    def stated(self) -> set[str]:
-        """Every licence that is stated."""
+    def stated_licenses(self) -> set[str]:
+        """All licenses in `licenses`."""
         return {name for counts in self.licenses.values() for name in counts}
 
     @cached_property
     def parsed(self) -> list[Manifest]:
-        """The documents of the sources, as far as they are in the store."""
-        return self.provenance.of_kind("documents")
+        """Manifests of the documents of each source that the store still has."""
+        return self.provenance.find_all("documents")
 
     @cached_property
     def records(self) -> Account:
-        """The account of the raw records."""
-        return records_account(self.parsed)
+        """How many raw records became documents, and how many were dropped for which reason."""
+        return sum_records(self.parsed)
 
     @property
-    def left_out(self) -> int:
-        """How many raw files could not be read."""
+    def num_unreadable_files(self) -> int:
+        """The number of raw files that were skipped because they could not be read."""
         return sum(len(manifest.settings.get("left_out", ())) for manifest in self.parsed)
 
     @property
     def edits(self) -> dict[str, int]:
-        """The changes and findings in documents that stayed, and how often, in the order of its names."""
+        """Maps the name of each change or finding in documents that stayed to the number of times."""
         sums: dict[str, int] = {}
         for manifest in self.parsed:
-            for name, number in edits_of(manifest):
+            for name, number in list_edits(manifest):
                 sums[name] = sums.get(name, 0) + number
         return dict(sorted(sums.items()))
 
     @property
     def settings_by_source(self) -> dict[str, Mapping[str, Any]]:
-        """The settings of the documents of each source; of several generations the last."""
+        """Maps each source to the settings with which its newest documents were made."""
         return {manifest.name: manifest.settings for manifest in self.parsed}
 
     @cached_property
     def tokenised(self) -> Manifest | None:
-        """The tokens that examples were made of; None if they are gone, or rows are documents."""
-        return self.provenance.parent(self.provenance.manifest, "tokens")
+        """Manifest of the tokens from which the examples were made; None if the store no longer has it, or rows are
+        documents.
+        """
+        return self.provenance.find_parent(self.provenance.manifest, "tokens")
 
     @property
     def unknown_tokens(self) -> list[tuple[int, int]]:
-        """The numbers of unknown tokens and of all tokens; empty if they are unknown."""
+        """The numbers of unknown tokens and of all tokens, as a list of one pair; empty if they are not known."""
         if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
             return []
         figures = self.tokenised.ledger.figures
@@ -407,20 +453,29 @@ class Exported:
         return [(unknown, whole)]
 
 
-def exported(artifact: Artifact) -> Exported:
-    """Return an artifact with what it was made from and the documents behind it."""
-    provenance = provenance_of(artifact)
+def collect_content(artifact: Artifact) -> ExportContent:
+    """Read what an artifact was made from, and count the documents behind it. The result has no files yet."""
+    provenance = read_provenance(artifact)
     corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
     documents = count_documents(artifact.place, corpus, sources) if corpus is not None else None
-    return Exported(provenance=provenance, documents=documents)
+    return ExportContent(provenance=provenance, documents=documents)
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the live documents of a corpus, or of some of its sources. Raises Damaged."""
+    """Count the live documents of a corpus.
+
+    Args:
+        place: The store.
+        corpus: Manifest of the corpus.
+        sources: Names of the sources to count; empty for all.
+
+    Raises:
+        Damaged: If a file of the corpus is damaged.
+    """
     counts = Counter[tuple[str, ...]]()
-    for batch in Corpus(place, corpus).iter_batches(_BY):
+    for batch in Corpus(place, corpus).iter_batches(_CORPUS_COLUMNS):
         table = pa.Table.from_batches([batch])
-        for row in table.group_by(list(_BY), use_threads=False).aggregate([([], "count_all")]).to_pylist():
+        for row in table.group_by(list(_CORPUS_COLUMNS), use_threads=False).aggregate([([], "count_all")]).to_pylist():
             split = "held-out" if row["held_out"] else "train"
             of = (row["source"], split, row["generation"], row["language"] or "", row["license"] or "")
             if not sources or row["source"] in sources:
@@ -428,69 +483,78 @@ def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = (
     return DocumentCounts(counts)
 
 
-def most_first(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return counts, the greatest first; equal ones in order of their names."""
+def sort_by_count(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return a copy of counts with the greatest first; equal counts are ordered by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def share(part: int, whole: int) -> str:
-    """Return a part of a whole in percent.
+def format_share(part: int, whole: int) -> str:
+    """Return a part of a total in percent, as text; "-" if the total is 0.
 
-    >>> share(1, 8), share(0, 0)
+    >>> format_share(1, 8), format_share(0, 0)
     ('12.50 %', '-')
     """
     return f"{100 * part / whole:.2f} %" if whole else "-"
 
 
-def provenance_of(artifact: Artifact) -> Provenance:
-    """Return the provenance of an artifact. Raises Damaged for a manifest that is not what was written."""
-    chain, gone = _ancestors(artifact)
-    record = _first_run(artifact)
-    recipe, lock, unread = None, None, ""
+def read_provenance(artifact: Artifact) -> Provenance:
+    """Read the ancestors of an artifact and the record, recipe and lock of the run that built it.
+
+    If the recipe or the lock cannot be read, the result says why in `read_error`.
+
+    Raises:
+        Damaged: If the manifest of an ancestor is damaged.
+    """
+    chain, missing = _read_ancestors(artifact)
+    record = _find_first_run(artifact)
+    recipe, lock, read_error = None, None, ""
     if record is not None:
         try:
-            recipe = recorded_recipe(record, artifact.place.address)
-            lock = recorded_lock(artifact.place, record.run_id)
+            recipe = read_recorded_recipe(record, artifact.place.address)
+            lock = read_recorded_lock(artifact.place, record.run_id)
         except InputError as error:
-            unread = str(error)
+            read_error = str(error)
     return Provenance(
         artifact=artifact,
         ancestors=tuple(chain),
-        gone=tuple(gone),
+        missing=tuple(missing),
         record=record,
         recipe=recipe,
         lock=lock,
-        unread=unread,
+        read_error=read_error,
     )
 
 
-def _ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
-    """Return the manifests of all ancestors in the order of stages, and the folders of those that are gone."""
+def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
+    """Read the manifests of all ancestors, in the order of stages. Also return the folders of missing ancestors."""
     manifests: dict[str, Manifest | None] = {}
-    waiting = list(_parent_folders(artifact.manifest))
+    waiting = list(_iter_parent_folders(artifact.manifest))
     while waiting:
         folder = waiting.pop()
         if folder not in manifests:
             ancestor = manifests[folder] = read_manifest(artifact.place, folder)
-            waiting += _parent_folders(ancestor) if ancestor is not None else ()
+            waiting += _iter_parent_folders(ancestor) if ancestor is not None else ()
     ordered = sorted(
         (manifest for manifest in manifests.values() if manifest is not None),
-        key=lambda manifest: (stage_order(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
+        key=lambda manifest: (get_stage_index(manifest.kind), manifest.facts.get("generations", 0), manifest.folder),
     )
     return ordered, sorted(folder for folder, manifest in manifests.items() if manifest is None)
 
 
-def _parent_folders(manifest: Manifest) -> Iterator[str]:
-    """Yield the folders of the artifacts that one was made from."""
+def _iter_parent_folders(manifest: Manifest) -> Iterator[str]:
+    """Yield the folders of the artifacts that a manifest names as parents."""
     for parent in manifest.parents:
         if parent.role in STAGES:
             yield parent.folder
 
 
-def _first_run(artifact: Artifact) -> RunRecord | None:
-    """Return the first recorded run that completed with an artifact; else the first that has it. Skips damaged ones."""
-    other = None
-    for run_id in list_runs(artifact.place):
+def _find_first_run(artifact: Artifact) -> RunRecord | None:
+    """Find the first recorded run that completed with an artifact, else the first one that has it.
+
+    Damaged records are skipped.
+    """
+    unfinished = None
+    for run_id in list_run_ids(artifact.place):
         try:
             record = read_run(artifact.place, run_id)
         except DamagedRun:
@@ -498,12 +562,16 @@ def _first_run(artifact: Artifact) -> RunRecord | None:
         if any(stage.folder == artifact.manifest.folder for stage in record.stages):
             if record.state == "completed":
                 return record
-            other = other or record
-    return other
+            unfinished = unfinished or record
+    return unfinished
 
 
-def local_target(folder: str) -> Path:
-    """Return the folder to write to. Raises InputError for an address that is not a folder of this machine."""
+def parse_local_target(folder: str) -> Path:
+    """Return the path of a folder on this machine.
+
+    Raises:
+        InputError: If the address is an object store or not a valid path.
+    """
     address = normalize_address(folder)
     if is_object_address(address):
         raise InputError(f"{address} is an object store: export to a folder on this machine, and copy that there.")
@@ -511,8 +579,12 @@ def local_target(folder: str) -> Path:
 
 
 @contextmanager
-def scratch_beside(target: Path) -> Iterator[Path]:
-    """Yield an empty folder next to a path, for the time of the block. Raises InputError for what the disk refuses."""
+def open_scratch_folder(target: Path) -> Iterator[Path]:
+    """Open an empty folder next to a path; it is removed at the end, also after an exception or a signal.
+
+    Raises:
+        InputError: If the disk refuses, or another process uses the folder for the same path.
+    """
     with explain_disk_errors(target, FOLDER_REMEDY), open_unfinished_folder(target) as scratch:
 
         def remove() -> None:
@@ -524,9 +596,13 @@ def scratch_beside(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Yield a folder to write to, which is at `target` when the block has ended well. Raises InputError."""
+def open_new_folder(target: Path) -> Iterator[Path]:
+    """Open an empty folder to write to. If the block ends without an exception, the folder is renamed to `target`.
+
+    Raises:
+        InputError: If the target is not a new or empty folder, the disk refuses, or another process writes it.
+    """
     check_output(target)
-    with scratch_beside(target) as new:
+    with open_scratch_folder(target) as new:
         yield new
         put_folder(new, target)

@@ -1,7 +1,7 @@
 """The metadata of an export as Croissant 1.1: JSON-LD that search engines and loaders of data sets read.
 
-Promise: every file with its size and sha256, every column with its type and where it is read from. Dates are those of
-the run's record. `mlcroissant` validates it, and reads records of Parquet files through it.
+Promise: it lists every file with its size and sha256, and every column with its type and the files that have it. Dates
+are those of the run's record. `mlcroissant` validates it, and reads records of Parquet files through it.
 """
 
 import json
@@ -11,95 +11,100 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.export.cards.data_card import description, meaning
-from flows.export.cards.licenses import NOT_STATED, license_address
-from flows.export.exported import Exported, ExportedFile
+from flows.export.cards.data_card import read_description, summarize_content
+from flows.export.cards.licenses import NOT_STATED, to_license_address
+from flows.export.exported import ExportContent, ExportedFile
 
-CONFORMS = "http://mlcommons.org/croissant/1.1"
-PARQUET = "application/x-parquet"
-_MEDIA = {"parquet": PARQUET, "json": "application/json", "txt": "text/plain", "md": "text/markdown"}
+CROISSANT_VERSION = "http://mlcommons.org/croissant/1.1"
+PARQUET_TYPE = "application/x-parquet"
+_MEDIA_TYPES = {"parquet": PARQUET_TYPE, "json": "application/json", "txt": "text/plain", "md": "text/markdown"}
 
 
-def croissant(content: Exported, card: ExportedFile) -> bytes:
-    """Return the document, for the file croissant.json."""
+def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
+    """Build the content of croissant.json.
+
+    Args:
+        content: The export.
+        card: The card, which the metadata list as well.
+    """
     record, manifest = content.provenance.record, content.provenance.manifest
     year = f", year = {{{record.started[:4]}}}" if record is not None else ""
     key, title = re.sub("[^A-Za-z0-9]+", "-", content.name), re.sub(r"[{}\\]", "", content.name)
-    named = f"note = {{Cloze {manifest.kind}, content {manifest.content}}}"  # by the contents, which identify them
+    note = f"note = {{Cloze {manifest.kind}, content {manifest.content}}}"  # by the contents, which identify them
     fields: dict[str, Any] = {
         "@context": json.loads((files("flows.export") / "croissant_context.json").read_bytes()),
         "@type": "sc:Dataset",
-        "conformsTo": CONFORMS,
+        "conformsTo": CROISSANT_VERSION,
         "name": content.name,
-        "description": description(content),
+        "description": summarize_content(content),
         "version": f"1.0.0+{manifest.content}",
-        "license": sorted(license_address(name) for name in content.stated or {NOT_STATED}),
+        "license": sorted(to_license_address(name) for name in content.stated_licenses or {NOT_STATED}),
         **({"datePublished": record.started[:10]} if record is not None else {}),
         **({"inLanguage": content.language_codes} if content.language_codes else {}),
-        "citeAs": f"@misc{{{key}, title = {{{title}}}{year}, {named}}}",
+        "citeAs": f"@misc{{{key}, title = {{{title}}}{year}, {note}}}",
         "distribution": [
-            *map(file_object, (*content.files, *content.extra, card)),
-            *map(file_set, content.splits),
+            *map(build_file_object, (*content.files, *content.extra, card)),
+            *map(build_file_set, content.splits),
         ],
-        "recordSet": [record_set(content, split) for split in content.splits],
+        "recordSet": [build_record_set(content, split) for split in content.splits],
     }
     return (json.dumps(fields, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def file_object(file: ExportedFile) -> dict[str, Any]:
-    """Return a file, named by its path."""
+def build_file_object(file: ExportedFile) -> dict[str, Any]:
+    """Return the Croissant object of a file. Its id is its path."""
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
         "name": file.path,
         "contentUrl": file.path,
         "contentSize": f"{file.size_bytes} B",
-        "encodingFormat": _MEDIA.get(file.path.rpartition(".")[2], "application/octet-stream"),
+        "encodingFormat": _MEDIA_TYPES.get(file.path.rpartition(".")[2], "application/octet-stream"),
         "sha256": file.sha256,
     }
 
 
-def file_set(split: str) -> dict[str, Any]:
-    """Return the files of a split."""
+def build_file_set(split: str) -> dict[str, Any]:
+    """Return the Croissant object for all files of a split."""
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",
         "name": f"{split}-files",
         "description": f"The files of the split {split}.",
-        "encodingFormat": PARQUET,
+        "encodingFormat": PARQUET_TYPE,
         "includes": f"data/{split}-*.parquet",
     }
 
 
-def record_set(content: Exported, split: str) -> dict[str, Any]:
-    """Return the rows of a split."""
+def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
+    """Return the Croissant object for the rows of a split."""
     return {
         "@type": "cr:RecordSet",
         "@id": split,
         "name": split,
-        "description": f"{content.rows(split):,} rows.",
-        "field": [field_of(field, split) for field in content.schema],
+        "description": f"{content.count_rows(split):,} rows.",
+        "field": [build_field(field, split) for field in content.schema],
     }
 
 
-def field_of(field: pa.Field, split: str) -> dict[str, Any]:
-    """Return a column; a list has any number of values."""
-    listed = pa.types.is_list(field.type)
+def build_field(field: pa.Field, split: str) -> dict[str, Any]:
+    """Return the Croissant object for a column. A list may have any number of values."""
+    is_list = pa.types.is_list(field.type)
     return {
         "@type": "cr:Field",
         "@id": f"{split}/{field.name}",
         "name": field.name,
-        **({"description": meaning(field)} if meaning(field) else {}),
-        "dataType": data_type(field.type.value_type if listed else field.type),
-        **({"isArray": True, "arrayShape": "-1"} if listed else {}),
+        **({"description": read_description(field)} if read_description(field) else {}),
+        "dataType": to_schema_type(field.type.value_type if is_list else field.type),
+        **({"isArray": True, "arrayShape": "-1"} if is_list else {}),
         "source": {"fileSet": {"@id": f"{split}-files"}, "extract": {"column": field.name}},
     }
 
 
-def data_type(kind: pa.DataType) -> str:
-    """Return a plain type in the words of schema.org.
+def to_schema_type(kind: pa.DataType) -> str:
+    """Return the schema.org name of an Arrow type that is not a list.
 
-    >>> data_type(pa.uint16()), data_type(pa.large_string()), data_type(pa.bool_())
+    >>> to_schema_type(pa.uint16()), to_schema_type(pa.large_string()), to_schema_type(pa.bool_())
     ('sc:Integer', 'sc:Text', 'sc:Boolean')
     """
     if pa.types.is_boolean(kind):

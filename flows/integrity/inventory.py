@@ -1,14 +1,14 @@
 """Reads what the documents of a store say it has, and compares every file with that.
 
-Documents are manifests, records of parts and of runs, releases, lists of forgotten rows.
+Documents are manifests, records of parts (file sets of an artifact) and of runs, releases, and lists of forgotten rows.
 
-Promise: a document that cannot be read is a fault that is named, and the rest is read. Nothing is looked up twice: a
-part that several artifacts point to is held once. What somebody names is missed if it is gone: what the newest
-completed run of a recipe used, what was released, what these were made from, the documents of runs, entries of
-releases, and lists of what was forgotten. `cloze gc` takes none of these.
+Promise: a document that cannot be read is reported as a fault, and the rest is read. Nothing is read twice: a part that
+several artifacts name is held once. If one of these is gone, it is reported as missing: what the newest completed run
+of a recipe used, what was released, what these were made from, the documents of runs, entries of releases, and lists of
+what was forgotten. `cloze gc` removes none of these.
 
-Cost: every manifest is read, and the records that no manifest names; memory for what they say. To find faults every
-byte of the parts is read once (`corpora.store.file_check`), several parts side by side.
+Cost: every manifest is read, and the records that no manifest names; memory for what they say. To find faults, every
+byte of the parts is read once (`corpora.store.file_check`), several parts at a time.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,82 +24,102 @@ from corpora.store.manifest import Manifest, Part, compute_fingerprint, is_part_
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
 from corpora.tombstones import Tombstones, read_tombstones
-from flows.run.faults.locks import clearings
-from flows.run.record.figures import figures_file, kept_figures
-from flows.run.record.releases import RELEASED, RELEASES, DamagedRelease, Released, read_release, release_entries
+from flows.run.faults.locks import list_cleanups
+from flows.run.record.figures import get_figures_path, read_figures
+from flows.run.record.releases import (
+    RELEASED_FOLDER,
+    RELEASES_FOLDER,
+    DamagedRelease,
+    ReleasedArtifact,
+    list_release_entries,
+    read_release,
+)
 from flows.run.record.run_record import (
-    REMOVED,
+    REMOVAL_MARK,
     DamagedRun,
     RunRecord,
+    get_recipe_path,
+    read_raw_paths,
+    read_recorded_lock,
     read_run,
-    recipe_file,
-    recorded_lock,
-    recorded_raw_paths,
 )
-from flows.run.record.run_status import recipe_of
+from flows.run.record.run_status import parse_recipe_name
 from flows.run.stage_kinds import STAGES
 
-TOMBSTONES = "tombstones.json"
-NOTHING_FORGOTTEN = Tombstones().fingerprint
+TOMBSTONES_FILE = "tombstones.json"
+NO_TOMBSTONES = Tombstones().fingerprint
 
 Advance = Callable[[int, int], None]  # bytes done, of so many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A file of a store that is not what was written, or is gone.
+    """A file of a store that is missing or not what was written.
 
-    part, artifacts: the part that it belongs to, and the artifacts that name it
-    lost: what is lost with it and what to do, if no run builds it again
+    Attributes:
+        path: Path of the file in the store.
+        what: What is wrong with it.
+        part: Name of the part (file set of an artifact) that the file belongs to; "" for other files.
+        artifacts: Folders of the artifacts that name the part.
+        loss: What is lost with the file and what to do; "" if a run can build the file again.
     """
 
     path: str
     what: str
     part: str = ""
     artifacts: tuple[str, ...] = ()
-    lost: str = ""
+    loss: str = ""
 
     def __str__(self) -> str:
         more = f" and {len(self.artifacts) - 1} more" if len(self.artifacts) > 1 else ""
         where = f" (part {self.part} of {self.artifacts[0]}{more})" if self.part and self.artifacts else ""
-        return f"{self.path}: {self.what}{where}{self.lost and '; '}{self.lost}"
+        return f"{self.path}: {self.what}{where}{self.loss and '; '}{self.loss}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A part that a store claims to have.
+    """A part (file set of an artifact) that the store should have, according to its documents.
 
-    folder:    of its stage
-    artifacts: the folders of those that name it; the one that it was built for, where that has no manifest
-    published: whether a manifest names it
+    Attributes:
+        kind: Kind of the stage, such as "documents".
+        folder: Folder of the stage, `KIND/NAME`.
+        part: The files of the part.
+        artifacts: Folders of the artifacts that name the part. If it has no manifest yet, the artifact it was built
+            for.
+        is_published: True if a manifest names the part.
     """
 
     kind: str
     folder: str
     part: Part
     artifacts: tuple[str, ...]
-    published: bool
+    is_published: bool
 
     @property
     def size_bytes(self) -> int:
-        """The size of its files."""
+        """The size of all files of the part."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """Return its files and its record, as paths in the store."""
+        """Paths in the store of the part's files and of its record."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holdings:
-    """The documents' account of a store, or of one folder in it.
+class Inventory:
+    """What the documents of a store, or of one folder in it, say it has.
 
-    manifests: those that can be read, by their folders; faults: documents that cannot be
-    unnamed:   files among those of artifacts that nothing names, with their sizes; unfinished ones as well
-    runs:      the names of the files of recorded runs, by their ids; unended: recipes whose newest run has no record
-    tombstones: paths of the lists of what was forgotten
-    releases:  paths of the entries of releases; with them all manifests of the store are read
+    Attributes:
+        place: The store.
+        manifests: Maps the folder of each artifact to its manifest, if that can be read.
+        claims: All parts that manifests or records name.
+        faults: Documents that cannot be read.
+        unnamed: Maps the paths of files in the folders of artifacts that no document names to their sizes.
+        runs: Maps the id of each recorded run to the names of its files.
+        unfinished_recipes: Names of recipes whose newest run has no record.
+        tombstone_files: Paths of the lists of forgotten rows.
+        release_files: Paths of the entries of releases; empty if the inventory is of one folder.
     """
 
     place: Place
@@ -108,25 +128,30 @@ class Holdings:
     faults: tuple[Fault, ...]
     unnamed: Mapping[str, int]
     runs: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    unended: frozenset[str] = frozenset()
-    tombstones: tuple[str, ...] = ()
-    releases: tuple[str, ...] = ()
+    unfinished_recipes: frozenset[str] = frozenset()
+    tombstone_files: tuple[str, ...] = ()
+    release_files: tuple[str, ...] = ()
 
 
-def read_holdings(place: Place, inside: str = "") -> Holdings:
-    """Read the account of a store, or of one folder in it: an artifact's, or that of a kind or name.
+def read_inventory(place: Place, inside: str = "") -> Inventory:
+    """Read what the documents of a store, or of one folder in it, say it has.
 
-    Raises InputError if nothing is found, or something of another format.
+    Args:
+        place: The store.
+        inside: Folder of an artifact, a kind or a name in the store; "" for the whole store.
+
+    Raises:
+        InputError: If the folder has neither artifacts nor runs, or has documents of another format version.
     """
     sizes = place.list_files(inside)
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]
     manifests, faults = _read_manifests(place, [path for path in paths if _is_manifest(path)])
-    claims = _published(manifests)
+    claims = _collect_published(manifests)
     named = {path for claim in claims for path in claim.paths}
     for path in paths:
         folder = "/".join(path.split("/")[:3])
         if is_part_record(path) and path not in named and folder not in manifests:
-            claim = _unpublished(place, path, folder)
+            claim = _read_unpublished(place, path, folder)
             named.add(path)
             if isinstance(claim, Fault):
                 faults.append(claim)
@@ -138,26 +163,26 @@ def read_holdings(place: Place, inside: str = "") -> Holdings:
             f"There is no artifact at {place.to_address(inside)}. Give a store's folder, or an "
             "artifact's folder inside it (STORE/KIND/NAME/FINGERPRINT); `cloze run` prints where it put things."
         )
-    files_by_run = _files_by_run(sizes)
+    files_by_run = _group_files_by_run(sizes)
     runs = {run_id: files for run_id, files in files_by_run.items() if _is_recorded(files)}
-    newest = {recipe_of(run_id): run_id for run_id in files_by_run}
-    lists = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES}"))
-    expected = named | set(lists) | {path for path in paths if _is_manifest(path)}
-    return Holdings(
+    newest = {parse_recipe_name(run_id): run_id for run_id in files_by_run}
+    tombstone_files = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES_FILE}"))
+    expected = named | set(tombstone_files) | {path for path in paths if _is_manifest(path)}
+    return Inventory(
         place=place,
         manifests=manifests,
         claims=tuple(claims),
         faults=tuple(faults),
         unnamed={**{path: sizes[path] for path in paths if path not in expected}, **place.list_unfinished(inside)},
         runs=runs,
-        unended=frozenset(name for name, run_id in newest.items() if run_id not in runs),
-        tombstones=lists,
-        releases=() if inside else tuple(release_entries(place)),
+        unfinished_recipes=frozenset(name for name, run_id in newest.items() if run_id not in runs),
+        tombstone_files=tombstone_files,
+        release_files=() if inside else tuple(list_release_entries(place)),
     )
 
 
-def _files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return the names of the files of each run by its id, oldest first."""
+def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Group the files of runs by run id, the oldest run first."""
     files: dict[str, set[str]] = {}
     for path in sorted(sizes):
         run_id, _, name = path.removeprefix("runs/").partition("/")
@@ -167,12 +192,13 @@ def _files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def _is_recorded(files: Collection[str]) -> bool:
-    """True if the run with these files has a record, or had one: what is written with it, and no sign of life.
+    """Return True if a run with these files has or had a record.
 
-    One that is being removed has none any more.
+    A run had one if the files that are written with it exist and its heartbeat file does not. A run that is being
+    removed has none.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
-    return REMOVED not in files and ("run.json" in files or had_one)
+    return REMOVAL_MARK not in files and ("run.json" in files or had_one)
 
 
 def _is_manifest(path: str) -> bool:
@@ -195,80 +221,90 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
     return manifests, faults
 
 
-def identity(part: Part) -> str:
-    """Return the common part of two descriptions of one part, with its bytes and its record: all but its name."""
+def compute_identity(part: Part) -> str:
+    """Hash everything in the description of a part but its name.
+
+    Equal hashes mean the same bytes and the same record.
+    """
     return compute_fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
 
 
-def _published(manifests: Mapping[str, Manifest]) -> list[Claim]:
-    """Return the parts that manifests name, each once."""
+def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
+    """Return each part that manifests name once, with all the artifacts that name it."""
     claims: dict[tuple[str, str], Claim] = {}
     for folder, manifest in manifests.items():
         for part in manifest.parts:
-            key = (manifest.stage_folder, identity(part))
+            key = (manifest.stage_folder, compute_identity(part))
             before = claims.get(key)
             named = (*before.artifacts, folder) if before is not None else (folder,)
             claims[key] = Claim(
-                kind=manifest.kind, folder=manifest.stage_folder, part=part, artifacts=named, published=True
+                kind=manifest.kind, folder=manifest.stage_folder, part=part, artifacts=named, is_published=True
             )
-    return [replace(claim, artifacts=_owner_first(claim)) for claim in claims.values()]
+    return [replace(claim, artifacts=_sort_owner_first(claim)) for claim in claims.values()]
 
 
-def _owner_first(claim: Claim) -> tuple[str, ...]:
+def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
     """Return the artifacts that name a part, the one that built it first."""
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
-def _unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
-    """Return the part of a record that no manifest names."""
+def _read_unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
+    """Read the part of a record that no manifest names; return a fault if the record is damaged."""
     kind, name, _ = folder.split("/")
     try:
         part = read_part_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part
     except Damaged as damage:
         return Fault(path=path, what=damage.what, artifacts=(folder,))
-    return Claim(kind=kind, folder=f"{kind}/{name}", part=part, artifacts=(folder,), published=False)
+    return Claim(kind=kind, folder=f"{kind}/{name}", part=part, artifacts=(folder,), is_published=False)
 
 
 LOST, REMEDY = "it cannot be made again", "restore it from a copy of the store"
 _OR_RUN = ", or delete the folder of the run"
-_LOST_WITH = {
+_LOSS_BY_FILE = {
     "recipe.lock": "which raw files the run read",
     "raw.json": "where the raw files of the run lay, so what is traced to them or built again from them",
     "run.json": "the recipe of the run and what it built, so its report and what is built again by its recipe",
 }
 
 
-def find_faults(holdings: Holdings, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
-    """Yield everything in a store that is damaged, documents first."""
-    yield from holdings.faults
-    yield from (fault for run_id in holdings.runs for fault in check_run(holdings.place, run_id))
-    yield from _check_named(holdings)
-    yield from (fault for path in holdings.releases for fault in _check_release(holdings, path))
-    yield from (fault for path in holdings.tombstones for fault in _check_tombstones(holdings.place, path))
-    yield from check_claims(holdings.place, holdings.claims, advance)
+def find_faults(inventory: Inventory, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
+    """Yield everything in a store that is damaged or missing: first documents, then the files of parts.
+
+    Args:
+        inventory: The inventory of the store.
+        advance: Is called after each part with the number of bytes that are checked and the total.
+    """
+    yield from inventory.faults
+    yield from (fault for run_id in inventory.runs for fault in find_run_faults(inventory.place, run_id))
+    yield from _find_missing(inventory)
+    yield from (fault for path in inventory.release_files for fault in _find_release_faults(inventory, path))
+    yield from (fault for path in inventory.tombstone_files for fault in _find_tombstone_faults(inventory.place, path))
+    yield from find_faults_in_claims(inventory.place, inventory.claims, advance)
 
 
-def faults_of(place: Place, manifest: Manifest) -> list[Fault]:
-    """Return the damage in the parts of one artifact."""
+def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
+    """Read all files of one artifact, and return the damage in them."""
     folder = manifest.stage_folder
     claims = [
-        Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), published=True)
+        Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), is_published=True)
         for part in manifest.parts
     ]
-    return list(check_claims(place, claims))
+    return list(find_faults_in_claims(place, claims))
 
 
-def check_claims(place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None) -> Iterator[Fault]:
-    """Yield the damage in some parts."""
+def find_faults_in_claims(
+    place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None
+) -> Iterator[Fault]:
+    """Read all files of some parts, several at a time, and yield the damage in them in the order of the parts."""
     total, done = sum(claim.size_bytes for claim in claims), 0
-    for claim, faults in zip(claims, map_in_threads(partial(check_claim, place), claims), strict=True):
+    for claim, faults in zip(claims, map_in_threads(partial(find_claim_faults, place), claims), strict=True):
         done += claim.size_bytes
         advance(done, total)
         yield from faults
 
 
-def check_claim(place: Place, claim: Claim) -> list[Fault]:
-    """Return the damage in a part: in its record, its files, or what the record says of them."""
+def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
+    """Read a part, and return the damage in its record, its files, or what the record says of them."""
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
     damages: list[Damaged] = []
@@ -278,7 +314,7 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
         checks = dict(read.checks)
         if read.part.record != claim.part.record:
             damages.append(Damaged(record, "its digest is not the one that the manifest names"))
-        elif identity(read.part) != identity(claim.part):
+        elif compute_identity(read.part) != compute_identity(claim.part):
             damages.append(Damaged(record, "it describes another part than the manifest"))
     except FileNotFoundError:
         damages.append(Damaged(record, "it is gone"))
@@ -288,129 +324,137 @@ def check_claim(place: Place, claim: Claim) -> list[Fault]:
         path = f"{claim.folder}/{file.path}"
         if not damages and is_table(file) and file.path not in checks:
             damages.append(Damaged(record, f"it does not describe {file.path}"))
-        wrong = find_damage(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
-        damages += [wrong] if wrong is not None else []
+        file_damage = find_damage(place, claim.kind, path, file, record, None if damages else checks.get(file.path))
+        damages += [file_damage] if file_damage is not None else []
     return [
         Fault(path=damage.path, what=damage.what, part=claim.part.name, artifacts=claim.artifacts) for damage in damages
     ]
 
 
-def check_run(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the documents of a run; all but its figures cannot be made again."""
+def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
+    """Yield the damage in the documents of a run. Everything but its figures is lost if it is damaged."""
     damage_by_path: dict[str, str] = {}
-    for read in (recorded_lock, recorded_raw_paths, read_run):
+    for read in (read_recorded_lock, read_raw_paths, read_run):
         try:
             read(place, run_id)
         except DamagedRun as fault:
             damage_by_path[fault.path] = fault.what
         except FileNotFoundError:
             continue  # missing files are checked by name below
-    for name, lost in _LOST_WITH.items():
+    for name, loss in _LOSS_BY_FILE.items():
         path = f"runs/{run_id}/{name}"
         what = "it is gone" if place.find_size(path) is None else damage_by_path.get(path)
         if what is not None:
-            yield Fault(path=path, what=what, lost=f"{LOST}, and this is lost: {lost}; {REMEDY}{_OR_RUN}")
-    path = recipe_file(run_id)
+            yield Fault(path=path, what=what, loss=f"{LOST}, and this is lost: {loss}; {REMEDY}{_OR_RUN}")
+    path = get_recipe_path(run_id)
     with suppress(FileNotFoundError, DamagedRun):
         text, size = read_run(place, run_id).recipe_toml.encode(), place.find_size(path)
         if size is None or place.read(path) != text:
             what = "it is gone" if size is None else "it is not what was written"
-            yield Fault(path=path, what=what, lost=f"run.json has its text as well; {REMEDY}{_OR_RUN}")
-    yield from check_figures(place, run_id)
+            yield Fault(path=path, what=what, loss=f"run.json has its text as well; {REMEDY}{_OR_RUN}")
+    yield from find_figure_faults(place, run_id)
 
 
-def check_figures(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the figures of a run; they can be counted again as long as its artifacts exist."""
+def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
+    """Yield the damage in the figures of a run. They can be counted again as long as its artifacts exist."""
     try:
-        kept_figures(place, run_id)
+        read_figures(place, run_id)
     except FileNotFoundError:
         with suppress(FileNotFoundError, DamagedRun):
             record = read_run(place, run_id)
             if record.state == "completed" and record.cost is not None:  # it had figures, and what it has cost
-                yield Fault(path=figures_file(run_id), what="it is gone")
+                yield Fault(path=get_figures_path(run_id), what="it is gone")
     except Damaged as fault:
         yield Fault(path=fault.path, what=fault.what)
 
 
-def _check_named(holdings: Holdings) -> Iterator[Fault]:
-    """Yield the artifacts, entries of releases and lists that something names, and that are gone."""
-    place, records = holdings.place, dict[str, list[RunRecord]]()
-    for run_id, files in holdings.runs.items():
+def _find_missing(inventory: Inventory) -> Iterator[Fault]:
+    """Yield a fault for each artifact, release entry and list of forgotten rows that is named somewhere and does not
+    exist.
+    """
+    place, records = inventory.place, dict[str, list[RunRecord]]()
+    for run_id, files in inventory.runs.items():
         with suppress(FileNotFoundError, DamagedRun):
             record = read_run(place, run_id)
             records.setdefault(record.recipe, []).append(record)
-        for copy in (name for name in files if name.startswith(f"{RELEASED}/")):
-            path = copy.replace(RELEASED, RELEASES, 1)
+        for copy in (name for name in files if name.startswith(f"{RELEASED_FOLDER}/")):
+            path = copy.replace(RELEASED_FOLDER, RELEASES_FOLDER, 1)
             if place.find_size(path) is None:
-                lost = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
-                yield Fault(path=path, what="it is gone", lost=lost)
-    named_by = {folder: f"the run {run_id}" for run_id, folder in _named_by_runs(holdings, records)}
-    begun = {str(folder) for present in clearings(place).values() for folder in present.report.get("folders", ())}
-    left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _released(holdings))])]
+                loss = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
+                yield Fault(path=path, what="it is gone", loss=loss)
+    named_by = {folder: f"the run {run_id}" for run_id, folder in _iter_run_folders(inventory, records)}
+    in_removal = {
+        str(folder) for present in list_cleanups(place).values() for folder in present.report.get("folders", ())
+    }
+    left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _iter_released(inventory))])]
     while left:
         folder = left.pop()
-        manifest = holdings.manifests.get(folder)
+        manifest = inventory.manifests.get(folder)
         if manifest is not None:
             parents = [parent.folder for parent in manifest.parents if parent.role in STAGES]
             left += [parent for parent in parents if parent not in named_by]
             named_by = {**dict.fromkeys(parents, folder), **named_by}
-        elif folder in named_by and folder not in begun and place.find_size(f"{folder}/{MANIFEST}") is None:
+        elif folder in named_by and folder not in in_removal and place.find_size(f"{folder}/{MANIFEST}") is None:
             yield Fault(path=f"{folder}/{MANIFEST}", what=f"it is gone, and {named_by[folder]} names it")
-    for manifest in holdings.manifests.values():
-        path = f"corpora/{manifest.name}/{TOMBSTONES}"
-        honored = manifest.settings.get("tombstones", NOTHING_FORGOTTEN)
-        if manifest.kind == "verdicts" and honored != NOTHING_FORGOTTEN and place.find_size(path) is None:
+    for manifest in inventory.manifests.values():
+        path = f"corpora/{manifest.name}/{TOMBSTONES_FILE}"
+        honored = manifest.settings.get("tombstones", NO_TOMBSTONES)
+        if manifest.kind == "verdicts" and honored != NO_TOMBSTONES and place.find_size(path) is None:
             what = f"it is gone, and {manifest.folder} honors it"
-            yield Fault(path=path, what=what, lost=f"{LOST}, and what was forgotten would come back; {REMEDY}")
+            yield Fault(path=path, what=what, loss=f"{LOST}, and what was forgotten would come back; {REMEDY}")
             return
 
 
-def _named_by_runs(holdings: Holdings, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
-    """Yield runs and the folders of artifacts that they completed with and that a clean-up would not have taken.
+def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
+    """Yield the id of a completed run and the folder of an artifact that it used and that a clean-up would have kept.
 
-    Of earlier runs of a recipe these are such as have files left, unless a run that has not completed is making them.
-    records: of the runs of each recipe, oldest first
+    An earlier run of a recipe counts only for artifacts of which files are left, and not if a newer run has not
+    completed: it may be building them.
+
+    Args:
+        inventory: The inventory of the store.
+        records: Maps each recipe to the records of its runs, the oldest first.
     """
-    unpublished = {claim.artifacts[0] for claim in holdings.claims if not claim.published}
-    unpublished |= {"/".join(path.split("/")[:3]) for path in holdings.unnamed}
+    unpublished = {claim.artifacts[0] for claim in inventory.claims if not claim.is_published}
+    unpublished |= {"/".join(path.split("/")[:3]) for path in inventory.unnamed}
     for recipe, of_recipe in records.items():
         completed = [record for record in of_recipe if record.state == "completed"]
-        ended = of_recipe[-1].state == "completed" and recipe not in holdings.unended
+        has_ended = of_recipe[-1].state == "completed" and recipe not in inventory.unfinished_recipes
         for record in completed:
             is_newest = record is completed[-1]
-            yield from ((record.run_id, f) for f in record.folders if is_newest or (ended and f in unpublished))
+            yield from ((record.run_id, f) for f in record.folders if is_newest or (has_ended and f in unpublished))
 
 
-def _released(holdings: Holdings) -> Iterator[Released]:
-    """Yield the artifacts of all entries of releases that can be read."""
-    for path in holdings.releases:
+def _iter_released(inventory: Inventory) -> Iterator[ReleasedArtifact]:
+    """Yield the artifacts of all release entries that can be read."""
+    for path in inventory.release_files:
         with suppress(DamagedRelease):
-            yield from read_release(holdings.place, path).artifacts
+            yield from read_release(inventory.place, path).artifacts
 
 
-def _check_release(holdings: Holdings, path: str) -> Iterator[Fault]:
+def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
     """Yield the damage in an entry of a release, or in what it names."""
     try:
-        release = read_release(holdings.place, path)
+        release = read_release(inventory.place, path)
     except DamagedRelease as fault:
-        lost = f"{LOST}, and this is lost: the meaning of that name since then; {REMEDY}"
-        yield Fault(path=path, what=fault.what, lost=lost)
+        loss = f"{LOST}, and this is lost: the meaning of that name since then; {REMEDY}"
+        yield Fault(path=path, what=fault.what, loss=loss)
         return
     for artifact in release.artifacts:
-        manifest = holdings.manifests.get(artifact.folder)
-        if manifest is None and holdings.place.find_size(f"{artifact.folder}/{MANIFEST}") is None:
+        manifest = inventory.manifests.get(artifact.folder)
+        if manifest is None and inventory.place.find_size(f"{artifact.folder}/{MANIFEST}") is None:
             gone = f"{artifact.folder}, which it names, is gone"
-            yield Fault(path=path, what=gone, lost="run its recipe once more")
+            yield Fault(path=path, what=gone, loss="run its recipe once more")
         elif manifest is not None and manifest.content != artifact.content:
             what = (
                 f"{artifact.folder} does not hold what was released: {manifest.content} instead of {artifact.content}"
             )
-            yield Fault(path=path, what=what, lost="release what the store holds now, or restore it from a copy")
+            yield Fault(path=path, what=what, loss="release what the store holds now, or restore it from a copy")
 
 
-def _check_tombstones(place: Place, path: str) -> Iterator[Fault]:
-    """Yield the damage in the list of what was forgotten in a corpus."""
+def _find_tombstone_faults(place: Place, path: str) -> Iterator[Fault]:
+    """Yield a fault if the list of what was forgotten in a corpus cannot be read."""
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:
-        yield Fault(path=path, what="it is not what was written", lost=f"{LOST}; {REMEDY}")
+        yield Fault(path=path, what="it is not what was written", loss=f"{LOST}; {REMEDY}")

@@ -1,4 +1,4 @@
-"""Builds a part of an artifact again next to it, to compare the two: `cloze verify --rebuild`."""
+"""Builds a part (file set) of an artifact again next to it, to compare the two: `cloze verify --rebuild`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,33 +10,40 @@ from corpora.store.stage import Stage, build_part, survey_stage
 from flows.run.pipeline import run_recipe
 from flows.run.record.run_record import (
     DamagedRun,
-    newest_runs,
-    passed_over,
-    recorded_lock,
-    recorded_recipe,
-    to_stderr,
+    describe_passed_over,
+    iter_newest_runs,
+    print_to_stderr,
+    read_recorded_lock,
+    read_recorded_recipe,
 )
 from flows.signals import scratch_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
-    """A part that was built again next to its artifact, and both contents of each table."""
+class RebuiltPart:
+    """A part that was built again, next to the one in the store.
+
+    Attributes:
+        part: Name of the part.
+        before: Maps each table of the part to the digest of its rows in the store.
+        after: The same for the part that was built again.
+    """
 
     part: str
     before: dict[str, str]
     after: dict[str, str]
 
     @property
-    def equal(self) -> bool:
-        """Return whether the rows came out the same."""
+    def is_equal(self) -> bool:
+        """True if all tables have the same rows."""
         return self.before == self.after
 
 
-def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
-    """Build the first part of an artifact again in a folder of its own, and compare.
+def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
+    """Build the first part (file set) of an artifact again in a temporary folder, and compare their contents.
 
-    Raises InputError if no recorded run made the artifact or its raw files are gone.
+    Raises:
+        InputError: If no recorded run built the artifact, this version builds another one, or its raw files are gone.
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
@@ -46,11 +53,11 @@ def rebuild_part(place: Place, manifest: Manifest) -> Rebuilt:
     with scratch_folder() as folder:
         after = build_part(place, stage, plan, Place(str(folder)))
     contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
-    return Rebuilt(part=plan.name, before=contents[0], after=contents[1])
+    return RebuiltPart(part=plan.name, before=contents[0], after=contents[1])
 
 
-class _ParentLost(Exception):
-    """Raised if a stage that the wanted one depends on is not in the store as this program would build it."""
+class _ParentMissing(Exception):
+    """Raised if the store does not have a stage on which the wanted one depends, as this version would build it."""
 
 
 class _StageFound(Exception):
@@ -61,32 +68,35 @@ class _StageFound(Exception):
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """Return the stage of an artifact, planned again from the newest recorded run that names it. Raises InputError.
+    """Plan the stage of an artifact again, from the newest recorded run that names it.
 
-    A run with damaged documents is passed over, and named on stderr.
+    A run with damaged documents is skipped, and reported on stderr.
+
+    Raises:
+        InputError: If no recorded run would build this artifact with this version.
     """
 
-    def look(stages: Sequence[Stage]) -> list[Manifest]:
+    def survey_stages(stages: Sequence[Stage]) -> list[Manifest]:
         for stage in stages:
             if stage.folder == manifest.folder:
                 raise _StageFound(stage)
         manifests = [survey_stage(place, stage).manifest for stage in stages]
         whole = [manifest for manifest in manifests if manifest is not None]
         if len(whole) < len(stages):
-            raise _ParentLost
+            raise _ParentMissing
         return whole
 
-    for record in newest_runs(place):
+    for record in iter_newest_runs(place):
         if manifest.folder in record.folders:
             try:
-                lock = recorded_lock(place, record.run_id)
-                run_recipe(place, recorded_recipe(record, place.address), lock, look)
+                lock = read_recorded_lock(place, record.run_id)
+                run_recipe(place, read_recorded_recipe(record, place.address), lock, survey_stages)
             except _StageFound as reached:
                 return reached.stage
-            except _ParentLost:
+            except _ParentMissing:
                 continue
             except DamagedRun as fault:
-                to_stderr(passed_over(fault))
+                print_to_stderr(describe_passed_over(fault))
     raise InputError(
         f"No recorded run in {place.address} would make {manifest.folder} with this version: run its recipe again "
         "first."

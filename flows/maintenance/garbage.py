@@ -1,33 +1,31 @@
-"""Finds what nobody needs in a store, from one look at it. Removes nothing.
+"""Finds what nobody needs in a store, and removes it on request.
 
-Artifacts that nobody needs; files of parts that no remaining artifact has; working folders of trained models; records
-of runs beyond the newest. Files that are being written right now, and everything outside the places that runs write to,
-are not garbage. Needed are:
+Garbage are artifacts that nobody needs; files of parts (file sets) that no remaining artifact has; working folders of
+trained models; records of runs beyond the newest. Files that are being written, and everything outside the places that
+runs write to, are not garbage. Needed are:
 
-    run under way, or lost     everything that is called like something it may use, whatever its kind
+    run under way, or lost     everything with a name that it may use, of any kind
     the last N completed runs of a recipe, and what ran since      the artifacts that they used
     releases                   the artifacts that any entry of their histories names
     readers                    the artifacts that they hold (`corpora.store.leases`)
     all of these               what they were made from
 
-Finished parts that no artifact has are needed until the recipe's newest run has completed. Artifacts whose names no
-recorded run has are not ours to judge, and stay.
+Finished parts that no artifact has are needed until the recipe's newest run has completed. Artifacts with names that no
+recorded run has used stay, because nothing is known about them.
+Cost: as `read_inventory`, and the records of all runs.
 
-Cost: as `read_holdings`, and the records of all runs.
-
-Removes what nobody needs, in an order in which no existing file ever points to a missing one.
+Removal happens in an order in which no existing file ever points to a missing one.
 
     manifests, those first that are made from others ─► records of parts ─► files ─► records of runs
 
-While manifests go, every file that any of them names exists; then only files go that no remaining manifest
-names, and the record of a part before its files, so that what has a record is whole. Killed at any point, the store is
-whole, and the next clean-up continues: what was about to be removed is in the file that the first one announced itself
-with (`flows/run/faults/locks.py`), which stays until it has ended.
+While manifests are removed, every file that any of them names exists. Then only files are removed that no remaining
+manifest names, and the record of a part before its files, so that what has a record is complete. If it is killed at any
+point, the store is consistent, and the next clean-up continues: the list of what is being removed is in the file with
+which the first one announced itself (`flows/run/faults/locks.py`), and which stays until the removal is complete.
 
-A run that begins meanwhile waits; nothing that a running one may use is removed. A reader that takes hold
-of an artifact before its manifest is gone keeps it, and all that it names.
-
-Cost: a call of the file system for each file; on an object store a request.
+A run that begins during a clean-up waits; nothing that a running one may use is removed. A reader that takes hold of an
+artifact before its manifest is gone keeps it, and everything that it names.
+Cost: one call of the file system per file, or one request to an object store.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -39,22 +37,24 @@ from corpora.store.leases import is_held, remove_unless_held
 from corpora.store.manifest import Manifest, is_part_record
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST
-from flows.integrity.inventory import read_holdings
-from flows.maintenance.run_records import old_runs, remove
-from flows.run.addresses import is_of_artifact
-from flows.run.faults.locks import Clearing, clearing, clearings
-from flows.run.record.releases import released_folders
-from flows.run.record.run_record import removal_mark
-from flows.run.record.run_status import ListedRun, names_in_use, run_states
-from flows.run.stage_kinds import stage_order
+from flows.integrity.inventory import read_inventory
+from flows.maintenance.run_records import find_old_runs, remove_file
+from flows.run.addresses import is_artifact_file
+from flows.run.faults.locks import CleanUp, hold_cleanup, list_cleanups
+from flows.run.record.releases import list_released_folders
+from flows.run.record.run_record import get_removal_mark
+from flows.run.record.run_status import ListedRun, find_names_in_use, list_runs
+from flows.run.stage_kinds import get_stage_index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How much a clean-up leaves.
+class Retention:
+    """How much a clean-up keeps.
 
-    keep: completed runs of each recipe, newest first, whose artifacts stay
-    days: what was among those within so many days stays as well; for readers that cannot hold what they read
+    Attributes:
+        keep: Number of the newest completed runs of each recipe of which artifacts are kept.
+        days: Artifacts of older runs are kept for this many days after they left these runs, for readers that cannot
+            hold a lease (on object stores).
     """
 
     keep: int = 3
@@ -62,48 +62,58 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needed:
-    """Everything that is needed.
+class Needs:
+    """What is needed in a store.
 
-    folders:  of artifacts
-    claimed:  names under which everything is
-    unended:  names under which parts that no artifact has are
-    recorded_names: all names in the recorded runs
-    everything: a run is under way whose needs are unknown
+    Attributes:
+        folders: Folders of artifacts that are needed.
+        claimed_names: Everything with one of these names is needed.
+        unfinished_names: Finished parts with one of these names are needed, even if no artifact has them.
+        recorded_names: All names that recorded runs use.
+        keeps_all: True if a run is under way and its needs are not known: nothing may be removed.
     """
 
     folders: frozenset[str]
-    claimed: frozenset[str]
-    unended: frozenset[str]
+    claimed_names: frozenset[str]
+    unfinished_names: frozenset[str]
     recorded_names: frozenset[str]
-    everything: bool = False
+    keeps_all: bool = False
 
-    def may_go(self, folder: str) -> bool:
-        """Return whether what is in the folder of an artifact, KIND/NAME/FINGERPRINT, may be removed at all."""
+    def can_remove(self, folder: str) -> bool:
+        """Return True if files in the folder of an artifact, `KIND/NAME/FINGERPRINT`, may be removed at all."""
         name = folder.split("/")[1]
-        return not self.everything and name in self.recorded_names and name not in self.claimed
+        return not self.keeps_all and name in self.recorded_names and name not in self.claimed_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """A store as a clean-up sees it: its artifacts' finished files with their sizes, and what of that is needed."""
+class StoreSnapshot:
+    """A store as a clean-up sees it.
+
+    Attributes:
+        place: The store.
+        sizes: Maps the path of each finished file of artifacts to its size.
+        manifests: Maps the folder of each artifact to its manifest.
+        needed: What of this is needed.
+        in_removal: Folders of artifacts that a killed clean-up had begun to remove.
+    """
 
     place: Place
     sizes: Mapping[str, int]
     manifests: Mapping[str, Manifest]
-    needed: Needed
-    begun: frozenset[str]  # artifacts that a killed clean-up had begun to remove
+    needed: Needs
+    in_removal: frozenset[str]  # artifacts that a killed clean-up had begun to remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
     """Everything that nobody needs.
 
-    artifacts: folders of artifacts, those first that are made from others
-    files:     files that go then, records of parts first, with their sizes
-    runs:      ids of runs whose records go
-    unknown:   folders of artifacts that stay because no run on record knows their names
-    size_bytes: of all that goes
+    Attributes:
+        artifacts: Folders of artifacts; an artifact comes before those that it was made from.
+        files: Maps the paths of files that are removed after these manifests to their sizes, records of parts first.
+        runs: Ids of runs whose records are removed.
+        unknown: Folders of artifacts that are kept because no recorded run uses their names.
+        size_bytes: Size of everything that is removed.
     """
 
     artifacts: tuple[str, ...]
@@ -113,111 +123,153 @@ class Garbage:
     size_bytes: int
 
 
-def look(place: Place, policy: Policy, now: datetime | None = None) -> Look:
-    """Look at a store. Raises InputError if damage hides what is needed."""
+def scan_store(place: Place, retention: Retention, now: datetime | None = None) -> StoreSnapshot:
+    """Read a store, and find what is needed in it.
+
+    Args:
+        place: The store.
+        retention: How much is kept.
+        now: The current time; None to read the clock.
+
+    Raises:
+        InputError: If damage hides what is needed.
+    """
     damaged: list[str] = []
-    states = run_states(place, tell=damaged.append)
-    holdings = read_holdings(place)
+    states = list_runs(place, tell=damaged.append)
+    holdings = read_inventory(place)
     if damaged or holdings.faults:
         raise InputError(
             f"{damaged[0] if damaged else holdings.faults[0]} So nobody knows what is still needed, and nothing is "
             "removed. After `cloze verify` the next `cloze run` with the recipe builds it again; if no recipe does, "
             "delete the file, and of the record of a run that may go its folder."
         )
-    clean_ups = clearings(place)
+    clean_ups = list_cleanups(place)
     newest = max((state.run_id for state in states), default="")
-    begun = {
+    in_removal = {
         str(folder)
         for present in clean_ups.values()
         if present.is_gone and newest < f"{present.time:%Y%m%dT%H%M%S}"
         for folder in present.report.get("folders", ())
     }
-    return Look(
+    return StoreSnapshot(
         place=place,
-        sizes={path: size for path, size in place.list_files("").items() if is_of_artifact(path)},
+        sizes={path: size for path, size in place.list_files("").items() if is_artifact_file(path)},
         manifests=holdings.manifests,
-        needed=find_needed(place, holdings.manifests, policy, now),
-        begun=frozenset(begun),
+        needed=find_needed(place, holdings.manifests, retention, now),
+        in_removal=frozenset(in_removal),
     )
 
 
-def garbage(seen: Look, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
-    """Return everything that goes with some artifacts that nobody needs, given a look at the store."""
-    left = {folder: manifest for folder, manifest in seen.manifests.items() if folder not in artifacts}
-    files = leftovers(seen, left, artifacts)
-    runs = old_runs(seen.place, keep_runs)
-    gone = sum(seen.sizes[f"{folder}/{MANIFEST}"] for folder in artifacts) + sum(files.values())
-    recorded_names = seen.needed.recorded_names
+def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
+    """List everything that is removed together with some artifacts.
+
+    Args:
+        snapshot: The store.
+        keep_runs: Number of the newest runs of each recipe whose records are kept.
+        artifacts: Folders of artifacts that nobody needs.
+    """
+    kept = {folder: manifest for folder, manifest in snapshot.manifests.items() if folder not in artifacts}
+    files = find_leftovers(snapshot, kept, artifacts)
+    runs = find_old_runs(snapshot.place, keep_runs)
+    size_bytes = sum(snapshot.sizes[f"{folder}/{MANIFEST}"] for folder in artifacts) + sum(files.values())
+    recorded_names = snapshot.needed.recorded_names
     return Garbage(
         artifacts=tuple(artifacts),
         files=files,
         runs=tuple(runs),
-        unknown=tuple(folder for folder in seen.manifests if folder.split("/")[1] not in recorded_names),
-        size_bytes=gone + sum(size for sizes in runs.values() for size in sizes.values()),
+        unknown=tuple(folder for folder in snapshot.manifests if folder.split("/")[1] not in recorded_names),
+        size_bytes=size_bytes + sum(size for sizes in runs.values() for size in sizes.values()),
     )
 
 
-def unneeded(seen: Look) -> list[str]:
-    """Return the folders of artifacts that nobody needs, those first that are made from others."""
-    folders = [f for f in seen.manifests if f not in seen.needed.folders and seen.needed.may_go(f)]
-    return sorted(folders, key=lambda folder: (-stage_order(folder.split("/")[0]), folder))
+def list_unneeded(snapshot: StoreSnapshot) -> list[str]:
+    """List the folders of artifacts that nobody needs. An artifact comes before those that it was made from."""
+    folders = [f for f in snapshot.manifests if f not in snapshot.needed.folders and snapshot.needed.can_remove(f)]
+    return sorted(folders, key=lambda folder: (-get_stage_index(folder.split("/")[0]), folder))
 
 
-def leftovers(seen: Look, left: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
-    """Return files of no remaining artifact, records of parts first. removed: artifacts whose manifests are gone"""
-    named = {f"{m.stage_folder}/{path}" for m in left.values() for part in m.parts for path in part.paths}
-    gone = {*removed, *seen.begun} - left.keys()
-    paths = [path for path in seen.sizes if path not in named and _is_garbage(path, seen.needed, left, gone)]
-    return {path: seen.sizes[path] for path in sorted(paths, key=lambda path: (not is_part_record(path), path))}
+def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
+    """Find the files that no remaining artifact names and that may be removed.
+
+    Args:
+        snapshot: The store.
+        kept: Maps the folders of the remaining artifacts to their manifests.
+        removed: Folders of artifacts whose manifests are gone.
+
+    Returns:
+        Maps paths to sizes, records of parts first.
+    """
+    named = {f"{m.stage_folder}/{path}" for m in kept.values() for part in m.parts for path in part.paths}
+    gone = {*removed, *snapshot.in_removal} - kept.keys()
+    paths = [path for path in snapshot.sizes if path not in named and _is_garbage(path, snapshot.needed, kept, gone)]
+    return {path: snapshot.sizes[path] for path in sorted(paths, key=lambda path: (not is_part_record(path), path))}
 
 
-def _is_garbage(path: str, needed: Needed, left: Mapping[str, Manifest], gone: Collection[str]) -> bool:
-    """Return whether a file that no artifact has may go."""
+def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], gone: Collection[str]) -> bool:
+    """Return True if a file that no artifact names may be removed."""
     folder = "/".join(path.split("/")[:3])
-    if not needed.may_go(folder) or path == f"{folder}/{MANIFEST}":
+    if not needed.can_remove(folder) or path == f"{folder}/{MANIFEST}":
         return False
-    return folder in left or folder in gone or folder.split("/")[1] not in needed.unended
+    return folder in kept or folder in gone or folder.split("/")[1] not in needed.unfinished_names
 
 
-def find_needed(place: Place, manifests: Mapping[str, Manifest], policy: Policy, now: datetime | None = None) -> Needed:
-    """Find what is needed in a store. manifests: all that it has, by their folders. Raises DamagedRelease."""
+def find_needed(
+    place: Place, manifests: Mapping[str, Manifest], retention: Retention, now: datetime | None = None
+) -> Needs:
+    """Find what is needed in a store.
+
+    Args:
+        place: The store.
+        manifests: Maps the folder of each of its artifacts to its manifest.
+        retention: How much is kept.
+        now: The current time; None to read the clock.
+
+    Raises:
+        DamagedRelease: If an entry of a release cannot be read.
+    """
     by_recipe: dict[str, list[ListedRun]] = {}
-    for state in run_states(place):
+    for state in list_runs(place):
         by_recipe.setdefault(state.recipe, []).append(state)
-    roots = set(released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
-    claimed, unended, recorded_names, unclear = set[str](), set[str](), set[str](), False
+    roots = set(list_released_folders(place)) | {folder for folder in manifests if is_held(place, folder)}
+    claimed_names, unfinished_names, recorded_names, keeps_all = set[str](), set[str](), set[str](), False
     for states in by_recipe.values():
-        kept = kept_runs(states, policy, now or datetime.now(UTC))
+        kept = select_kept_runs(states, retention, now or datetime.now(UTC))
         roots |= {folder for state in kept if state.record is not None for folder in state.record.folders}
         for number, state in enumerate(states):
-            names = names_in_use(place, state)
+            names = find_names_in_use(place, state)
             open_run = state.state == "running" or (state.state == "lost" and number == 0)
-            unclear |= open_run and names is None
+            keeps_all |= open_run and names is None
             recorded_names |= set(names or ())
-            claimed |= set(names or ()) if open_run else set()
-            unended |= set(names or ()) if number == 0 and state.state != "completed" else set()
-    return Needed(
+            claimed_names |= set(names or ()) if open_run else set()
+            unfinished_names |= set(names or ()) if number == 0 and state.state != "completed" else set()
+    return Needs(
         folders=frozenset(with_parents(roots & manifests.keys(), manifests)),
-        claimed=frozenset(claimed),
-        unended=frozenset(unended),
+        claimed_names=frozenset(claimed_names),
+        unfinished_names=frozenset(unfinished_names),
         recorded_names=frozenset(recorded_names),
-        everything=unclear,
+        keeps_all=keeps_all,
     )
 
 
-def kept_runs(states: Sequence[ListedRun], policy: Policy, now: datetime) -> list[ListedRun]:
-    """Return those of a recipe's runs, given newest first, whose artifacts stay.
+def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: datetime) -> list[ListedRun]:
+    """Return the runs of a recipe of which artifacts are kept: the newest completed ones, and all that started since.
 
-    A run drops out of the last N when N completed ones follow it, and stays for the given days after that.
+    A run leaves the newest N when N completed ones follow it, and is kept for `retention.days` after that.
+
+    Args:
+        states: The runs of the recipe, the newest first.
+        retention: How much is kept.
+        now: The current time.
     """
     completed = [state for state in states if state.state == "completed"]
-    since = now - timedelta(days=policy.days)
-    stay = [state for n, state in enumerate(completed) if n < policy.keep or _began(completed[n - policy.keep]) > since]
-    last = stay[-1].run_id if stay and len(stay) >= policy.keep else ""
+    keep, since = retention.keep, now - timedelta(days=retention.days)
+    stay = [state for n, state in enumerate(completed) if n < keep or _parse_start(completed[n - keep]) > since]
+    last = stay[-1].run_id if stay and len(stay) >= keep else ""
     return [state for state in states if state.run_id >= last]
 
 
-def _began(state: ListedRun) -> datetime:
+def _parse_start(state: ListedRun) -> datetime:
+    """Return the time at which a run started; the latest possible time if it cannot be parsed."""
     try:
         return datetime.fromisoformat(state.started)
     except ValueError:
@@ -225,60 +277,73 @@ def _began(state: ListedRun) -> datetime:
 
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:
-    """Return artifacts and everything that they were made from, as far as the store has it."""
-    folders_needed, left = set[str](), list(folders)
-    while left:
-        folder = left.pop()
+    """Return the folders of artifacts and of everything that they were made from, if the store has it."""
+    folders_needed, waiting = set[str](), list(folders)
+    while waiting:
+        folder = waiting.pop()
         if folder in folders_needed or folder not in manifests:
             continue
         folders_needed.add(folder)
-        left += [parent.folder for parent in manifests[folder].parents]
+        waiting += [parent.folder for parent in manifests[folder].parents]
     return folders_needed
 
 
 Advance = Callable[[int], None]  # bytes freed so far
 
 
-def clear_store(place: Place, policy: Policy, keep_runs: int, advance: Advance = lambda freed: None) -> Garbage:
-    """Remove what nobody needs; returns what is gone. Raises InputError if another clean-up runs, or for damage."""
-    with clearing(place) as turn:
-        seen = look(place, policy)
-        wanted = unneeded(seen)
-        turn.begin([*wanted, *seen.begun])
-        freed = _Freed(place, turn, advance)
-        removed = [folder for folder in wanted if freed.artifact(folder, seen)]
-        gone, runs = garbage(seen, keep_runs, removed), old_runs(place, keep_runs)
-        for path, size in gone.files.items():
-            freed.file(path, size)
+def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Advance = lambda remover: None) -> Garbage:
+    """Remove what nobody needs from a store.
+
+    Args:
+        place: The store.
+        retention: How much is kept.
+        keep_runs: Number of the newest runs of each recipe whose records are kept.
+        advance: Is called after each file with the number of bytes that are freed so far.
+
+    Returns:
+        What was removed. An artifact that a reader holds is not among it.
+
+    Raises:
+        InputError: If another clean-up runs, or if damage hides what is needed.
+    """
+    with hold_cleanup(place) as clearing_file:
+        snapshot = scan_store(place, retention)
+        folders = list_unneeded(snapshot)
+        clearing_file.begin([*folders, *snapshot.in_removal])
+        remover = _Remover(place, clearing_file, advance)
+        removed = [folder for folder in folders if remover.remove_artifact(folder, snapshot)]
+        removed_garbage, runs = list_garbage(snapshot, keep_runs, removed), find_old_runs(place, keep_runs)
+        for path, size in removed_garbage.files.items():
+            remover.remove_file(path, size)
         for run_id, files in runs.items():
-            place.write(removal_mark(run_id), b"")
-            for path, size in {**files, removal_mark(run_id): 0}.items():
-                freed.file(path, size)
-        for path, present in clearings(place).items():
+            place.write(get_removal_mark(run_id), b"")
+            for path, size in {**files, get_removal_mark(run_id): 0}.items():
+                remover.remove_file(path, size)
+        for path, present in list_cleanups(place).items():
             if present.is_gone:
-                remove(place, path)
-        return gone
+                remove_file(place, path)
+        return removed_garbage
 
 
-class _Freed:
-    """The files removed so far."""
+class _Remover:
+    """Removes files, and reports how many bytes are freed."""
 
-    def __init__(self, place: Place, turn: Clearing, advance: Advance) -> None:
+    def __init__(self, place: Place, turn: CleanUp, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance
         self._size_bytes = 0
 
-    def artifact(self, folder: str, seen: Look) -> bool:
-        """Remove the manifest of an artifact, unless a reader holds it."""
-        self._turn.go_on()
+    def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
+        """Remove the manifest of an artifact. Return False, and remove nothing, if a reader holds the artifact."""
+        self._turn.check_alive()
         if not remove_unless_held(self._place, folder):
             return False
-        self._count(seen.sizes[f"{folder}/manifest.json"])
+        self._count(snapshot.sizes[f"{folder}/manifest.json"])
         return True
 
-    def file(self, path: str, size: int) -> None:
-        """Remove a file."""
-        self._turn.go_on()
-        remove(self._place, path)
+    def remove_file(self, path: str, size: int) -> None:
+        """Remove a file of the given size."""
+        self._turn.check_alive()
+        remove_file(self._place, path)
         self._count(size)
 
     def _count(self, size: int) -> None:

@@ -18,33 +18,38 @@ from typing import NamedTuple
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.integrity.inventory import faults_of
+from flows.integrity.inventory import find_artifact_faults
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import check_release_name
-from flows.run.addresses import RUNS, find_run
-from flows.run.record.figures import Figures, crossings_of_run, figures_before, figures_of_run
+from flows.run.addresses import RUNS_FOLDER, find_run
+from flows.run.record.figures import Figures, find_figures_before, get_figures, list_run_crossings
 from flows.run.record.releases import (
     Release,
-    Released,
+    ReleasedArtifact,
     add_release,
-    artifacts_of_run,
-    current_release,
-    names_of_releases,
-    this_user,
+    get_user,
+    list_release_names,
+    list_run_artifacts,
+    read_current_release,
 )
 from flows.run.record.run_record import (
     RunRecord,
-    ahead_of_clock,
+    describe_clock_gap,
+    format_now,
     is_ahead,
-    newest_runs,
-    now_text,
+    iter_newest_runs,
+    read_recorded_recipe,
     read_run,
-    recorded_recipe,
 )
 
 
-class PersonsWord(NamedTuple):
-    """A person's decision on a release. who: "" for the one who runs the command"""
+class ApprovalDecision(NamedTuple):
+    """A person's decision on a release.
+
+    approved: True if the release may be added
+    reason: recorded with the release; may be ""
+    who: the person; "" for the user of this process
+    """
 
     approved: bool
     reason: str = ""
@@ -52,20 +57,31 @@ class PersonsWord(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Promotion:
-    """A run to be released. against: what its figures were compared with, in words"""
+class ReleaseCandidate:
+    """A run that can be released under a name: its artifacts are verified, and its figures compared.
+
+    place: the store
+    name: under which it is released
+    artifacts: that the release will name
+    crossed: the bounds of the recipe that the figures cross, in words; empty if they hold
+    compared_with: what the figures were compared with, in words
+    """
 
     place: Place
     name: str
     recipe: Recipe
     record: RunRecord
-    artifacts: tuple[Released, ...]
+    artifacts: tuple[ReleasedArtifact, ...]
     figures: Figures
     crossed: tuple[str, ...]
-    against: str
+    compared_with: str
 
-    def release(self, reason: str, verdict: PersonsWord | None = None) -> Release:
-        """Add it to the history of its name. verdict: of a person, if the bounds do not hold"""
+    def release(self, reason: str, decision: ApprovalDecision | None = None) -> Release:
+        """Add the candidate to the history of its name, and return the new entry.
+
+        reason: recorded unless the decision gives one
+        decision: of the person who approved it although bounds are crossed; None if the bounds hold
+        """
         entry = Release(
             name=self.name,
             number=0,
@@ -73,97 +89,125 @@ class Promotion:
             recipe=self.record.recipe,
             run=self.record.run_id,
             artifacts=self.artifacts,
-            who=(verdict.who if verdict is not None else "") or this_user(),
-            when=now_text(),
-            reason=(verdict.reason if verdict is not None else "") or reason,
-            approved="bounds" if verdict is None else "person",
+            who=(decision.who if decision is not None else "") or get_user(),
+            when=format_now(),
+            reason=(decision.reason if decision is not None else "") or reason,
+            approved="bounds" if decision is None else "person",
             crossed=self.crossed,
             figures={name: figure.value for name, figure in self.figures.items()},
         )
         return add_release(self.place, entry)
 
 
-def run_of_recipe(recipe: Recipe) -> RunRecord:
-    """Return the newest completed run of a recipe in its store.
+def find_newest_run(recipe: Recipe) -> RunRecord:
+    """Return the record of the newest completed run of a recipe in its store.
 
-    Raises InputError if there is none, or a clock that was ahead leaves open which one it is.
+    Raises InputError if there is none, or if a clock that was ahead leaves open which run is the newest.
     """
     place = Place(recipe.store)
-    completed = (run for run in newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
+    completed = (run for run in iter_newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
     record = next(completed, None)
     if record is None:
         raise InputError(f"No run of {recipe.name!r} in {place.to_address('')} is complete: `cloze run` comes first.")
     if is_ahead(record):
         raise InputError(
-            f"{ahead_of_clock(record)}: a clock was ahead, and a newer run may have a name that comes before. Release "
-            f"one by its folder, STORE/{RUNS}/RUN (`cloze runs` lists them), or run the recipe again."
+            f"{describe_clock_gap(record)}: a clock was ahead, and a newer run may have a name that comes before. "
+            f"Release one by its folder, STORE/{RUNS_FOLDER}/RUN (`cloze runs` lists them), or run the recipe again."
         )
     return record
 
 
-def run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
-    """Return the run in a folder STORE/runs/RUN, or of an id in a store, and its recipe then. Raises InputError."""
+def find_run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
+    """Return a completed run with the recipe that it was run with.
+
+    Args:
+        address: A folder STORE/runs/RUN, or the id of a run.
+        store: The store in which an id is looked up.
+
+    Raises:
+        InputError: If there is no such run, or it is not complete.
+    """
     place, record = find_run(address, store)
     if record.state != "completed":
         raise InputError(f"The run {record.run_id} is {record.state}: only a run that is complete can be released.")
-    return recorded_recipe(record, place.address), record
+    return read_recorded_recipe(record, place.address), record
 
 
-def promotion_of(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> Promotion:
-    """Return what is to be released of a run, verified and compared with its recipe's bounds. Raises InputError.
+def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> ReleaseCandidate:
+    """Verify the artifacts of a run, compare its figures with its recipe's bounds, and return it as a candidate.
 
-    figures: of the run, if they are known
+    Nothing is released. All bytes of the artifacts are read.
+
+    Args:
+        recipe: With the store and the bounds.
+        record: Of the run.
+        name: Under which it would be released.
+        figures: Of the run, if they are known; if None, they are read from the store.
+
+    Raises:
+        InputError: If a file is damaged, an artifact is gone, or the name is not allowed.
     """
     check_release_name("--name", name)
     place = Place(recipe.store)
-    artifacts = artifacts_of_run(place, record)
-    _verify(place, artifacts)
-    figures = figures or figures_of_run(place, record)
+    artifacts = list_run_artifacts(place, record)
+    _check_undamaged(place, artifacts)
+    figures = figures or get_figures(place, record)
     if figures is None:
         raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe again.")
-    before, against = _before(place, record, name)
-    return Promotion(
+    before, against = _find_comparison(place, record, name)
+    return ReleaseCandidate(
         place=place,
         name=name,
         recipe=recipe,
         record=record,
         artifacts=artifacts,
         figures=figures,
-        crossed=crossings_of_run(place, recipe.bounds, record, figures, before),
-        against=against,
+        crossed=list_run_crossings(place, recipe.bounds, record, figures, before),
+        compared_with=against,
     )
 
 
-def release_by_itself(promotion: Promotion, tell: Callable[[str], None]) -> None:
-    """Release a run if its bounds hold and that is not released already. Raises InputError."""
-    name = promotion.name
-    for crossing in promotion.crossed:
-        tell(f"Not released as {name}: a bound is crossed against {promotion.against}: {crossing}.")
-    is_new = name not in names_of_releases(promotion.place)
-    if promotion.crossed or not (is_new or current_release(promotion.place, name).artifacts != promotion.artifacts):
+def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], None]) -> None:
+    """Release a candidate if its bounds hold, and the current release of the name has not the same artifacts.
+
+    tell: is called with each bound that is crossed, or with the number of the new release
+    Raises InputError.
+    """
+    name = candidate.name
+    for crossing in candidate.crossed:
+        tell(f"Not released as {name}: a bound is crossed against {candidate.compared_with}: {crossing}.")
+    is_new = name not in list_release_names(candidate.place)
+    if candidate.crossed or not (
+        is_new or read_current_release(candidate.place, name).artifacts != candidate.artifacts
+    ):
         return
-    tell(f"Released as {name}, number {promotion.release('its bounds hold').number}.")
+    tell(f"Released as {name}, number {candidate.release('its bounds hold').number}.")
 
 
-def _verify(place: Place, artifacts: tuple[Released, ...]) -> None:
-    """Raise InputError if a file that is to be released is not what was written."""
+def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
+    """Raise InputError if a file of the artifacts is not what was written."""
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
-        if faults := faults_of(place, manifest):
+        if faults := find_artifact_faults(place, manifest):
             raise InputError(
                 f"{place.to_address(artifact.folder)} is damaged, so it is not released ({faults[0]}). `cloze verify` "
                 "on the store lists what is damaged, and the next `cloze run` builds it again."
             )
 
 
-def _before(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
-    """Return the run to compare a run with, its figures, and what it is."""
-    if name in names_of_releases(place):
-        now = current_release(place, name)
+def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
+    """Find the run with which the figures of a run are compared: that of the name's current release, else the run
+    before.
+
+    Returns:
+        The earlier run with its figures, or None; and what it is, in words.
+    """
+    if name in list_release_names(place):
+        now = read_current_release(place, name)
         with suppress(FileNotFoundError):
             run = read_run(place, now.run)
-            if (figures := figures_of_run(place, run)) is not None:
+            if (figures := get_figures(place, run)) is not None:
                 return (run, figures), f"{name} number {now.number}"
-    before = figures_before(place, record)
+    before = find_figures_before(place, record)
     return before, "nothing before it" if before is None else f"the run {before[0].run_id}"

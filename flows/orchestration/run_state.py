@@ -17,44 +17,50 @@ from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import WorkerDied
 from flows.engines.contract import RunEngine
-from flows.maintenance.release import Promotion, promotion_of
-from flows.orchestration.late_runs import EndedRun
+from flows.maintenance.release import ReleaseCandidate, prepare_candidate
+from flows.orchestration.late_runs import LateRun
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.pages import (
     Progress,
-    conclusion,
+    build_flow_parameters,
     describe_stage,
-    flow_called,
     log,
     name_run,
-    parameters_of,
     run_tags,
+    summarize_outcome,
+    to_flow_name,
 )
-from flows.orchestration.recording import KeptPages, api_of_profile
+from flows.orchestration.recording import PageBuffer, find_profile_api
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.faults.damage import DamageTracker, find_set_aside, unread_lines
+from flows.run.faults.damage import DamageTracker, describe_unread_records, find_set_aside
 from flows.run.faults.locks import change_lock
-from flows.run.inputs.unread_files import looked_json
+from flows.run.inputs.unread_files import build_unread_json
 from flows.run.pipeline import Outcome
-from flows.run.record.figures import Figures, crossings_of_run, figures_at_end, figures_before, run_before
-from flows.run.record.ledger_balance import telling_looks, warnings_of
+from flows.run.record.figures import (
+    Figures,
+    compute_final_figures,
+    find_figures_before,
+    find_run_before,
+    list_run_crossings,
+)
+from flows.run.record.ledger_balance import list_surface_warnings, list_warnings
 from flows.run.record.run_record import (
     FlowRun,
     RunRecord,
     SetAside,
     StageHistory,
     StageRecord,
-    machine_versions,
+    read_versions,
     write_run,
 )
-from flows.run.record.run_status import Advance, Pulse, StageProgress, names_of
+from flows.run.record.run_status import Advance, RunHeartbeat, StageProgress, list_artifact_names
 from flows.signals import give_way
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 
 
-def no_advance(stage: str, built: int, parts: int) -> None:
+def ignore_progress(stage: str, built: int, parts: int) -> None:
     """Report progress of a stage to nobody."""
 
 
@@ -70,7 +76,7 @@ class Judgement:
 
     figures: Figures = field(default_factory=dict)
     crossed: tuple[str, ...] = ()
-    promotion: Promotion | None = None
+    candidate: ReleaseCandidate | None = None
     set_aside: tuple[SetAside, ...] = ()
     settled: tuple[str, ...] = ()
 
@@ -95,30 +101,30 @@ class RunState:
     recipe: Recipe
     run_id: str
     started: str
-    pulse: Pulse
-    terminal: Tell
-    watch: Advance = no_advance
+    pulse: RunHeartbeat
+    print_line: Tell
+    on_progress: Advance = ignore_progress
     lock: Lock = field(default_factory=Lock)
-    looked: Mapping[str, FileCounts] = field(default_factory=dict)
+    file_counts: Mapping[str, FileCounts] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
     stages: dict[str, StageHistory] = field(default_factory=dict)
     manifests: dict[str, Manifest] = field(default_factory=dict)
-    watched: bool = True
-    pages: KeptPages = field(default_factory=KeptPages)
-    deaths: Counter[str] = field(default_factory=Counter)
+    is_watched: bool = True
+    pages: PageBuffer = field(default_factory=PageBuffer)
+    worker_deaths: Counter[str] = field(default_factory=Counter)
     judgement: Judgement = field(default_factory=Judgement)
     flow_run: FlowRun | None = None
     notifier: Notifier = field(init=False, repr=False)
     pool: RunEngine = field(init=False, repr=False)
     outcome: Outcome = field(init=False, repr=False)
     record: RunRecord = field(init=False, repr=False)
-    advancing: threading.RLock = field(default_factory=threading.RLock)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-    _written: bool = False
+    progress_lock: threading.RLock = field(default_factory=threading.RLock)
+    _record_lock: threading.Lock = field(default_factory=threading.Lock)
+    _is_written: bool = False
 
     def __post_init__(self) -> None:
         self.place = Place(self.recipe.store)
-        self.mending = DamageTracker(place=self.place, tell=self.warn)
+        self.damage = DamageTracker(place=self.place, tell=self.warn)
         self.progress = Progress(self.recipe)
 
     @property
@@ -132,19 +138,19 @@ class RunState:
         return self.place.to_address(f"runs/{self.run_id}/report.html")
 
     @property
-    def end_name(self) -> str:
+    def final_state_name(self) -> str:
         """The name of the final state of a run that succeeds; one that crosses a bound has its own, to filter by."""
-        return DRIFTED if self.record_now("completed").is_drifted else "Completed"
+        return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
-    def conclude(self) -> str:
+    def summarize(self) -> str:
         """Describe the results of the run in a few words."""
-        record = self.record_now("completed")
+        record = self.build_record("completed")
         more = ", ".join(record.outcome[1:])
-        return "; ".join([conclusion(self.outcome), *filter(None, [more]), *record.all_crossed])
+        return "; ".join([summarize_outcome(self.outcome), *filter(None, [more]), *record.all_crossed])
 
     def tell(self, text: str, level: str = "info") -> None:
         """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
-        self.terminal(text)
+        self.print_line(text)
         log(" ".join(text.split()), level)
 
     def warn(self, text: str) -> None:
@@ -153,31 +159,31 @@ class RunState:
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
         """Record the progress of a stage, or of its training, and return it. Safe to call from any thread."""
-        with self.advancing:
-            self.watch(stage, built, parts)
+        with self.progress_lock:
+            self.on_progress(stage, built, parts)
             pace = self.pulse.advance(stage, built, parts)
             self.progress.advance(stage, built, pace)
         return pace
 
-    def call(self, function: Callable[..., Result], *args: object) -> Result:
+    def call_on_worker(self, function: Callable[..., Result], *args: object) -> Result:
         """Call a function on a worker; if the worker dies, note the record that it was reading."""
         give_way()
         try:
             return self.pool.run(function, *args)
         except WorkerDied as error:
             give_way()  # it ended with everything else
-            self.deaths.update([error.record] if error.record else [])
+            self.worker_deaths.update([error.record] if error.record else [])
             raise
 
-    def end_stage(self, manifest: Manifest, seconds: float) -> None:
+    def record_stage(self, manifest: Manifest, seconds: float) -> None:
         """Put a stage that is whole on record, and report it."""
         self.manifests[manifest.folder] = manifest
         if manifest.kind == "verdicts":  # what it is made of has been judged
             self.settle_generations()
         record = self.stages[manifest.folder].end(manifest, seconds)
-        with self.advancing:
+        with self.progress_lock:
             self.progress.finish(manifest.stage_folder, record.state)
-        self.say_stage(record, manifest)
+        self.print_stage(record, manifest)
 
     def settle_generations(self) -> None:
         """Let the lock say that all generations of the run are judged: from now on their files are missed if gone."""
@@ -186,48 +192,48 @@ class RunState:
             self.lock = replace(self.lock, pending=0)
             change_lock(
                 self.recipe.lock_path,
-                self.terminal,
+                self.print_line,
                 lambda on_disk: replace(on_disk, pending=max(0, len(on_disk.generations) - number)),
             )
 
-    def put_last(self, folder: str) -> None:
+    def move_stage_last(self, folder: str) -> None:
         """Let a stage be the last on record: past damage a run goes through its stages again, and then through more."""
         self.stages[folder] = self.stages.pop(folder)
         self.manifests[folder] = self.manifests.pop(folder)
 
-    def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
+    def print_stage(self, record: StageRecord, manifest: Manifest) -> None:
         """Report the results of a stage in a line, and warn of what a person should know."""
         self.tell(describe_stage(record, manifest))
         notice = manifest.facts.get("notice")
         if notice and record.state == "reused":  # else it was given before the stage was built
             self.warn(f"{manifest.stage_folder}: {notice}")
-        for unread in unread_lines(self.place, manifest, self.recipe.privacy.samples):
+        for unread in describe_unread_records(self.place, manifest, self.recipe.privacy.samples):
             self.warn(unread)
-        for warning in warnings_of(manifest) if manifest.kind == "shards" else ():
+        for warning in list_warnings(manifest) if manifest.kind == "shards" else ():
             self.warn(warning)
 
     def judge(self) -> None:
         """Count the figures of a run that succeeded, and compare them with the bounds of its recipe. Raises Damaged."""
         self.settle_generations()
         self.judgement = Judgement(settled=self.outcome.settled)
-        record, recipe = self.record_now("completed"), self.recipe
-        figures = figures_at_end(self.place, record)
-        for looks in telling_looks({name: figure.value for name, figure in figures.items()}):
+        record, recipe = self.build_record("completed"), self.recipe
+        figures = compute_final_figures(self.place, record)
+        for looks in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
             self.tell(looks)
-        before = figures_before(self.place, record, self.tell) if recipe.bounds else None
-        crossed = crossings_of_run(self.place, recipe.bounds, record, figures, before)
+        before = find_figures_before(self.place, record, self.tell) if recipe.bounds else None
+        crossed = list_run_crossings(self.place, recipe.bounds, record, figures, before)
         name = recipe.release.name
-        earlier = run_before(self.place, record, self.tell)
+        earlier = find_run_before(self.place, record, self.tell)
         known = earlier.set_aside if earlier is not None else ()
         self.judgement = Judgement(
             figures=figures,
             crossed=crossed,
-            promotion=promotion_of(recipe, record, name, figures) if name else None,
-            set_aside=find_set_aside(self.lock, self.outcome.documents, self.looked, known),
+            candidate=prepare_candidate(recipe, record, name, figures) if name else None,
+            set_aside=find_set_aside(self.lock, self.outcome.documents, self.file_counts, known),
             settled=self.outcome.settled,
         )
 
-    def record_now(self, state: str, error: str = "") -> RunRecord:
+    def build_record(self, state: str, error: str = "") -> RunRecord:
         """Return the record of the run as if it ended now. error: what ended one that failed"""
         recipe, judgement = self.recipe, self.judgement
         return RunRecord(
@@ -240,50 +246,50 @@ class RunState:
             workers=self.pulse.workers,
             state=state,
             stages=tuple(self.records),
-            versions=machine_versions(),
+            versions=read_versions(),
             overrides=recipe.overrides,
-            inputs=looked_json(self.looked, recipe.privacy.samples),
-            names=names_of(recipe),
+            inputs=build_unread_json(self.file_counts, recipe.privacy.samples),
+            names=list_artifact_names(recipe),
             crossed=judgement.crossed,
-            withheld=judgement.promotion.crossed if judgement.promotion is not None else (),
+            withheld=judgement.candidate.crossed if judgement.candidate is not None else (),
             set_aside=judgement.set_aside,
             settled=judgement.settled,
             flow_run=self.flow_run,
-            watched=self.watched,
+            watched=self.is_watched,
             error=error,
         )
 
-    def describe_late(self, end: Mapping[str, str], kind: str = "builds") -> EndedRun:
+    def describe_late_run(self, end: Mapping[str, str], kind: str = "builds") -> LateRun:
         """Return a run that ended without a flow run, as an API takes it.
 
         end: its final state; kind: builds, or nothing new
         """
         recipe = self.recipe
-        return EndedRun(
+        return LateRun(
             store=self.place.to_address(""),
             run_id=self.run_id,
             recipe=recipe.name,
-            flow=flow_called(recipe.name),
+            flow=to_flow_name(recipe.name),
             run={
                 "name": name_run(recipe.name, self.started),
-                "parameters": parameters_of(recipe),
+                "parameters": build_flow_parameters(recipe),
                 "tags": run_tags(recipe, kind),
             },
             state=end,
             tasks=tuple(self.pages.tasks),
             artifacts=tuple(self.pages.artifacts.values()),
             lines=tuple(self.pages.lines),
-            api=without_password(api_of_profile(own_server=False) or ""),
+            api=without_password(find_profile_api(own_server=False) or ""),
         )
 
-    def write(self, record: RunRecord, report: str | None = None) -> None:
+    def write_record(self, record: RunRecord, report: str | None = None) -> None:
         """Keep a record and a report, unless one is kept already. Raises InputError.
 
         It is called by whatever knows first how the run ends, the run itself or a signal.
         """
-        with self._turn:
-            if not self._written:
-                cost = self.pulse.cost(sum(stage.bytes_built for stage in record.stages))
+        with self._record_lock:
+            if not self._is_written:
+                cost = self.pulse.measure_cost(sum(stage.bytes_built for stage in record.stages))
                 write_run(self.place, replace(record, cost=cost), self.lock, report)
-                self._written = True
+                self._is_written = True
         self.pulse.end()

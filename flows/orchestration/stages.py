@@ -27,15 +27,15 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import Stage, Survey, build_parts, publish_stage
 from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
-from flows.orchestration.pages import show_ledger, summary
+from flows.orchestration.pages import show_ledger, summarize_manifest
 from flows.orchestration.run_state import RunState
-from flows.run.faults.damage import MOST, no_record_to_blame, quarantine_record
+from flows.run.faults.damage import MAX_QUARANTINED, add_to_quarantine, explain_deaths
 from flows.run.faults.rule_limits import RefusedSources
-from flows.run.faults.skipped_files import leave_damage, leave_out
+from flows.run.faults.skipped_files import accept_damage, leave_out
 from flows.run.inputs.unread_files import with_lost
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan_run import explain
-from flows.run.policies import RETRIES, ranges
+from flows.run.policies import RETRIES, group_parts
 from flows.run.record.run_record import StageHistory
 from flows.run.stage_kinds import STAGES
 from flows.signals import give_way
@@ -49,7 +49,7 @@ Fault = TypeVar("Fault", bound=Exception)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Generic[Result]):
+class WorkResult(Generic[Result]):
     """What a piece of work came to: its value, the same in a few words, and the name of the state that it ends in."""
 
     value: Result
@@ -68,7 +68,7 @@ class PendingTask(Protocol):
 class TaskRunner(Protocol):
     """Runs the tasks of a run."""
 
-    def submit(self, name: str, work: Callable[["StageBuild"], Ended[Any]], build: "StageBuild") -> PendingTask:
+    def submit(self, name: str, work: Callable[["StageBuild"], WorkResult[Any]], build: "StageBuild") -> PendingTask:
         """Begin a task, which calls `work(build)` on a thread; it is tried again if that may help."""
         ...
 
@@ -95,21 +95,21 @@ def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
     quarantined = len(run.lock.quarantine)
     while True:
         try:
-            return run_recipe(run.place, recipe, run.lock, builder.build, run.warn, not run.mending.distrusted)
+            return run_recipe(run.place, recipe, run.lock, builder.build, run.warn, not run.damage.damaged)
         except PoolClosed:
             raise
         except WorkerDied as error:
             barred = run.lock.quarantine
-            to_blame = run.deaths[error.record] > RETRIES and error.record not in barred
-            if not to_blame or len(barred) - quarantined == MOST:
-                raise InputError(no_record_to_blame(error)) from error
-            run.lock = quarantine_record(recipe, run.lock, error, run.tell)
+            to_blame = run.worker_deaths[error.record] > RETRIES and error.record not in barred
+            if not to_blame or len(barred) - quarantined == MAX_QUARANTINED:
+                raise InputError(explain_deaths(error)) from error
+            run.lock = add_to_quarantine(recipe, run.lock, error, run.tell)
         except RefusedSources as refused:
-            run.lock = leave_damage(recipe, run.lock, refused, run.warn)
+            run.lock = accept_damage(recipe, run.lock, refused, run.warn)
         except FileFault as fault:
             before = run.lock
             run.lock = leave_out(recipe, before, [fault], run.warn)
-            run.looked = with_lost(run.looked, before, run.lock)
+            run.file_counts = with_lost(run.file_counts, before, run.lock)
 
 
 class StageBuilder:
@@ -121,31 +121,31 @@ class StageBuilder:
     def build(self, stages: Sequence[Stage]) -> list[Manifest]:
         """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
         kind, started = STAGES[stages[0].kind], time.monotonic()
-        builds = self._begin(stages)
-        finish = partial(self._finish_all, builds, started)
+        builds = self._survey_stages(stages)
+        finish = partial(self._build_all, builds, started)
         if kind.is_alone and any(build.survey.manifest is None for build in builds):
             return self._tasks.call_subflow(kind.group, [stage.stage_folder for stage in stages], finish)
         return finish()
 
-    def _begin(self, stages: Sequence[Stage]) -> list["StageBuild"]:
+    def _survey_stages(self, stages: Sequence[Stage]) -> list["StageBuild"]:
         """Survey the stages: all before the first is built, as each is compared with what existed (`cloze plan`)."""
-        run, mending = self._run, self._run.mending
+        run, mending = self._run, self._run.damage
         for stage in stages:
             mending.rewrite_records(stage)
         builds = [StageBuild(run, stage, mending.survey(stage)) for stage in stages]
         for stage, survey in ((build.stage, build.survey) for build in builds):
-            faults = mending.faults_of(stage, survey)
+            faults = mending.list_faults(stage, survey)
             mending.refuse_changed_inputs(stage, survey)
             history = run.stages.setdefault(stage.folder, StageHistory())
             history.begin(survey, explain(stage, survey, faults), bool(faults or survey.damaged))
             if survey.manifest is None and (notice := stage.facts.get("notice")):
                 run.warn(f"{stage.stage_folder}: {notice}")
         for build in builds:
-            if not build.is_known:
+            if not build.is_recorded:
                 run.progress.begin(build.stage, len(build.survey.missing))
         return builds
 
-    def _finish_all(self, builds: Sequence["StageBuild"], started: float) -> list[Manifest]:
+    def _build_all(self, builds: Sequence["StageBuild"], started: float) -> list[Manifest]:
         """Have all of the stages built side by side, and put each on record in its turn."""
         run, manifests = self._run, list[Manifest]()
         try:
@@ -153,22 +153,22 @@ class StageBuilder:
                 build.submit(self._tasks)
             for build in builds:
                 manifest = build.wait()
-                run.mending.trust_rebuilt(build.survey, manifest)
-                if not build.is_known:
-                    run.end_stage(manifest, time.monotonic() - started)
-                run.put_last(build.stage.folder)
+                run.damage.mark_rebuilt(build.survey, manifest)
+                if not build.is_recorded:
+                    run.record_stage(manifest, time.monotonic() - started)
+                run.move_stage_last(build.stage.folder)
                 manifests.append(manifest)
             return manifests
         except FileFault:
-            raise_all(find_faults(builds, FileFault))
+            raise_all(collect_faults(builds, FileFault))
             raise
         except Damaged as fault:
-            for path, other in {other.path: other for other in find_faults(builds, Damaged)}.items():
+            for path, other in {other.path: other for other in collect_faults(builds, Damaged)}.items():
                 if path != fault.path:
-                    run.mending.distrust(other)
+                    run.damage.mark_damaged(other)
             raise
         except WorkerDied:
-            find_faults(builds, WorkerDied)  # no task is under way when the run goes through its stages again
+            collect_faults(builds, WorkerDied)  # no task is under way when the run goes through its stages again
             raise
 
 
@@ -181,15 +181,15 @@ class StageBuild:
 
     def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
         self.run, self.stage, self.survey = run, stage, survey
-        self.distrusted = frozenset(run.mending.distrusted)
-        self.is_known = survey.manifest is not None and stage.folder in run.manifests
+        self.distrusted = frozenset(run.damage.damaged)
+        self.is_recorded = survey.manifest is not None and stage.folder in run.manifests
         self._pending: PendingTask | None = None
         self._built: set[str] = set()
 
     def submit(self, tasks: TaskRunner) -> None:
         """Begin the task of the stage; if it is on record already, it has none."""
         give_way()  # no task begins while the run is being stopped
-        if not self.is_known:
+        if not self.is_recorded:
             if self.survey.missing:
                 self.add_built([])
             work = train_stage if STAGES[self.stage.kind].is_alone else build_stage
@@ -203,12 +203,12 @@ class StageBuild:
 
     def add_built(self, parts: Sequence[Part]) -> None:
         """Show that parts are built; parts that a task builds again count once."""
-        with self.run.advancing:
+        with self.run.progress_lock:
             self._built.update(part.name for part in parts)
             self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
 
 
-def find_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
+def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
     """Wait for the tasks of all of the stages; return the faults of a kind that they ended with."""
     faults = []
     for build in builds:
@@ -224,17 +224,17 @@ def find_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
 # What the tasks call
 
 
-def build_stage(build: StageBuild) -> Ended[Manifest]:
+def build_stage(build: StageBuild) -> WorkResult[Manifest]:
     """Build the missing parts of a stage, some pieces of them on each worker, and publish it; one that is whole stays.
 
     Finished parts are not built again. If pieces fail, the others are built to their end. Raises the faults of all raw
     files; of other errors the first.
     """
     run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
-    pieces = ranges(build.survey.missing, run.pool.num_workers)
+    pieces = group_parts(build.survey.missing, run.pool.num_workers)
     with ThreadPoolExecutor(min(len(pieces), 2 * run.pool.num_workers) or 1) as threads:
         under_way = [
-            threads.submit(run.call, build_parts, run.place, stage.without_parts, plans, build.distrusted)
+            threads.submit(run.call_on_worker, build_parts, run.place, stage.without_parts, plans, build.distrusted)
             for plans in pieces
         ]
         for future in as_completed(under_way):
@@ -249,7 +249,7 @@ def build_stage(build: StageBuild) -> Ended[Manifest]:
     return publish_and_show(build, parts)
 
 
-def train_stage(build: StageBuild) -> Ended[Manifest]:
+def train_stage(build: StageBuild) -> WorkResult[Manifest]:
     """Build a stage whose parts each take a process of their own and all cores; tried again, it resumes.
 
     It trains a model, fine-tunes one on tasks, or answers documents.
@@ -271,16 +271,16 @@ def train_stage(build: StageBuild) -> Ended[Manifest]:
 
         watch_training(stage, plans[0].job, run.advance, train_somewhere)
     elif stage.kind == "tasks":
-        from flows.orchestration.training_task import watch_learning
+        from flows.orchestration.training_task import watch_fine_tuning
 
         for plan in plans:
-            watch_learning(stage, plan.job, run.advance)
+            watch_fine_tuning(stage, plan.job, run.advance)
     parts = build_parts(run.place, stage, plans, build.distrusted)
     build.add_built(parts)
     return publish_and_show(build, parts)
 
 
-def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest]:
+def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
     """Publish a stage, unless the store holds it whole, and show its ledger on the page of the run.
 
     parts: those that were built
@@ -290,5 +290,7 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)
     if whole:
-        return Ended(manifest, f"whole in the store: {summary(manifest)}", "Reused")
-    return Ended(manifest, summary(manifest))
+        return WorkResult(
+            manifest, ": ".join(filter(None, ["whole in the store", summarize_manifest(manifest)])), "Reused"
+        )
+    return WorkResult(manifest, summarize_manifest(manifest))

@@ -1,21 +1,22 @@
-"""Guesses which field holds the text where a recipe does not say it; the guess is kept in the lock.
+"""Guesses what a recipe leaves open: the field that holds the text, and the template that suits some texts.
 
-Promises: what was guessed for a generation stays, whatever files come later: a new name goes after the older ones and
-belongs to the generation that it came with, so documents that are built stay as they are. In a recipe `fields.text`
-overrides the guess; the same names as were guessed rebuild nothing.
+The field: if a recipe does not set `fields.text` of a source, the name is guessed from the files and kept in the lock.
+A guess stays whatever files come later. A new name is added after the older ones and is used only from the generation
+(the raw files that one run added) in which it first appeared, so documents that are built stay as they are. Setting
+`fields.text` to the names that were guessed rebuilds nothing.
 
-The settings that a folder's defaults were fitted to: chosen once, kept in the lock, written into its recipe.
+A folder's defaults: the settings that a folder without a recipe got when it was first read. The lock holds the settings
+themselves, so a newer version with other templates changes nothing. A lock of a version that fitted nothing holds none,
+and its folder keeps the default rules.
 
-Promise: a folder keeps its choice, whatever files come later and whatever templates a newer version has: the lock holds
-the settings themselves. A lock of a version that fitted nothing holds none, and its folder keeps the default rules.
+The template: `choose_template` looks for simple signs. It is a hint, which changes nothing by itself.
 
-Picks the template of `cloze new` that fits some texts, by simple signs: a hint, which changes nothing by itself.
-
-patents, clinical, legal, biomedical: half of the texts have some of the words of such texts
-chats:   of half of the texts most lines begin with who speaks
+patents, clinical, legal, biomedical: half of the texts have some of the terms of such texts
+chats:   in half of the texts, most lines begin with the name of a speaker
 books:   half of the texts have 20,000 words or more
 tickets: half of the texts have 60 words or fewer
-Texts without such a sign are general prose, for which the default rules fit.
+
+Texts without such a sign are general prose, which the default rules suit.
 """
 
 import json
@@ -27,9 +28,9 @@ from statistics import median
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import RawFile, Source
-from corpora.sources.files.guessing import FoundText, guess_text
+from corpora.sources.files.guessing import TextColumns, guess_text_columns
 from corpora.sources.files.source import FilesSource
 from corpora.sources.registry import has_setting
 from flows.recipes.privacy import to_one_line
@@ -42,7 +43,11 @@ MAX_NAME_CHARACTERS = 60  # characters of a name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessedName:
-    """A guessed name of the text field, and the generation that it came with."""
+    """A guessed name of the text field.
+
+    name:       the field or column
+    generation: the first generation (the raw files that one run added, counted from 1) that is read under this name
+    """
 
     name: str
     generation: int
@@ -52,18 +57,30 @@ GuessedNames = Mapping[str, tuple[GuessedName, ...]]  # by source, in the order 
 
 
 def get_guessable_source(source: Source) -> FilesSource | None:
-    """Return the source if it has files with fields and its recipe does not name the text field."""
+    """Return the source if the name of its text field has to be guessed, else None.
+
+    That is the case if the source reads files with fields and its recipe does not set `fields.text`.
+    """
     return source if isinstance(source, FilesSource) and "text" not in source.fields else None
 
 
 def with_guessed_names(source: Source, guessed: GuessedNames, generation: int) -> Source:
-    """Return a source as it reads a generation: under the names that were guessed by then."""
+    """Return a copy of a source that reads one generation of raw files under the text fields that were guessed by then.
+
+    Args:
+        guessed: the guessed names of all sources, by source name
+        generation: number of the generation, counted from 1; names that were guessed later are not used
+    """
     names = tuple(guess.name for guess in guessed.get(source.name, ()) if guess.generation <= generation)
     return with_names(source, names)
 
 
 def with_names(source: Source, names: Sequence[str]) -> Source:
-    """Return a source with these names of the text field, where it does not set others."""
+    """Return a copy of a source that reads its text from the named fields.
+
+    The source is returned unchanged if its recipe sets `fields.text`, if it has no fields, or if `names` is empty or
+    only "text", which is the default.
+    """
     files = get_guessable_source(source)
     if files is None or tuple(names) in ((), ("text",)):
         return source
@@ -75,10 +92,20 @@ def guess_text_fields(
     guessed: GuessedNames,
     older: Sequence[Mapping[str, Sequence[RawFile]]],
     added: Mapping[str, Sequence[RawFile]],
-) -> tuple[dict[str, tuple[GuessedName, ...]], dict[str, FoundText]]:
-    """Return the names for new files: those that are kept, and the guess for each source that was inspected.
+) -> tuple[dict[str, tuple[GuessedName, ...]], dict[str, TextColumns]]:
+    """Guess which fields hold the text of new raw files.
 
-    older: the generations before, by source; added: the files of the new one
+    Only sources that `get_guessable_source` accepts are inspected, if they have new files, or older files without a
+    guess.
+
+    Args:
+        guessed: the names that the lock holds, by source
+        older: the older generations in order, each a mapping from source name to raw files
+        added: the new raw files, by source name
+
+    Returns:
+        The names to keep in the lock by source name (the given ones, then new ones), and the guess for each inspected
+        source by its name.
     """
     kept = {source.name: guessed[source.name] for source in sources if source.name in guessed}
     guesses = {}
@@ -89,7 +116,7 @@ def guess_text_fields(
         to_inspect = [*before, *added.get(source.name, ())]
         if files is None or not to_inspect:
             continue
-        guesses[source.name] = guess = guess_text(files, to_inspect, existing)
+        guesses[source.name] = guess = guess_text_columns(files, to_inspect, existing)
         generation = len(older) + 1 if existing or not before else 1
         new = tuple(GuessedName(name=name, generation=generation) for name in guess.names[len(existing) :])
         if existing or new:
@@ -97,29 +124,37 @@ def guess_text_fields(
     return kept, guesses
 
 
-def find_files_without_text(guesses: Mapping[str, FoundText]) -> dict[str, set[str]]:
-    """Return, by source, the paths of files that have no text."""
+def find_files_without_text(guesses: Mapping[str, TextColumns]) -> dict[str, set[str]]:
+    """Return the paths of the files that hold no text, by source name. Sources that were not inspected are omitted."""
     return {name: {file.path for file, _ in guess.without} for name, guess in guesses.items()}
 
 
-def refuse_source_without_text(source: Source, guess: FoundText) -> None:
-    """Raise InputError for a source none of whose files has a text."""
+def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
+    """Report that no file of a source has a text field.
+
+    Always raises InputError, which lists the first file's columns.
+    """
     file, columns = guess.without[0]
     names = ", ".join(columns)[:500] or "none"
     raise InputError(
-        f"Source {source.name!r}: no column of {raw_path(file.path).name} holds text: its columns are {names}. "
+        f"Source {source.name!r}: no column of {parse_raw_path(file.path).name} holds text: its columns are {names}. "
         f"Name one with {format_set_option(source.name, 'text', 'NAME')}."
     )
 
 
 def format_set_option(source: str, field: str, name: str) -> str:
-    """Return the `--set` option that names a field of a source."""
+    """Format the option `--set source.NAME.fields.FIELD=...` that sets a field of a source, quoted for a shell."""
     key = join_key(["source", source, "fields", field])
     return f"--set {quote(f'{key}={name}')}"
 
 
-def describe_guess(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
-    """Return what is reported of a guess: the names, other candidates, and how to change it."""
+def describe_guess(source: Source, names: Sequence[str], guess: TextColumns | None) -> str:
+    """Return one line about a guess: the fields that hold the text, what else could be used, and how to change it.
+
+    Args:
+        names: the guessed fields, in order of preference
+        guess: what was found in the files; None if none were inspected in this run
+    """
     files = guess.files if guess is not None else {}
     guessed = ", else ".join(_format_name(name, files.get(name, {})) for name in names)
     line = f"{source.name}: the text is guessed to be {guessed}. {_describe_change(source, names, guess)}"
@@ -132,7 +167,7 @@ def describe_guess(source: Source, names: Sequence[str], guess: FoundText | None
     return f"{line} Not used, but could be: {', '.join(hints)}." if hints else line
 
 
-def _describe_change(source: Source, names: Sequence[str], guess: FoundText | None) -> str:
+def _describe_change(source: Source, names: Sequence[str], guess: TextColumns | None) -> str:
     if len(names) > 1:
         option = format_set_option(source.name, "text", json.dumps(names, ensure_ascii=False))
         return f"To change it, name others in {option}."
@@ -150,9 +185,11 @@ MAX_SETTING_CHARACTERS = 120  # characters of a setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedDefaults:
-    """The settings that fit the texts of a folder. looked_at: documents; why: what was chosen and why, a phrase each
+    """The settings that were chosen for a folder that has no recipe of its own, from a sample of its texts.
 
-    tables: what the recipe says for it, over the settings as they come
+    looked_at: number of documents in the sample
+    why:       the reasons for the choices, one phrase each
+    tables:    the chosen tables of a recipe, which take precedence over the defaults
     """
 
     looked_at: int = 0
@@ -160,7 +197,7 @@ class FittedDefaults:
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def to_toml(self) -> str:
-        """Return the tables as a recipe writes them, with the reasons as comments; "" if there are none."""
+        """Return the tables as TOML, with the reasons as comments above them; "" if there are no tables."""
         if not self.tables:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
@@ -168,7 +205,12 @@ class FittedDefaults:
 
 
 def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
-    """Return what a run reports of the settings that a folder was given earlier or now; "" if there are none."""
+    """Return one line that lists the settings that `--set` gave a folder, now or earlier; "" if there are none.
+
+    Args:
+        name: name of the folder's recipe
+        chosen: the settings as dotted keys and values
+    """
     if not chosen:
         return ""
     listed = ", ".join(to_one_line(f"{key}={value}", MAX_SETTING_CHARACTERS) for key, value in chosen.items())
@@ -177,9 +219,18 @@ def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
 
 
 def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source: str) -> dict[str, str]:
-    """Return the settings of a folder after some `--set`. Raises InputError.
+    """Merge new `--set` settings of a folder into those that its lock remembers.
 
-    A value without text forgets a setting, and so does a new one that excludes it.
+    An empty value forgets a remembered setting. A new setting also removes remembered ones that cannot stand next to
+    it.
+
+    Args:
+        remembered: settings from the lock, as dotted keys and values
+        given: settings of this command
+        source: name of the folder's only source; a key need not name it: `source.NAME.path` is kept as `source.path`
+
+    Raises:
+        InputError: If a setting is to be forgotten that is not remembered.
 
     >>> merge_chosen({"seed": "7", "source.encoding": "auto"}, {"seed": "", "source.own.encoding": "utf-8"}, "own")
     {'source.encoding': 'utf-8'}
@@ -199,9 +250,14 @@ def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source
 
 
 def propose_settings(given: Mapping[str, Any], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is proposed for a table of a folder's recipe next to the settings of `--set`, which may exclude some.
+    """Return the proposed settings of one table of a folder's recipe, without those that the user's settings exclude.
 
-    As many of a vocabulary's letters are kept as fit its size.
+    If a smaller vocabulary is asked for, `limit_alphabet` is reduced in proportion.
+
+    Args:
+        given: settings of `--set`, as dotted keys and values
+        table: name of the table, such as "vocabulary"
+        proposed: the settings proposed for that table
     """
     algorithm, size = proposed.get("algorithm", ""), parse_setting(given.get("vocabulary.size", ""))
     other = any(split_key(key)[0] == table and not is_of_algorithm(split_key(key)[-1], algorithm) for key in given)
@@ -214,7 +270,12 @@ def propose_settings(given: Mapping[str, Any], table: str, proposed: Mapping[str
 
 
 def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
-    """Return True if no recipe of a folder has a setting next to one that is given with `--set`."""
+    """Return True if a setting cannot be in a folder's recipe together with the given settings.
+
+    Args:
+        setting: dotted key, such as "vocabulary.size"
+        given: settings of `--set`, as dotted keys and values
+    """
     values = dict(iter_settings({key: parse_setting(value) for key, value in given.items()}))
     table, name, *_ = [*split_key(setting), ""]
     if table == "source" and "source.kind" in values:
@@ -229,14 +290,14 @@ def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
 
 
 def _without_source_name(key: str, source: str) -> str:
-    """Return a key of `--set` without the name or number of the folder's only source."""
+    """Return a dotted key without the name or number of the folder's only source."""
     first, *rest = split_key(key)
     named = first == "source" and len(rest) > 1 and rest[0] in (source, "1")
     return join_key([first, *rest[named:]])
 
 
 def describe_fitted(name: str, fitted: FittedDefaults) -> str:
-    """Return what a run reports of fitted defaults; "" if nothing was fitted."""
+    """Return one line that says which defaults were chosen for a folder and why; "" if none were chosen."""
     if not fitted.why:
         return ""
     return (
@@ -290,12 +351,16 @@ CHARACTERS_PER_WORD = 2
 
 
 def count_words(text: str) -> int:
-    """Count the words of a text; in scripts without spaces, CHARACTERS_OF_A_WORD characters are one."""
+    """Count the words of a text. In scripts without spaces, each CHARACTERS_PER_WORD letters count as one word."""
     return len(text.split()) + len(SPACELESS_LETTER.findall(text)) // CHARACTERS_PER_WORD
 
 
 def choose_template(texts: Sequence[str]) -> tuple[str, str] | None:
-    """Return the template that fits some texts, and its sign in words; None where the default rules fit.
+    """Choose the recipe template that suits some texts.
+
+    Returns:
+        The name of the template, and the sign that it was chosen by, in words. None if there are fewer than MIN_TEXTS
+        non-empty texts, or if the default rules suit them.
 
     >>> choose_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
     ('tickets', 'half of them have 4 words or fewer')
@@ -322,7 +387,7 @@ def _find_terms(sign: "re.Pattern[str]", text: str) -> set[str]:
 
 
 def _compute_turn_share(text: str) -> float:
-    """The share of a text's lines that begin with who speaks; 0 for fewer lines than a chat has."""
+    """Return the share of lines that begin with the name of a speaker; 0 for fewer than MIN_CHAT_LINES lines."""
     lines = [line for line in text[:MAX_CHARACTERS].splitlines() if line.strip()]
     turns = sum(CHAT_TURN.match(line) is not None for line in lines)
     return turns / len(lines) if len(lines) >= MIN_CHAT_LINES else 0.0

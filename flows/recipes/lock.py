@@ -1,11 +1,11 @@
-"""recipe.lock: what a recipe was resolved to, so that the same recipe means the same inputs tomorrow.
+"""recipe.lock: the raw files that a recipe stands for, so that the same recipe means the same inputs tomorrow.
 
-The lock next to a recipe holds the generations of raw files by content. Files that are in no generation yet become a
-new one; files of older generations keep the name they came under, wherever they are now. Commit it with
-the recipe: a fresh machine then replays the same generations.
+The lock is a file next to the recipe. It lists raw files by content, in generations: a generation holds the raw files
+that one run found new. Files of older generations keep the name under which they were first found, wherever they are
+now. Commit the lock together with the recipe: another machine then replays the same generations.
 
-A lock ends with a digest of itself, so that a flipped bit is noticed. A lock that a person edited, with the
-digest removed, is read as it is; the next run seals it again.
+A lock ends with a digest of itself, so that a flipped bit is noticed. A lock that a person edited and whose digest was
+removed is read as it is; the next run adds a new digest.
 """
 
 import json
@@ -17,12 +17,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from corpora.acquire.fetch_table import folder_of
+from corpora.acquire.fetch_table import find_folder
 from corpora.errors import InputError
 from corpora.judging.documents import build_raw_parent
-from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, raw_path
-from corpora.sources.contract import RawFile, Source, StatCache, escape_surrogates, hash_files, split_glob
-from corpora.sources.files.guessing import FoundText
+from corpora.sources.bytes.objects import WILDCARDS, ObjectPath, parse_raw_path
+from corpora.sources.contract import RawFile, Source, StatCache, hash_files, split_glob, to_printable
+from corpora.sources.files.guessing import TextColumns
 from corpora.sources.passed_over import (
     FileCounts,
     FolderPredicate,
@@ -53,10 +53,10 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutFile:
-    """A raw file that could not be read.
+    """A raw file that could not be read and that runs leave out.
 
-    settings: of its source at that time; where the source is changed, the file is read again
-    why:      what was wrong
+    settings: digest of the source's settings at that time; if these change, the file is read again
+    why:      what was wrong with the file
     """
 
     source: str
@@ -68,19 +68,21 @@ class LeftOutFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """Generations in order: for each, source name -> its raw files. `quarantine`: records that must not be read.
+    """The contents of a lock file.
 
+    generations: in order, source name -> raw files that one run found new
+    quarantine: records that must not be read because they ended the process that read them
     left_out: raw files that must not be read
-    pending:  how many of the newest generations no run has judged to its end; nothing was made of them, so a file of
-              one that is gone by now (replaced or removed) is taken out of it
-    accepted: how many of the first generations a run on a schedule went on with although too much was damaged
+    pending:  how many of the newest generations no run has finished with. No artifact depends on them, so a file that
+              has since been replaced or removed is taken out of its generation
+    accepted: up to which generation a scheduled run went on although too much was damaged
     vocabulary_generation: the generation that the vocabulary is trained on
     fetched: for each source with a `fetch` table, what it was resolved to (`flows.run.inputs.fetch`)
     guessed: for each source whose recipe does not name the text field, the names that were guessed
-    fitted:  for a folder without a recipe, what its defaults were fitted to
-    chosen:  for a folder without a recipe, what `--set` gave it
-    start:   the model that training begins with; each run looks it up and it is written nowhere
-    teacher: the model that it learns from, likewise
+    fitted:  for a folder without a recipe, the defaults that were chosen for it
+    chosen:  for a folder without a recipe, the settings that `--set` gave it
+    start:   the model that training starts from; looked up by each run, never written
+    teacher: the model that distillation learns from, likewise
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -98,13 +100,13 @@ class Lock:
 
     @property
     def raw_bytes(self) -> int:
-        """How many bytes the raw files have."""
+        """Total size of the raw files of all generations."""
         files = (file for generation in self.generations for some in generation.values() for file in some)
         return sum(file.size_bytes for file in files)
 
     @property
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """The generation and the path of each raw file, by its source and digest."""
+        """Generation number and path of each raw file, by (source name, sha256)."""
         return {
             (name, file.sha256): (number, file.path)
             for number, generation in enumerate(self.generations, 1)
@@ -113,7 +115,7 @@ class Lock:
         }
 
     def to_bytes(self) -> bytes:
-        """Return a form for the disk, sealed."""
+        """Serialize the lock as JSON that ends with a digest of itself."""
         stored = replace(self, generations=(), start=None, teacher=None)
         fields = {name: value for name, value in asdict(stored).items() if value}
         generations = [
@@ -124,18 +126,22 @@ class Lock:
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
 
     def find_left_out(self, source: Source) -> dict[str, str]:
-        """Return the files that a source does not read, as it is now: sha256 -> why."""
+        """Return the raw files that a source leaves out with its current settings, as a mapping sha256 -> reason."""
         now = compute_settings_digest(source) if self.left_out else ""
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files that documents were parsed from; none where the lock does not name them."""
+        """Return the raw files that an artifact of documents was parsed from; empty if the lock does not name them."""
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
         read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
         return tuple(file for files in read for file in files)
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
-        """Return this lock with its raw files at these paths (sha256 -> path); "" where a file is not among them."""
+        """Return a copy of the lock in which raw files have other paths.
+
+        Args:
+            paths: sha256 -> path; a file that is not in it gets the path ""
+        """
         generations = tuple(
             {
                 name: _with_paths(files, {sha256: (path, "") for sha256, path in paths.items()})
@@ -147,7 +153,14 @@ class Lock:
 
     @staticmethod
     def from_bytes(data: bytes, where: Path) -> "Lock":
-        """Return the lock that `to_bytes` wrote. Raises InputError for another format or a wrong digest."""
+        """Parse what `to_bytes` wrote.
+
+        Args:
+            where: path of the lock, for messages
+
+        Raises:
+            InputError: If the data is of another format, or does not match its digest.
+        """
         try:
             lock = _from_json(unseal(data, str(where)) if find_digest(data) else json.loads(data))
         except Damaged as fault:
@@ -164,7 +177,10 @@ class Lock:
 
 
 def _from_json(fields: dict[str, Any]) -> Lock:
-    """Return the lock that a JSON object means. Raises ValueError, KeyError, TypeError or AttributeError."""
+    """Build a lock from its JSON object.
+
+    Raises ValueError, KeyError, TypeError or AttributeError if it is malformed.
+    """
     if fields.pop("version") != VERSION:
         raise ValueError(f"its format is not {VERSION}")
     if fields.pop("digest", ""):
@@ -187,12 +203,15 @@ def _from_json(fields: dict[str, Any]) -> Lock:
 
 
 def compute_settings_digest(source: Source) -> str:
-    """Return a digest of the settings that decide how a source reads a file."""
+    """Return a digest of everything that decides how a source reads a file: its kind, version and settings."""
     return compute_fingerprint(kind=source.kind, version=source.version, settings=source.settings())
 
 
 def read_lock(path: Path | None) -> Lock:
-    """Return the lock in a file; an empty one where there is none."""
+    """Read a lock file; return an empty lock if there is none or if `path` is None.
+
+    Raises InputError if it is damaged.
+    """
     if path is None or not path.exists():
         return Lock()
     with open_file(path) as file:
@@ -200,7 +219,7 @@ def read_lock(path: Path | None) -> Lock:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write the lock in one step. Raises InputError if the folder cannot be written."""
+    """Write the lock file atomically. Raises InputError if its folder cannot be written."""
     try:
         with replace_file(path, is_only_writer=True) as new:
             new.write_bytes(lock.to_bytes())
@@ -213,23 +232,30 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedLock:
-    """A lock with the paths of all its files: `lock` itself, `added` what is new since the last run.
+    """A lock in which every raw file has its current path, and what the search for raw files found besides.
 
-    gone:   names of the files that were taken out of a pending generation
-    looked: by source, what else was where its raw files are; guesses: the guesses for new files
+    lock:       the lock to use, with new files as a generation of its own
+    added:      the files of that new generation, by source
+    gone_names: names of the files that were taken out of unfinished generations because they no longer exist
+    unread:     by source, files next to its raw files that no source reads
+    guesses:    by source, the fields that were guessed to hold the text of new files
     """
 
     lock: Lock
     added: Mapping[str, tuple[RawFile, ...]] = field(default_factory=dict)
     gone_names: tuple[str, ...] = ()
     unread: Mapping[str, FileCounts] = field(default_factory=dict)
-    guesses: Mapping[str, FoundText] = field(default_factory=dict)
+    guesses: Mapping[str, TextColumns] = field(default_factory=dict)
 
 
 def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
-    """Find the raw files of all generations; new ones become a generation of their own.
+    """Find the raw files of all generations; files that are in none of them become a new generation.
 
-    A file is identified by its content. Reads every raw file once; later runs ask `cache`.
+    A file is identified by its content. Every raw file is read once; later runs take the digests of unchanged files
+    from `cache`.
+
+    Raises:
+        InputError: If files of a source cannot be read or found, or none of them has a text field.
     """
     unopened: dict[str, list[tuple[str, str, str]]] = {}
     earlier = {name for generation in lock.generations for name in generation} if recipe.is_scheduled else set()
@@ -278,10 +304,17 @@ def _hash_source(
     unopened: dict[str, list[tuple[str, str, str]]],
     earlier: Collection[str],
 ) -> list[RawFile]:
-    """Return the raw files of a source; `unopened` gets those that are left out. Raises InputError.
+    """Hash the raw files of a source.
 
-    earlier: names of sources that go on with the files of earlier generations, however many cannot be opened
-    An object store that fails ends the run: its objects are there again when it answers.
+    With `on_damage = "skip"` files that cannot be opened are left out; if these are more than the others, the run ends
+    all the same. Errors of an object store always end the run: its objects are there again when it answers.
+
+    Args:
+        unopened: gets (name, path, kind of error) of the files that are left out, by source name; changed
+        earlier: names of the sources that continue however many files cannot be opened, as they have older generations
+
+    Raises:
+        InputError: If they cannot be opened and the source does not skip damaged files.
     """
     files = list_raw_files(entry, recipe)
     if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):
@@ -292,16 +325,20 @@ def _hash_source(
         _, path, error = faults[0]
         raise InputError(
             f"Source {entry.source.name!r}: {len(faults):,} of {len(files):,} raw files cannot be opened, such as "
-            f"{escape_surrogates(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
+            f"{to_printable(str(path))}: {error.strerror}. Check their permissions and the disk, then run again."
         ) from error
     unopened[entry.source.name] = [(name, str(path.absolute()), classify_error(error)) for name, path, error in faults]
     return hashed
 
 
 def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
-    """Return the raw files of a source; files that a store inside its folder holds do not count. Raises InputError."""
+    """List the raw files of a source as (name, path), without files in the folder of a store.
+
+    Raises:
+        InputError: If the source's files are not fetched yet, or all files that it finds are in a store.
+    """
     if entry.fetch is not None and recipe.path is not None:
-        folder = folder_of(entry.fetch, recipe.path.parent)
+        folder = find_folder(entry.fetch, recipe.path.parent)
         if not Path(folder).exists():
             raise InputError(
                 f"Source {entry.source.name!r}: nothing is fetched yet, so there is no {folder}. "
@@ -323,11 +360,14 @@ def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]
 
 
 def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
-    """Return the check whether a folder below the source is in a store: the recipe's own or another, by whatever path.
+    """Return a function that checks whether a folder below the source belongs to a store, and so holds no raw files.
 
-    Raises InputError if the source looks into what runs write to the recipe's store.
+    Symbolic links are followed.
+
+    Raises:
+        InputError: If the path of the source is itself in a folder that runs write to.
     """
-    where, store = raw_path(str(getattr(source, "path", ""))).expanduser(), raw_path(recipe.store)
+    where, store = parse_raw_path(str(getattr(source, "path", ""))).expanduser(), parse_raw_path(recipe.store)
     objects = isinstance(where, ObjectPath)
     if not hasattr(source, "path"):
         return exclude_nothing
@@ -350,7 +390,7 @@ def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
 
 
 def _build_folder_check(root: Path, own: Path | None) -> FolderPredicate:
-    """Do the same as `stores_apart`, for folders of this machine below a root."""
+    """Do the same as `build_store_check` for local folders below `root`. The answers are cached."""
 
     known = dict.fromkeys((root, *root.parents), False)
 
@@ -373,10 +413,12 @@ def find_unread_files(
     without_text: Collection[str],
     unopened: Mapping[str, Sequence[tuple[str, str, str]]],
 ) -> dict[str, FileCounts]:
-    """Return, by source, the files that are where its raw files are but that no source reads.
+    """Find the files next to the raw files that no source reads, by source name.
 
-    files_by_source: the raw files of each; without_text: paths of those that hold none
-    unopened: (name, path, kind) of those that could not be opened
+    Args:
+        files_by_source: the raw files of each source
+        without_text: paths of raw files that hold no text
+        unopened: (name, path, kind of error) of the files that could not be opened, by source name
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
     read = {to_absolute(file.path) for files in left.values() for file in files}
@@ -395,9 +437,10 @@ def find_unread_files(
 
 
 def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
-    """Return the lock without the files of pending generations that are gone, and the names of these.
+    """Return the lock without files of unfinished generations that no longer exist, and the names of these files.
 
-    here: by source, sha256 -> path and state of its files
+    Args:
+        paths: by source, sha256 -> (path, state) of the files that exist
     """
     pending = lock.generations[len(lock.generations) - lock.pending :]
     files = [(name, file) for generation in pending for name, group in generation.items() for file in group]
@@ -406,8 +449,13 @@ def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, 
 
 
 def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
-    """Return the lock without some raw files, each given with its source, and without generations that were theirs
-    alone. A generation that came without files (a forget is one) stays.
+    """Return a copy of the lock without some raw files.
+
+    A generation that becomes empty is removed and the numbers of the later ones shift. A generation that was empty
+    before (such as one that only forgets documents) stays.
+
+    Args:
+        is_gone: called with source name and file; True if the file is to be removed
     """
     left = [
         {name: some for name, files in entry.items() if (some := tuple(f for f in files if not is_gone(name, f)))}
@@ -431,6 +479,6 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
 
 
 def _with_paths(files: Sequence[RawFile], paths: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:
-    """Return files of an older generation, with the path where their content is now ("" if it is gone)."""
+    """Return copies of raw files with the path and state where their content is now; both are "" if it is gone."""
     found = ((file, *paths.get(file.sha256, ("", ""))) for file in files)
     return tuple(replace(file, path=path, state=state) for file, path, state in found)

@@ -1,4 +1,4 @@
-"""The meaning of a recipe's settings: the dataclass of each table, and what its docstring says of each field."""
+"""The meaning of a recipe's settings: which dataclass each table has, and what its docstring says about each field."""
 
 import dataclasses
 import inspect
@@ -48,7 +48,10 @@ MEANINGS_BY_NAME = (
 
 
 def read_meanings(settings: type) -> dict[str, str]:
-    """Return what a dataclass's docstring says of each field, in lines `field: meaning`; else the field's comment.
+    """Return the meaning of each field of a settings dataclass, by field name.
+
+    The meaning is what the class docstring says in a line `field: meaning` (or `a, b: meaning`, with further lines
+    until the next field or a blank line), else the comment next to the field. Fields with neither are omitted.
 
     >>> read_meanings(DuplicateSettings).keys() == {field.name for field in dataclasses.fields(DuplicateSettings)}
     True
@@ -75,7 +78,7 @@ def read_meanings(settings: type) -> dict[str, str]:
 
 
 def explain_by_name(key: str) -> str:
-    """Return the meaning of a key that its name explains; "" for any other.
+    """Return the meaning of a setting whose name follows a common pattern, such as `min_...`; "" for any other name.
 
     >>> explain_by_name("min_words"), explain_by_name("share")
     ('a document with less is dropped', '')
@@ -85,6 +88,6 @@ def explain_by_name(key: str) -> str:
 
 
 def _format_first_sentence(text: str) -> str:
-    """Return a docstring's first sentence as the cell of a table has it."""
+    """Return the first sentence of a docstring as the cell of a table has it: lower case, without a full stop."""
     first = text.split(". ")[0].split("; ")[0].rstrip(".")
     return first[:1].lower() + first[1:]

@@ -1,10 +1,11 @@
-"""The `[model]` table: the settings of a new encoder, or the address of a model to start from, which has its own.
+"""The `[model]` table: settings of a new encoder, or the address of a model to start from, which brings its own
+settings.
 
-The `[[task]]` tables: what the model learns from labelled examples after its training, and what it answers then.
+The `[[task]]` tables: what the model learns from labelled examples after its training, and which documents it answers.
 
-A table's own keys are those of `TaskSettings`; every other key is a setting of the kind of task or of fine-tuning, as
-`cloze finetune --set` takes it. The names of kinds and of their settings are checked when the recipe is read; the
-labelled files when a run begins (`TaskEntry.load_suite`).
+The keys of `TaskSettings` are a table's own; every other key is a setting of the kind of task or of fine-tuning, as in
+`cloze finetune --set`. Names of kinds and of their settings are checked when the recipe is read, the labelled files
+when a run begins (`TaskEntry.load_suite`).
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from trainer.tasks.data import split_roles
 from trainer.tasks.formats.published import PUBLISHED, get_published_set
 from trainer.tasks.formats.reading import FORMATS
 from trainer.tasks.formats.records import ID
-from trainer.tasks.registry import field_names, read_task, task_and_settings
+from trainer.tasks.registry import list_field_names, read_task, split_settings
 from trainer.tasks.suites.suite import (
     FILE_KEYS,
     Suite,
@@ -43,13 +44,14 @@ START_VOCABULARY = GivenVocabulary(path="")  # the vocabulary of the model that 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """`[model]` and `[training]`: the encoder, and how it is trained. `phases`: the sets that each phase reads.
+    """The tables `[model]` and `[training]` of a recipe: the encoder and how it is trained.
 
-    settings: of the encoder; of an existing model only its address
-    given:    what else the table sets for an existing model
-    folder:   where that model may be on this machine, absolute; "" if it is not on this machine
-    teacher:  the address of the model that it learns from; "" if it has none
-    teacher_folder: where that may be on this machine, likewise
+    settings: of the encoder; of a model to start from, only its address
+    phases:   for each phase of training, the names of the shard sets that it reads
+    given:    the other settings of the table if there is a model to start from
+    folder:   absolute path at which that model may be on this machine; "" if it is elsewhere or there is none
+    teacher:  address of the model that distillation learns from; "" if there is none
+    teacher_folder: absolute path at which the teacher may be on this machine, likewise
     """
 
     settings: ModelSettings
@@ -62,14 +64,23 @@ class ModelEntry:
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Return every set that is read, once."""
+        """Names of all shard sets that training reads, each once."""
         return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
 def read_model_table(
     section: Mapping[str, Any], path: Path, training: TrainingSettings, phases: tuple[tuple[str, ...], ...]
 ) -> ModelEntry:
-    """Return the table of a recipe at a path, with how its model is trained. Raises InputError."""
+    """Check a recipe's `[model]` table and return the model with its training.
+
+    Args:
+        section: the table
+        path: path of the recipe, which relative folders are relative to
+        phases: for each phase of training, the names of the shard sets that it reads
+
+    Raises:
+        InputError: If a setting is unknown or out of range, or distillation has no teacher.
+    """
     objective = section.get("objective")
     teacher = objective.get("teacher", "") if isinstance(objective, Mapping) else ""
     entry = partial(ModelEntry, training=training, phases=phases)
@@ -93,7 +104,7 @@ def read_model_table(
 
 
 def _resolve_model_folder(address: str, path: Path) -> str:
-    """Return where a model may be on this machine."""
+    """Return the absolute path of a model's address; "" if it is an address of a server or object store."""
     return "" if "://" in address else resolve_path(address, path)
 
 
@@ -143,12 +154,12 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEntry:
-    """One `[[task]]`.
+    """One `[[task]]` table of a recipe.
 
-    name:   what it is called in the recipe, "" if it is the only one without a name
+    name:   the name in the recipe; "" if it is the only task and has none
     given:  settings of the kind of task and of fine-tuning
-    where:  the table in messages
-    baseline_folder: where the baseline may be on this machine, absolute; "" if it is not on this machine
+    table_key: how messages call the table, such as `task 'labels'`
+    baseline_folder: absolute path at which the baseline may be on this machine; "" if it is elsewhere or there is none
     """
 
     name: str
@@ -158,7 +169,11 @@ class TaskEntry:
     baseline_folder: str = ""
 
     def load_suite(self) -> Suite:
-        """Return its tasks with their files. Raises InputError if a file is missing."""
+        """Return the tasks of this table with the settings of their labelled files.
+
+        Raises:
+            InputError: If a file is missing.
+        """
         own = self.settings
         data = Path(own.data) if own.data else None
         if own.suite:
@@ -176,7 +191,15 @@ class TaskEntry:
 def read_task_tables(
     table: Mapping[str, Any], path: Path, sources: tuple[str, ...], has_model: bool
 ) -> tuple[TaskEntry, ...]:
-    """Return the `[[task]]` tables of a recipe at a path. sources: the names of the recipe's. Raises InputError."""
+    """Check a recipe's `[[task]]` tables. Return () if there are none.
+
+    Args:
+        path: path of the recipe, which relative files are relative to
+        sources: names of the recipe's sources
+
+    Raises:
+        InputError: If a setting is wrong, or there is a task but no model to learn it.
+    """
     if "task" not in table:
         return ()
     if not has_model:
@@ -187,7 +210,7 @@ def read_task_tables(
 def _read_task_table(
     name: str, section: Mapping[str, Any], where: str, path: Path, sources: tuple[str, ...]
 ) -> TaskEntry:
-    own_keys = field_names(TaskSettings)
+    own_keys = list_field_names(TaskSettings)
     own = bind_settings(TaskSettings, {key: value for key, value in section.items() if key in own_keys}, where)
     given = {key: value for key, value in section.items() if key not in own_keys}
     check_seeds(where, own.seeds)
@@ -218,13 +241,16 @@ def _check_suite(own: TaskSettings, given: Mapping[str, Any], where: str) -> Non
 
 
 def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
-    """Raise InputError unless the kind exists, its settings are its own, and all files are named."""
+    """Check that the kind of task exists, that the settings are its own, and that all files are named.
+
+    Raises InputError.
+    """
     if not own.task:
         raise InputError(f'{where} names no task: give it task = "classes" (or another kind, or a published set), or '
                          "a suite.")  # fmt: skip
     is_set = own.task in PUBLISHED
     kind = get_published_set(own.task).kind if is_set else own.task
-    table, _ = task_and_settings(kind, given, where, elsewhere=field_names(TaskSettings), without=("seed",))
+    table, _ = split_settings(kind, given, where, elsewhere=list_field_names(TaskSettings), without=("seed",))
     task = read_task(table, where)
     _check_answers(own.answers, task, where)
     check_metrics(where, own.metrics, task, get_published_set(own.task) if is_set else None)
@@ -241,7 +267,7 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
 
 
 def _check_answers(answers: str, task: Task, where: str) -> None:
-    """Raise InputError if a task cannot answer documents: it reads more than one text."""
+    """Check that a task can answer documents. Raises InputError if it reads more than one text."""
     needed, _ = split_roles(task, labelled=False)
     if answers == "predict" and needed != ["text"]:
         reads = f"the task {task.kind!r} reads {' and '.join(needed)}"

@@ -19,7 +19,10 @@ HASH_DIGITS = 12
 
 
 def to_one_line(text: str, limit: int) -> str:
-    """Return a text on one line of at most `limit` characters; a control or direction character becomes U+FFFD.
+    """Return a text as a single line of at most `limit` characters, safe to print.
+
+    White space becomes single spaces, control and direction characters become U+FFFD, and a text that is cut ends in
+    "…".
 
     >>> to_one_line("one\\x1b[31m\\n two three", 14)
     'one\ufffd[31m two …'
@@ -30,18 +33,18 @@ def to_one_line(text: str, limit: int) -> str:
 
 
 def to_printable(text: str) -> str:
-    """Return a text that acts on nothing: every control or direction character becomes U+FFFD."""
+    """Replace every control or direction character by U+FFFD, so that the text cannot act on a terminal or a page."""
     return "".join("\ufffd" if _is_unprintable(character) else character for character in text)
 
 
 def _is_unprintable(character: str) -> bool:
-    """Return whether a character is a control, half a character, or changes the direction of the text around it."""
+    """Return True for a control character, half of a surrogate pair, or a character that changes the text direction."""
     turning = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
     return turning or unicodedata.category(character) in ("Cc", "Cs")
 
 
 def without_folders(recipe: str) -> str:
-    """Return a recipe whose absolute paths are shortened to their last name: folders are this machine's business.
+    """Return the text of a recipe with each quoted absolute path shortened to its last component.
 
     >>> without_folders('path = "/data/ada/texts/*.jsonl"')
     'path = "…/*.jsonl"'
@@ -62,7 +65,11 @@ class Privacy:
         check_choice("privacy.samples", self.samples, MODES)
 
     def show(self, text: str | None, limit: int = MAX_TITLE_CHARACTERS) -> str:
-        """Return a text as it may be shown: bounded, or the first 12 hex digits of its sha256, or nothing."""
+        """Return a text in the form in which it may be shown: one bounded line, a digest, or "".
+
+        With `samples = "text"` it is one line of at most `limit` characters, with "hashed" the first 12 hexadecimal
+        digits of its sha256, and with "none" it is "". An empty text or None is always "".
+        """
         if not text or self.samples == "none":
             return ""
         if self.samples == "hashed":
@@ -70,7 +77,11 @@ class Privacy:
         return to_one_line(text, limit)
 
     def format_locator(self, locator: Locator) -> str:
-        """Return a locator; without the file's name, which may name a person, unless text may be shown."""
+        """Format the position of a record in its raw file.
+
+        Unless texts may be shown, the name of the file, which may name a person, is replaced by the beginning of its
+        sha256.
+        """
         if self.samples == "text":
             return to_one_line(str(locator), MAX_DETAIL_CHARACTERS)
         stream = f"stream {locator.stream}, " if locator.stream >= 0 else ""

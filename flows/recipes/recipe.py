@@ -1,8 +1,8 @@
 """Recipes: one TOML file is a whole run, checked strictly before anything starts.
 
-An unknown key is an error that names the nearest valid one; a value of the wrong type or out of range is an
-error that names its key. Everything a recipe says ends in frozen dataclasses, one next to the owner of each
-stage; of the environment only the home folder that `~/` means counts.
+An unknown key is an error that names the nearest valid one. A value of the wrong type or out of range is an error that
+names its key. Everything that a recipe says ends in frozen dataclasses, one next to the owner of each stage. Of the
+environment, only the home folder that `~/` stands for is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from corpora.acquire.fetch_table import AcquireSettings, folder_of, read_settings
+from corpora.acquire.fetch_table import AcquireSettings, find_folder, read_settings
 from corpora.duplicates.candidates import SplitSettings
 from corpora.duplicates.survivors import DuplicateSettings
 from corpora.errors import InputError
@@ -98,13 +98,13 @@ FOLDER_BOUNDS = {"documents": {"rule_share_from": 1_000_000_000, "max_damaged_sh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceEntry:
-    """One `[[source]]`: the source, its settings after its own overrides, and its place among the others.
+    """One `[[source]]` table: the source, and the settings that apply to it after its own overrides.
 
     priority:  whose copy survives among near-duplicates; the lowest number does
     weight:    weight of its words in the vocabulary
     fetch:     where its raw files come from, if they are not just there
-    on_damage: what becomes of a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
-               out, which the lock then says, and one that cannot be opened to a later run
+    on_damage: what happens to a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
+               out and records that in the lock; a file that cannot be opened is left to a later run
     license:   under which licence texts are whose records state none ("CC-BY-SA-4.0"): told by the card of an export,
                it decides no bytes. A kind that has such a key (wikipedia) puts it into its documents instead
     """
@@ -120,7 +120,7 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyEntry:
-    """One `[[vocabulary]]`. `name`: what it is called in the recipe, "" if it is the only one."""
+    """One `[[vocabulary]]` table. name: its name in the recipe; "" if it is the only one"""
 
     name: str
     settings: VocabularySettings | GivenVocabulary
@@ -128,7 +128,7 @@ class VocabularyEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardsEntry:
-    """One `[[shards]]`. `vocabulary`: name of the vocabulary that its documents are tokenised with."""
+    """One `[[shards]]` table. vocabulary: name of the vocabulary that its documents are tokenised with"""
 
     name: str
     vocabulary: str
@@ -137,12 +137,13 @@ class ShardsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole run. `engine`: where its parts are built, "local" or the address of a Dask scheduler.
+    """A whole run, as checked settings.
 
-    fitted: what the defaults of a folder were fitted to; None of a recipe that a person wrote
-    chosen: what `--set` gave a folder, now and earlier, which its lock keeps; None of a recipe that a person wrote
-    replaces: the text of the folder's recipe without what is new now
-    scheduled: whether the run is one of a schedule, which sets damage aside and goes on
+    engine: what builds the parts of its stages: "local", or the address of a Dask scheduler
+    fitted: for the recipe of a folder, the defaults that were chosen for it; None if a person wrote the recipe
+    chosen: for the recipe of a folder, the settings that `--set` gave it, now and earlier; None if a person wrote it
+    replaced_text: for the recipe of a folder, its text before the settings of this command
+    is_scheduled: True if a schedule starts the run, which then sets damage aside and goes on
     """
 
     name: str
@@ -171,31 +172,41 @@ class Recipe:
     is_scheduled: bool = False
 
     def to_scheduled(self) -> "Recipe":
-        """Return the recipe as a schedule runs it: nobody is there to be asked about a damaged file."""
+        """Return a copy for a run that a schedule starts: nobody can be asked, so unreadable files are left out."""
         sources = tuple(replace(entry, on_damage="skip") for entry in self.sources)
         return replace(self, sources=sources, is_scheduled=True)
 
     def name_artifact(self, entry: str) -> str:
-        """Return what the artifacts of a named table are called in the store."""
+        """Return the name of a table's artifacts in the store: the recipe's name, a hyphen, and the table's name.
+
+        Args:
+            entry: name of the table; "" for a table without one, whose artifacts have the recipe's name
+        """
         return f"{self.name}-{entry}" if entry else self.name
 
     @property
     def given_folders(self) -> frozenset[str]:
-        """The sources for which `--set`, and not the recipe, names the folder that they are fetched into."""
+        """Names of the sources whose download folder was named by `--set` and not by the recipe."""
         given = [parts[1:-2] for parts in map(split_key, self.overrides) if parts[-2:] == ["fetch", "folder"]]
         numbered = enumerate((entry.source.name for entry in self.sources), 1)
         return frozenset(name for n, name in numbered if any(which in ([], [name], [str(n)]) for which in given))
 
     @property
     def lock_path(self) -> Path | None:
-        """The path of the lock: next to the recipe."""
+        """Path of the lock file, next to the recipe; None if the recipe is in no file."""
         return self.path.with_suffix(".lock") if self.path is not None else None
 
 
 def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recipe:
-    """Return the recipe in a file, with `--set key=value` overrides applied.
+    """Read a recipe from a file and check it.
 
-    Relative paths in it are relative to the recipe's own folder. Raises InputError.
+    Relative paths in the recipe are relative to its own folder.
+
+    Args:
+        overrides: settings of `--set`, as dotted keys and values, which take precedence over the file
+
+    Raises:
+        InputError: If the file cannot be read, or the recipe is not valid.
     """
     check_not_pipe(path)
     try:
@@ -209,9 +220,15 @@ def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recip
 
 
 def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str | None = None) -> Recipe:
-    """Return the recipe in a TOML text; `path` is where it is, for relative paths and messages.
+    """Parse and check the TOML text of a recipe.
 
-    store: used instead of the one that it names
+    Args:
+        path: where the recipe is (it need not exist), for relative paths and messages
+        overrides: settings of `--set`, as dotted keys and values, which take precedence
+        store: used instead of the store that the recipe names, if given
+
+    Raises:
+        InputError: If the text is not TOML, or the recipe is not valid. The message begins with the path.
     """
     try:
         table = parse_toml(text)
@@ -228,7 +245,15 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
 
 
 def build_recipe(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe:
-    """Return the recipe that tables mean, as `tomllib` reads them. path, text: of its file. Raises InputError."""
+    """Check the tables of a recipe, as `tomllib` reads them, and build the recipe from them.
+
+    Args:
+        path: where the recipe is, for relative paths
+        text: the TOML that the tables were read from
+
+    Raises:
+        InputError: If a table or key is unknown, or a value is wrong.
+    """
     check_keys(table, RECIPE_KEYS, "the recipe")
     name, seed, store = table.get("name", path.stem), table.get("seed", 42), table.get("store", "store")
     check_name("name", name)
@@ -289,7 +314,7 @@ def build_recipe(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe
 
 
 def _read_vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | GivenVocabulary:
-    """Return a vocabulary to train, or with `path` an existing one, looked for next to the recipe."""
+    """Return the settings of a vocabulary to train or, if the table has `path`, of an existing one."""
     if "path" not in section:
         return bind_settings(VocabularySettings, section, where)
     strange = next((key for key in section if key not in ("path", "lowercase")), None)
@@ -327,7 +352,10 @@ def _read_shards(
 def _read_model(
     table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
-    """Return the model to train; None where the recipe ends with its shards."""
+    """Return the model to train; None if the recipe ends with its shards.
+
+    Raises InputError if phases and shards disagree.
+    """
     if "model" not in table and "training" not in table:
         return None
     training = bind_settings(TrainingSettings, {"seed": seed, **sections["training"]}, "training")
@@ -399,7 +427,7 @@ def _read_source(entry: Any, number: int, sections: Mapping[str, Any], path: Pat
             table["path"] = _resolve_source_path(table, "fetch" in own, path)
         fetch = _read_fetch(own.get("fetch"), str(table.get("name", table.get("kind"))))
         if fetch is not None:
-            table.setdefault("path", folder_of(fetch, path.parent))
+            table.setdefault("path", find_folder(fetch, path.parent))
         source = make_source(table)
         check_name("name", source.name)
         weight = convert_value(own.get("weight", 1.0), float, "weight")
@@ -424,7 +452,10 @@ def _read_source(entry: Any, number: int, sections: Mapping[str, Any], path: Pat
 
 
 def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
-    """Return where a source's raw files are: a path of this machine, or the address of objects. Raises InputError."""
+    """Return the path of a source's raw files, or the address of objects.
+
+    Raises InputError if the kind reads no objects.
+    """
     text = str(table["path"])
     if fetched or not text.lower().startswith("s3://"):
         return resolve_path(text, recipe)
@@ -437,14 +468,18 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the recipe's tables over the defaults of the source's kind. Raises InputError for an unknown table."""
+    """Return the recipe's tables, over the defaults of the source's kind.
+
+    Raises:
+        InputError: If these have an unknown table.
+    """
     usual = get_step_defaults(source)
     check_keys(usual, ("documents", *STEP_TABLES), f"`defaults` of the source kind {source.kind!r}")
     return {key: merge_tables(usual.get(key, {}), section) for key, section in sections.items()}
 
 
 def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
-    """Return the `fetch` table of a source."""
+    """Return the settings of a source's `fetch` table; None if it has none."""
     if table is None:
         return None
     if not isinstance(table, Mapping):
@@ -453,7 +488,7 @@ def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
 
 
 def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
-    """Return the settings of one source's documents: the recipe's tables with the source's own values over them."""
+    """Return the settings of one source's documents: the recipe's tables, overridden by the source's own."""
     for key in ("documents", *STEP_TABLES):
         if not isinstance(own.get(key, {}), Mapping):
             raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
@@ -471,12 +506,15 @@ def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Docu
 
 
 def read_shipped_recipes() -> dict[str, str]:
-    """Return the recipes that come with the program: name -> TOML text."""
+    """Read the recipes that come with the program, as a mapping name -> TOML text."""
     return read_recipe_texts("shipped")
 
 
 def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Return a recipe that comes with Cloze, as it will be in `folder`; an existing copy there is used."""
+    """Load a recipe that comes with the program, as if it were in `folder`.
+
+    A copy that exists there is read instead.
+    """
     path = folder / f"{name}.toml"
     return (
         read_recipe(path, overrides) if path.exists() else parse_recipe(read_shipped_recipes()[name], path, overrides)
@@ -484,9 +522,13 @@ def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -
 
 
 def write_recipe(recipe: Recipe) -> None:
-    """Write a recipe that has no file yet to its place, so that its lock and its store are next to it.
+    """Write the recipe to its file if the file does not exist, so that lock and store are next to it.
 
-    That of a folder is written again where `--set` changed it and no person did.
+    The recipe of a folder is also written again if `--set` changed it and nobody edited the file since. Does nothing if
+    the recipe has no path.
+
+    Raises:
+        InputError: If the file cannot be written.
     """
     if recipe.path is None:
         return
@@ -504,7 +546,7 @@ def write_recipe(recipe: Recipe) -> None:
 
 
 def resolve_source(source: Path | str) -> str:
-    """Return the whole path of a folder, a file or a glob, or the address of objects."""
+    """Return the absolute path of a folder, file or glob. The address of an object store is returned unchanged."""
     return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
 
 
@@ -513,7 +555,11 @@ def render_folder_recipe(
 ) -> str:
     """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`.
 
-    chosen: settings that are put in afterwards; what they exclude is left out
+    Args:
+        folder: the folder, a file, a glob, or an address of an object store
+        store: address of the store that the recipe names
+        fitted: the defaults that were chosen for the folder; None for the usual ones
+        chosen: settings that are added to the text afterwards; proposed settings that they exclude are left out
     """
     fitted = fitted or FittedDefaults()
     merged = merge_tables(FOLDER_BOUNDS, fitted.tables)
@@ -534,9 +580,12 @@ def render_folder_recipe(
 
 
 def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
-    """Return the text of a folder's recipe with some settings put in; the comments on the text of its tables stay.
+    """Return the text of a folder's recipe with some settings added.
 
-    overrides: which `parse_recipe` has accepted
+    Lines that are comments are kept, at the beginning.
+
+    Args:
+        overrides: dotted keys and values, which `parse_recipe` has accepted
     """
     if not overrides:
         return text
@@ -549,10 +598,10 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
 
 
 def choose_recipe_name(folder: Path) -> str:
-    """Return what a recipe for a folder, or a file, is called."""
+    """Return a name for the recipe of a folder or file: its own name, with "-" instead of other characters."""
     return shorten_name("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 
 def shorten_name(name: str) -> str:
-    """Return the beginning of a name that a recipe may have."""
+    """Cut a name to the MAX_NAME_BYTES bytes that a recipe's name may have."""
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore")

@@ -1,10 +1,9 @@
-"""`cloze new`: a recipe to start from. Its rules fit a kind of text (`templates/`), or it is that of a published model,
-sources to weights, with the paper's or the authors' numbers (`published/`).
+"""`cloze new`: a recipe to start from, whose rules suit a kind of text (`templates/`), or which is that of a published
+model, from sources to weights, with the numbers of the paper or the authors (`published/`).
 
-The contents of the shipped samples, published with the program: a demo elsewhere can check that it got the same.
-
-`shipped/demo.contents.json` holds, for each shipped source, the contents of its documents and of its dropped rows.
-`python -m flows.recipes.recipe_templates STORE` writes it again from a store in which the demo has run.
+The contents of the demo's samples: `shipped/demo.contents.json` has the contents of the documents and dropped rows of
+each shipped source, so that a demo elsewhere can check that it got the same. `python -m flows.recipes.recipe_templates
+STORE` writes the file from a store in which the demo has run.
 """
 
 import json
@@ -59,22 +58,30 @@ RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_templates() -> dict[str, str]:
-    """Return the templates for kinds of text by name, as text with `{name}` in it."""
+    """Read the templates for kinds of text, as name -> TOML text with `{name}` for the recipe's name."""
     return read_recipe_texts("templates")
 
 
 def read_published_recipes() -> dict[str, str]:
-    """Return the same for published models."""
+    """Read the recipes of published models, as name -> TOML text with `{name}` for the recipe's name."""
     return read_recipe_texts("published")
 
 
 def read_template_tables(template: str) -> dict[str, Any]:
-    """Return the tables of a template for a kind of text."""
+    """Return the tables of a template for a kind of text, as `tomllib` reads them."""
     return tomllib.loads(read_templates()[template].format(name=template))
 
 
 def write_new_recipe(name: str, template: str, folder: Path) -> Path:
-    """Write NAME.toml into a folder; returns its path. Raises InputError for a file that exists already."""
+    """Write a new recipe to `folder`/NAME.toml and return its path.
+
+    Args:
+        name: letters, digits, "-" and "_"
+        template: name of a template or of a published model
+
+    Raises:
+        InputError: If the name or template is not valid, the file exists, or it cannot be written.
+    """
     texts = read_templates() | read_published_recipes()
     check_choice("--template", template, tuple(texts))
     if not RECIPE_NAME.fullmatch(name):
@@ -101,7 +108,7 @@ def write_new_recipe(name: str, template: str, folder: Path) -> Path:
 
 
 def describe_next_steps(recipe: Path, template: str) -> str:
-    """Return what to do with a recipe that was just written."""
+    """Return the lines that tell a person what to do with a recipe that was just written from a template."""
     if template in read_published_recipes():
         fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in read_published_recipes()[template] else ""
         return (
@@ -122,7 +129,12 @@ Contents = Mapping[str, Mapping[str, str]]  # source -> table -> content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleComparison:
-    """Contents of one shipped source, published and built; `differ` names the tables that are not equal."""
+    """The documents of one shipped source, as published and as built.
+
+    documents: number of documents that were published
+    content:   content of the documents that were built; "nothing" if there are none
+    differing_tables: names of the tables that are not equal
+    """
 
     source: str
     documents: int
@@ -131,19 +143,22 @@ class SampleComparison:
 
 
 def collect_contents(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
-    """Return the contents of the documents of all shipped sources."""
+    """Return the contents of the shipped sources' documents, as source name -> table -> content.
+
+    Documentation of the local Python installation is omitted, because it differs from one to the next.
+    """
     shipped = sorted((m for m in documents if m.name != OWN_DOCS), key=lambda manifest: manifest.name)
     return {m.name: {table: str(content) for table, content in m.tables.items()} for m in shipped}
 
 
 def read_shipped_contents() -> Contents:
-    """Return the contents that come with the program."""
+    """Read the contents that come with the program, as source name -> table -> content."""
     contents: Contents = json.loads((files("flows.recipes") / "shipped" / CONTENTS_FILE).read_text(encoding="utf-8"))
     return contents
 
 
 def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
-    """Compare each published source with what a run made of it."""
+    """Compare the documents that a run built with the published contents, one comparison for each published source."""
     built = collect_contents(documents)
     return [
         SampleComparison(
@@ -157,7 +172,7 @@ def compare_contents(documents: Iterable[Manifest], published: Contents) -> list
 
 
 def main(arguments: list[str]) -> None:
-    """Write the published contents from the documents of a store."""
+    """Write the published contents again, from the store whose address is the only argument."""
     place = Place(arguments[0])
     names = sorted({path.split("/")[1] for path in place.list_files("documents")})
     manifests = [manifest for name in names for manifest in list_manifests(place, "documents", name)]

@@ -58,18 +58,18 @@ class BoundSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """One line of `[bounds]`. figure: the name of a figure; `*` in it stands for anything"""
+    """One line of `[bounds]`. figure: name of the figures that it limits; `*` stands for any text"""
 
     figure: str
     settings: BoundSettings
 
     def is_for(self, name: str) -> bool:
-        """Return whether it limits the figure of that name."""
+        """Return True if the bound limits the figure of that name."""
         pattern = ".*".join(map(re.escape, self.figure.split("*")))
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
     def can_be_for(self, name: str) -> bool:
-        """Return whether it limits the figure of a name, or one of those that begin so if the name ends in a space."""
+        """Return True if the bound limits the figure of that name; if the name ends in a space, any that begins so."""
         if not name.endswith(" "):
             return self.is_for(name)
         head, star, _ = self.figure.partition("*")
@@ -77,7 +77,11 @@ class Bound:
 
 
 def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
-    """Raise InputError for a bound of a figure that no run of its recipe has. names: of figures, as `can_be_of`"""
+    """Check that each bound limits a figure that runs of the recipe have. Raises InputError with the nearest name.
+
+    Args:
+        names: returns the names of the figures; one that ends in a space stands for all that begin with it
+    """
     for bound in bounds:
         if not any(map(bound.can_be_for, names())):
             known = (f"{name}*" if name.endswith(" ") else name for name in names())
@@ -87,7 +91,7 @@ def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]
 
 
 def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
-    """Return the bounds in a recipe's table. Raises InputError."""
+    """Read the bounds of a recipe's `[bounds]` table. Raises InputError if a limit is unknown or not a valid number."""
     return tuple(_read_bound(figure, section) for figure, section in table.items())
 
 
@@ -115,7 +119,10 @@ _CLUSTER = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5
 
 
 def parse_engine(engine: Any) -> str:
-    """Return the engine that a value names. Raises InputError.
+    """Check the value of `engine` and return it.
+
+    Raises:
+        InputError: If it is neither "local" nor the address of a Dask scheduler.
 
     >>> parse_engine("local"), parse_engine("tcp://scheduler:8786")
     ('local', 'tcp://scheduler:8786')
@@ -166,12 +173,17 @@ class NotifySettings:
 
     @property
     def is_enabled(self) -> bool:
-        """Return whether anybody is notified of anything."""
+        """True if there is an address or command, and an event to report."""
         return bool((self.webhook or self.command) and self.on)
 
 
 def parse_notify_settings(text: str, overrides: Mapping[str, str]) -> NotifySettings:
-    """Return whom to notify of a recipe that cannot be read: its `[notify]` table, whatever the rest says.
+    """Return the `[notify]` settings of a recipe that cannot be read otherwise, so that its failure can be reported.
+
+    Only the lines of that table are parsed. If they are not valid either, nobody is notified.
+
+    Args:
+        overrides: settings of `--set`; those that begin with "notify." are applied
 
     >>> parse_notify_settings("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
     'HOOK'
@@ -191,7 +203,14 @@ FORBIDDEN_IN_NAMES = "@:?&#"  # of the addresses of releases and stores
 
 
 def check_release_name(key: str, name: str) -> None:
-    """Raise InputError for what cannot name a release. key: under which the name was given"""
+    """Check that a text can name a release.
+
+    Args:
+        key: the setting or option with the name, for messages
+
+    Raises:
+        InputError: If it has a slash, a space at an end, or a reserved character.
+    """
     check_name(key, name)
     if set(name) & set(FORBIDDEN_IN_NAMES) or name != name.strip():
         raise InputError(
@@ -259,7 +278,16 @@ def iter_figure_names(
     steps: Sequence[str],
     has_model: bool,
 ) -> Iterator[str]:
-    """Yield the names of the figures of a recipe, those that people ask for first. steps: kinds of steps of its own."""
+    """Yield the names of the figures that a run of a recipe will have, those that people ask for first.
+
+    A name that ends in `: ` or a space stands for all names that begin with it.
+
+    Args:
+        sources, vocabularies, shards: names of these tables in the recipe
+        tasks: the `[[task]]` tables
+        steps: kinds of the recipe's own `[[step]]` tables
+        has_model: True if the recipe trains a model
+    """
     yield from (*SOURCE_FIGURES, "dropped", "dropped share", *CORPUS_FIGURES)
     yield from MODEL_FIGURES if has_model else ()
     for entry in tasks:
@@ -288,7 +316,11 @@ def _add_name(what: str, name: str, names: Sequence[str]) -> str:
 
 
 def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
-    """Yield the names of the figures of a task; if its files are not there to look at, how they begin."""
+    """Yield the names of a task's figures; only "task " if its files are missing, so that its metrics are unknown.
+
+    Args:
+        several: True if the recipe has several tasks, so that figures have the task's name in the recipe
+    """
     try:
         suite = entry.load_suite()
     except InputError:  # its file is missed when the run begins

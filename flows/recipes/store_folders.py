@@ -1,6 +1,6 @@
-"""Folders of this machine that a store is, or that runs write: none of them is raw text.
+"""Recognizes the folders of stores on this machine, so that what runs wrote is not read as raw text.
 
-Cost: some look-ups in the file system for each folder above the one that is asked for.
+Cost: a few look-ups in the file system for each folder above the one that is asked for.
 """
 
 import re
@@ -8,14 +8,17 @@ from pathlib import Path
 from shlex import quote
 
 from corpora.errors import InputError
-from corpora.sources.contract import escape_surrogates
+from corpora.sources.contract import to_printable
 
 ARTIFACT_KINDS = ("documents", "vocabularies", "models")  # kinds of artifacts, of which each store has one
 _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
 
 
 def find_store(path: Path) -> Path | None:
-    """Return the store that wrote a file or a folder of this machine, or that a folder is; None for any other path."""
+    """Return the store that contains a path or that the path itself is; None if it is in no store.
+
+    Files in a store's folder that no run wrote, such as raw files next to the artifacts, count as outside the store.
+    """
     whole = path.resolve()
     return next(
         (each for each in (whole, *whole.parents) if is_store(each, None) and is_written_by_runs(whole, each)), None
@@ -23,17 +26,23 @@ def find_store(path: Path) -> Path | None:
 
 
 def refuse_store(path: Path) -> None:
-    """Refuse to read as raw text what a store holds. Raises InputError."""
+    """Check that a path is not part of a store. Raises InputError if it is."""
     if (store := find_store(path)) is not None:
         raise InputError(
-            f"{escape_surrogates(str(path))} is not raw text: it is of the store {escape_surrogates(str(store))}. "
+            f"{to_printable(str(path))} is not raw text: it is of the store {to_printable(str(store))}. "
             "Write the documents of a corpus first, and read the folder documents/data: "
-            f"`cloze export {quote(escape_surrogates(str(store)))} documents --kind corpora`."
+            f"`cloze export {quote(to_printable(str(store)))} documents --kind corpora`."
         )
 
 
 def is_store(folder: Path, own: Path | None) -> bool:
-    """Return whether a folder is a recipe's own store, or holds what a run, or Python, has left in another one."""
+    """Return True if a folder is the recipe's own store, or contains artifacts or runs of any store.
+
+    Args:
+        own: the recipe's own store; None if it is unknown
+
+    A folder that cannot be read is not considered a store.
+    """
     try:
         if own is not None and own.exists() and folder.samefile(own):
             return True
@@ -47,7 +56,7 @@ def is_store(folder: Path, own: Path | None) -> bool:
 
 
 def is_written_by_runs(folder: Path, store: Path) -> bool:
-    """Return whether a folder of a store, or the store itself, is one that runs write to."""
+    """Return True if runs write to a folder of a store: the store itself, or its runs, releases or artifacts."""
     parts = folder.relative_to(store).parts
     by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))
     below = (path for pattern in ("*/manifest.json", "*/*/manifest.json") for path in folder.glob(pattern))

@@ -24,14 +24,18 @@ MAX_NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has 
 
 
 def read_recipe_texts(folder: str) -> dict[str, str]:
-    """Return the recipes in a folder of this package: name -> TOML text."""
+    """Read the recipes in a folder of this package, as a mapping name -> TOML text."""
     place = files("flows.recipes") / folder
     names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
     return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
 def parse_override(text: str, option: str = "--set") -> tuple[str, str]:
-    """Return key and value of one `--set`, or of one `--column`. Raises InputError."""
+    """Split one `key=value` of `--set` or `--column` into key and value. Raises InputError if there is no "=".
+
+    Args:
+        option: name of the option, for the message
+    """
     key, equals, value = text.partition("=")
     if not equals:
         example = "text=sentence" if option == "--column" else "duplicates.threshold=0.7"
@@ -40,10 +44,19 @@ def parse_override(text: str, option: str = "--set") -> tuple[str, str]:
 
 
 def apply_override(table: dict[str, Any], key: str, value: str) -> None:
-    """Put one `--set` value where its dotted key points.
+    """Set one value in a recipe's tables, in place.
 
-    One of several tables is addressed by name or number, as in `source.tickets.fields.text`; if there is only one, its
-    name may be left out. A name with a dot in it is quoted.
+    A table of a list, such as one of several sources, is addressed by name or number (from 1), as in
+    `source.tickets.fields.text`. If there is only one, its name may be omitted. A name with a dot in it is quoted.
+    Missing tables are created.
+
+    Args:
+        table: the recipe's tables; changed
+        key: dotted key
+        value: the value as TOML, or a bare text
+
+    Raises:
+        InputError: If the key leads through something that is not a table, or does not say which of several tables.
     """
     *parents, last = split_key(key)
     place: dict[str, Any] = table
@@ -59,7 +72,10 @@ def apply_override(table: dict[str, Any], key: str, value: str) -> None:
 
 
 def parse_setting(text: Any) -> Any:
-    """Return a setting's value as TOML writes it; a bare word is a text. What is not a text is a value."""
+    """Parse a setting's value as TOML.
+
+    A text that is not TOML is returned unchanged, and so is a value that is not a text.
+    """
     if not isinstance(text, str):
         return text
     try:
@@ -69,7 +85,7 @@ def parse_setting(text: Any) -> Any:
 
 
 def _select_table(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
-    """Return the table that the next name or number in `rest` addresses (and drop it), or the only table."""
+    """Return the table that the next name or number in `rest` addresses, and remove it there; else the only table."""
     which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
     numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
@@ -86,7 +102,7 @@ def _select_table(tables: list[Any], rest: list[str], last: str, option: str) ->
 
 
 def split_key(key: str) -> list[str]:
-    """Return the parts of a dotted key; a part that contains a dot is quoted.
+    """Split a dotted key into its parts. A part that contains a dot is quoted.
 
     >>> split_key("source.tickets.fields.text"), split_key('source."2026.11".path')
     (['source', 'tickets', 'fields', 'text'], ['source', '2026.11', 'path'])
@@ -95,7 +111,7 @@ def split_key(key: str) -> list[str]:
 
 
 def join_key(parts: Sequence[str]) -> str:
-    """Return a key as `--set` takes it.
+    """Join parts to a dotted key as `--set` takes it. Parts that contain a dot are quoted.
 
     >>> join_key(["source", "2026.11", "path"])
     'source."2026.11".path'
@@ -104,7 +120,7 @@ def join_key(parts: Sequence[str]) -> str:
 
 
 def iter_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a table, and of tables in it, with their dotted keys.
+    """Yield the values of a table and of the tables in it, as (dotted key, value).
 
     >>> list(iter_settings({"gopher": {"min_words": 3}, "enabled": True}))
     [('gopher.min_words', 3), ('enabled', True)]
@@ -117,7 +133,7 @@ def iter_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def iter_toml_lines(tables: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a recipe's tables as lines of TOML: first the values that are in none.
+    """Yield a recipe's tables as lines of TOML, values that are in no table first.
 
     >>> print("\\n".join(iter_toml_lines({"step": [{"kind": "mine"}], "rules": {"c4": {"enabled": False}}, "seed": 7})))
     seed = 7
@@ -141,7 +157,7 @@ def _iter_toml_pairs(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def to_toml(value: Any) -> str:
-    """Return a value as TOML writes it, on one line.
+    """Format a value as TOML, on one line.
 
     >>> to_toml(["a", 1.5, True]), to_toml({"a b": "x"})
     ('["a", 1.5, true]', '{"a b" = "x"}')
@@ -154,7 +170,14 @@ def to_toml(value: Any) -> str:
 
 
 def check_name(key: str, name: Any) -> None:
-    """Refuse what cannot be the name of a folder in the store, or cannot be displayed. Raises InputError."""
+    """Check that a value can be the name of a folder in the store.
+
+    Args:
+        key: the setting with the name, for messages
+
+    Raises:
+        InputError: If it cannot, or cannot be displayed.
+    """
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
     if to_printable(name) != name or len(name.splitlines()) > 1:
@@ -166,7 +189,9 @@ def check_name(key: str, name: Any) -> None:
 
 
 def find_repeated_name(names: Sequence[str]) -> str | None:
-    """Return the first name that looks like a later one to a reader: an accent may be a character of its own.
+    """Return the first name that looks the same as a later one; None if all differ.
+
+    Names are compared in Unicode normal form, because an accent may be a character of its own.
 
     >>> find_repeated_name(["tea", "caf\\xe9", "cafe\\u0301"])
     'caf\xe9'
@@ -177,7 +202,7 @@ def find_repeated_name(names: Sequence[str]) -> str | None:
 
 
 def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the table of a key; an empty one where it is not given. Raises InputError if it is not a table."""
+    """Return the table of a key, {} if it is missing. Raises InputError if it is not a table."""
     section = table.get(key, {})
     if not isinstance(section, dict):
         raise InputError(f"{key} = {section!r} must be a table of settings: [{key}].")
@@ -185,7 +210,14 @@ def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def read_named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
-    """Return the tables of a key that is given once or several times: (name, the rest of it, its name in messages)."""
+    """Return the tables of a key that may be given once, or several times with names.
+
+    Returns:
+        For each table: its name ("" if it is the only one), its other settings, and how messages call it.
+
+    Raises:
+        InputError: If one of several tables has no name, or a name is given twice.
+    """
     section = table.get(key, {})
     if not isinstance(section, list):
         return [("", get_table(table, key), key)]
@@ -205,7 +237,17 @@ def read_named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dic
 
 
 def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str:
-    """Return the name of one of several tables; without a value, of the only one. Raises InputError."""
+    """Return the name of the table that a setting refers to.
+
+    Args:
+        value: the setting; None if it is not given, which is allowed if there is only one table
+        choices: names of the tables
+        key: name of the setting, for messages
+        what: name of the tables, for messages
+
+    Raises:
+        InputError: If there is no such table, or the setting is missing and there are several.
+    """
     if value is None and len(choices) == 1:
         return choices[0]
     if value in choices:
@@ -217,7 +259,10 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
 
 
 def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
-    """Return a table of a recipe with its paths resolved; a set of evaluation items may be its path alone."""
+    """Return a table of a recipe with its relative paths resolved.
+
+    Evaluation sets that are only a path become tables.
+    """
     if not isinstance(section, Mapping):
         return section
     if key == "selection" and isinstance(section.get("questions"), list):
@@ -234,14 +279,14 @@ def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
 
 
 def _resolve_table_path(table: Any, recipe: Path) -> Any:
-    """Return a table with its path resolved, where it has one."""
+    """Return a table with its `path` resolved, if it has one."""
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table
     return {**table, "path": resolve_path(table["path"], recipe)}
 
 
 def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section with a source's overrides, table by table."""
+    """Return a copy of a table with the values of another one over it. Tables within tables are merged likewise."""
     merged = dict(section)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -250,7 +295,16 @@ def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 
 
 def resolve_path(path: str, recipe: Path) -> str:
-    """Return a path of a recipe: relative to the recipe's folder, or `sample:...` for one of Cloze's samples."""
+    """Return the absolute path of a path in a recipe.
+
+    A relative path is relative to the recipe's folder; `sample:NAME` is one of the samples that come with Cloze.
+
+    Args:
+        recipe: path of the recipe
+
+    Raises:
+        InputError: If the path is an address of a server.
+    """
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
     if "://" in path and not path.startswith("file:"):
@@ -263,7 +317,14 @@ def resolve_path(path: str, recipe: Path) -> str:
 
 
 def resolve_store(store: Any, folder: Path) -> str:
-    """Return the absolute address of a store. folder: what a relative one is below. Raises InputError."""
+    """Return the absolute path or address of a store.
+
+    Args:
+        folder: folder that a relative path is relative to
+
+    Raises:
+        InputError: If it is no text, holds a control character, or a part of its path is not a folder.
+    """
     if not isinstance(store, str) or not store:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
     if to_printable(store) != store or len(store.splitlines()) > 1:

@@ -1,18 +1,18 @@
-"""Compares a run with the run before it, in words and numbers: for the page and for the terminal alike.
+"""Compares a run with the run before it, in words and numbers, for the page and for the terminal.
 
-Promise: every number is one of `flows.run.record.figures`; what one run lacks is a dash and never a zero of our own.
+Promise: every number is one of `flows.run.record.figures`. A number that one of the runs lacks is a dash, never a zero.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import COUNT, SHARE, Change, Figures, compare_figures
+from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.run_record import RunRecord
 
-LARGE = 100  # a mean from here on is shown in whole numbers
+MIN_WHOLE = 100  # a mean from here on is shown in whole numbers
 
 # Shown first, in this order; of several vocabularies the lengths and tokens a word of the first.
 _HEADLINES = ("raw files", "raw records", "documents", "kept", "dropped share", "duplicate share", "text bytes")
@@ -22,39 +22,46 @@ _NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>.*?)\))?(?:: (?P<detail>.*))?
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
-    """An earlier run, and every figure of it next to one of a later run."""
+class RunComparison:
+    """An earlier run, and each of its figures next to the same figure of a later run.
+
+    Attributes:
+        before: Record of the earlier run.
+        changes: The figures that either run has, with both values.
+    """
 
     before: RunRecord
     changes: Sequence[Change]
 
     @staticmethod
-    def of(before: RunRecord, figures_before: Figures, figures: Figures) -> "Compared":
-        """Return the comparison of two runs' figures."""
-        return Compared(before=before, changes=compare(figures_before, figures))
+    def from_figures(before: RunRecord, figures_before: Figures, figures: Figures) -> "RunComparison":
+        """Compare the figures of two runs."""
+        return RunComparison(before=before, changes=compare_figures(figures_before, figures))
 
     @property
-    def differing(self) -> list[Change]:
-        """The figures that are not the same in both."""
+    def differences(self) -> list[Change]:
+        """The figures with different values."""
         return [change for change in self.changes if change.before != change.after]
 
     @property
-    def gist(self) -> str:
-        """The number of figures that differ, in words."""
-        total = counted(len(self.changes), "figure")
-        return f"{len(self.differing):,} of {total} differ." if self.differing else f"all {total} are the same."
+    def summary(self) -> str:
+        """The number of figures that differ, as a sentence."""
+        total = format_count(len(self.changes), "figure")
+        return f"{len(self.differences):,} of {total} differ." if self.differences else f"all {total} are the same."
 
     @property
-    def named(self) -> Mapping[str, Change]:
-        """The changes by name: that of a reason's count by its name in an account, `dropped: parse: empty`."""
+    def changes_by_name(self) -> Mapping[str, Change]:
+        """Maps the name of each figure to its change. The count of a reason is named by its account, `dropped: parse:
+        empty`.
+        """
         return {change.name: change for change in self.changes}
 
     @property
     def headlines(self) -> list[Change]:
-        """The figures shown first: documents, losses, tokens, lengths, languages, the loss."""
+        """The figures that are shown first: documents, losses, tokens, lengths, languages, the training loss."""
         first: dict[str, Change] = {}
         for change in self.changes:
-            what, of, detail = parted(change.name)
+            what, of, detail = parse_figure_name(change.name)
             if detail:
                 if (what, of) == ("language share", ""):
                     first.setdefault(what, change)
@@ -63,52 +70,60 @@ class Compared:
             elif what in _OF_FIRST:
                 first.setdefault(what, change)
         order = [*_HEADLINES, *_OF_ARTIFACTS[:2], *_OF_FIRST, "language share", *_OF_ARTIFACTS[2:]]
-        return sorted(first.values(), key=lambda change: order.index(parted(change.name)[0]))
+        return sorted(first.values(), key=lambda change: order.index(parse_figure_name(change.name)[0]))
 
 
-def parted(name: str) -> tuple[str, str, str]:
-    """Return what a figure counts, of which artifact or source, and which part of it. Source names may have any signs.
+def parse_figure_name(name: str) -> tuple[str, str, str]:
+    """Split the name of a figure, `WHAT (OF): DETAIL`, into these three; a missing one is "".
 
-    >>> parted("tokens (bytes): notes"), parted("dropped: rules: gopher.min_words")
+    WHAT is counted, of the artifact or source OF, for the part DETAIL of it. Names of sources may contain any
+    character.
+
+    >>> parse_figure_name("tokens (bytes): notes"), parse_figure_name("dropped: rules: gopher.min_words")
     (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
-    >>> parted("dropped share (notes (2024))"), parted("meets (")
+    >>> parse_figure_name("dropped share (notes (2024))"), parse_figure_name("meets (")
     (('dropped share', 'notes (2024)', ''), ('meets (', '', ''))
     """
     match = _NAME.fullmatch(name)
     return (match["what"], match["of"] or "", match["detail"] or "") if match is not None else (name, "", "")
 
 
-def by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
-    """Return source -> what -> its change, for figures by source; of several vocabularies those of the first."""
+def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
+    """Group the figures of sources: map each source to its changes by what they count.
+
+    Args:
+        changes: Changes of figures; those that are not of a source are ignored.
+        what: The counts to include, such as "documents". If several vocabularies have one, the first counts.
+    """
     rows: dict[str, dict[str, Change]] = {}
     for change in changes:
-        name, _, source = parted(change.name)
+        name, _, source = parse_figure_name(change.name)
         if source and name in what:
             rows.setdefault(source, {}).setdefault(name, change)
     return rows
 
 
-def figure_text(value: float | None, kind: str, unit: str) -> str:
-    """Return a figure for people.
+def format_figure(value: float | None, kind: str, unit: str) -> str:
+    """Format the value of a figure for people; "-" if it is None.
 
-    >>> figure_text(1234, "count", "documents"), figure_text(0.0412, "share", ""), figure_text(1.2345, "mean", "")
+    >>> format_figure(1234, "count", "documents"), format_figure(0.0412, "share", ""), format_figure(1.2345, "mean", "")
     ('1,234', '4.1%', '1.234')
     """
     if value is None:
         return "-"
     if kind == COUNT:
-        return readable_bytes(int(value)) if unit == "bytes" else f"{value:,.0f}"
+        return format_bytes(int(value)) if unit == "bytes" else f"{value:,.0f}"
     if kind == SHARE:
-        return f"{100 * value:.{_decimals(100 * value)}f}%"
-    return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:,.3f}"
+        return f"{100 * value:.{_count_decimals(100 * value)}f}%"
+    return f"{value:,.0f}" if abs(value) >= MIN_WHOLE else f"{value:,.3f}"
 
 
-def change_text(change: Change) -> str:
-    """Return how a figure changed, for people: a share in points.
+def format_change(change: Change) -> str:
+    """Format the difference of a figure between two runs. A share changes by percentage points.
 
-    >>> change_text(Change(name="a", unit="documents", kind="count", before=4, after=5))
+    >>> format_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'
-    >>> change_text(Change(name="a", unit="records", kind="share", before=0.5, after=0.25))
+    >>> format_change(Change(name="a", unit="records", kind="share", before=0.5, after=0.25))
     '-25.0 points'
     """
     if change.change is None:
@@ -117,20 +132,20 @@ def change_text(change: Change) -> str:
         return "same"
     if change.kind == SHARE:
         points = 100 * change.change
-        return f"{points:+.{_decimals(points)}f} points"
-    relative = f"{100 * change.relative:+,.{_decimals(100 * change.relative, 0)}f}%" if change.relative else ""
+        return f"{points:+.{_count_decimals(points)}f} points"
+    relative = f"{100 * change.relative:+,.{_count_decimals(100 * change.relative, 0)}f}%" if change.relative else ""
     if change.unit == "bytes":
         return relative or "new"
-    size = f"{change.change:+,.0f}" if change.kind == COUNT else _step_text(change)
+    size = f"{change.change:+,.0f}" if change.kind == COUNT else _format_step(change)
     return f"{size} ({relative})" if relative else size
 
 
-def _step_text(change: Change) -> str:
-    """Return the change of a mean, with at most one digit more than its values are shown with."""
+def _format_step(change: Change) -> str:
+    """Format the change of a mean, with at most one digit more than its values have."""
     assert change.change is not None and change.after is not None
-    return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= LARGE else f"{change.change:+,.3f}"
+    return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= MIN_WHOLE else f"{change.change:+,.3f}"
 
 
-def _decimals(number: float, fewest: int = 1) -> int:
-    """Return the digits after the point, so that no non-zero number is shown as zero: at most four."""
+def _count_decimals(number: float, fewest: int = 1) -> int:
+    """Return the number of decimals, at most four, with which a number that is not zero is not shown as zero."""
     return next((digits for digits in range(fewest, 4) if not number or round(number, digits)), 4)

@@ -1,21 +1,26 @@
-"""The page of a suite: its table, and a comparison with another model.
+"""The page of a suite of tasks: a table of scores, and a comparison with another model.
 
 Promises: one HTML file that loads nothing from any network; the same results give the same bytes.
 """
 
-from flows.report.templates import environment_of_pages
+from flows.report.templates import build_page_environment
 from trainer.tasks.suites import compare as comparing
 from trainer.tasks.suites import table
 from trainer.tasks.suites.compare import SuiteComparison
 from trainer.tasks.suites.table import SuiteResult
 
-NUMBERS = frozenset("0123456789+-")  # first characters of a cell that is a number
+NUMBER_SIGNS = frozenset("0123456789+-")  # first characters of a cell that is a number
 
 
-def evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> str:
-    """Return the page."""
-    environment = environment_of_pages()
-    environment.tests["number_like"] = lambda cell: cell[:1] in NUMBERS or cell == "one seed"
+def render_evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> str:
+    """Render the HTML page of a suite's result.
+
+    Args:
+        result: Scores of the model on each task.
+        comparison: Comparison with another model; None to leave it out.
+    """
+    environment = build_page_environment()
+    environment.tests["number_like"] = lambda cell: cell[:1] in NUMBER_SIGNS or cell == "one seed"
     compared_tasks = comparison.tasks if comparison else ()
     return environment.get_template("evaluation.html").render(
         result=result,

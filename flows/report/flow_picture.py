@@ -4,10 +4,10 @@
           └► dropped   └► removed       └► truncated, left over
 
 Promises: a band's width is its count, records and documents on one scale and tokens on another (the band between the
-two, from kept documents to their tokens, has both ends' widths), but none is narrower than `LEAST`, so that four
-records next to twenty thousand are visible. Every node shows its count, so nothing need be read off a width. Plain SVG
-without colours of its own: the page's classes give them, so it is right in light, dark and print. The same manifests
-give the same bytes.
+two, from kept documents to their tokens, has the widths of both ends). No band is narrower than `MIN_BAND_WIDTH`, so
+that four records next to twenty thousand are visible. Every node shows its count, so no number must be read from a
+width. Plain SVG without colours of its own: the page's classes give them, so it is right in light, dark and print. The
+same manifests give the same bytes.
 """
 
 from collections import Counter
@@ -20,45 +20,60 @@ from markupsafe import Markup
 
 from corpora.store.manifest import Manifest
 from flows.recipes.privacy import to_one_line
-from flows.report.templates import drawings, number
+from flows.report.templates import format_number, load_drawings
 from flows.run.record.ledger_balance import (
-    copy_accounts,
-    made_from,
-    newest,
-    newest_of_each,
-    num_tokens,
-    of_kind,
-    records_account,
+    count_tokens,
+    filter_kind,
+    find_newest,
+    find_newest_by_name,
+    find_parent,
+    list_copy_accounts,
+    sum_records,
 )
 
 # Where the nodes of each column begin; labels are left of the first column and right of the others.
 COLUMNS, WIDTH = (150.0, 240.0, 465.0, 585.0, 737.0), 1010.0
 SOURCES, DOCUMENTS, KEPT, TOKENS, EXAMPLES = range(5)
-LEAST = 1.5  # width of the narrowest band
-TALLEST = 140.0  # of the bands of the fullest column together
-SHORTEST = 50.0  # of the fullest column of tokens, which is else as tall as the documents that were kept
-HEAD = 40.0  # above the nodes: the heads of the columns
-LABEL = 17.0  # from one label to the next
-NODE = 9.0  # width of a node
-LETTERS = (20, 60, 60, 20, 41)  # of the labels of each column, with their numbers
-MOST_SOURCES = 12
-MOST_DROPPED, MOST_REMOVED = 6, 4  # reasons that are drawn by name; the others are drawn as one
+MIN_BAND_WIDTH = 1.5  # width of the narrowest band
+MAX_COLUMN_HEIGHT = 140.0  # of the bands of the fullest column together
+MIN_TOKENS_HEIGHT = 50.0  # of the fullest column of tokens, which is else as tall as the documents that were kept
+HEAD_HEIGHT = 40.0  # above the nodes: the heads of the columns
+LABEL_HEIGHT = 17.0  # from one label to the next
+NODE_WIDTH = 9.0  # width of a node
+MAX_LABEL_LETTERS = (20, 60, 60, 20, 41)  # of the labels of each column, with their numbers
+MAX_SOURCES = 12
+MAX_DROPPED, MAX_REMOVED = 6, 4  # reasons that are drawn by name; the others are drawn as one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A place where units are: `count` of them. `lost`: they go no further, for the reason in the label."""
+    """A box of the picture: a number of units that reached a step.
+
+    Attributes:
+        key: Unique name, by which links refer to the node.
+        label: Text next to the box; "" if the head of the column says it.
+        column: Index in COLUMNS.
+        count: Number of records, documents or tokens.
+        is_lost: True if the units go no further; the label is the reason.
+    """
 
     key: str
     label: str
     column: int
     count: int
-    lost: bool = False
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """So many units go from one node to another of a later column. copies: that took them, drawn as one"""
+    """A band of the picture: units that go from one node to a node in a later column.
+
+    Attributes:
+        start: Key of the node on the left.
+        end: Key of the node on the right.
+        count: Number of units, over all copies.
+        copies: Number of copies of the data that take the same units. The band is as wide as one copy.
+    """
 
     start: str
     end: str
@@ -68,9 +83,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A picture before it is drawn: nodes of each column from top to bottom, and links between them.
+    """The content of the picture, before it is drawn.
 
-    heads: column -> the number over it, and what it counts
+    Attributes:
+        nodes: The boxes, from top to bottom in each column.
+        links: The bands.
+        heads: Maps the index of a column to the number above it and to what is counted.
     """
 
     nodes: tuple[Node, ...]
@@ -78,35 +96,44 @@ class Flow:
     heads: Mapping[int, tuple[str, str]]
 
     @property
-    def in_words(self) -> str:
-        """The picture for those who do not see it."""
+    def description(self) -> str:
+        """The picture in words, for people who do not see it."""
         counts = [" ".join(head).strip() for _, head in sorted(self.heads.items())]
-        lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.lost]
+        lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.is_lost]
         return f"{', then '.join(counts)}. Lost on the way: {', '.join(lost) or 'nothing'}."
 
 
-def run_flow(manifests: Sequence[Manifest]) -> Flow | None:
-    """Return the flow from the raw records of each source to the examples of each shard set; None without any."""
-    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
+def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
+    """Build the picture of a run, from the raw records of each source to the examples of each shard set.
+
+    Args:
+        manifests: Manifests of the run's artifacts.
+
+    Returns:
+        The nodes and links of the stages that the run reached; None if no source was read.
+    """
+    parsed, verdicts = filter_kind(manifests, "documents"), find_newest(manifests, "verdicts")
     if not parsed:
         return None
-    nodes, links = _records(parsed)
-    heads = {SOURCES: (short_number(records_account(parsed).total), "raw records")}
-    heads[DOCUMENTS] = (short_number(records_account(parsed).outcomes.get("documents", 0)), "documents")
+    nodes, links = _build_records(parsed)
+    heads = {SOURCES: (format_short_number(sum_records(parsed).total), "raw records")}
+    heads[DOCUMENTS] = (format_short_number(sum_records(parsed).outcomes.get("documents", 0)), "documents")
     if verdicts is not None:
         outcomes = +Counter(verdicts.ledger.find_account("documents").outcomes)
-        heads[KEPT] = (short_number(outcomes["kept"]), "kept")
+        heads[KEPT] = (format_short_number(outcomes["kept"]), "kept")
         ends = [Node(key="kept", label="", column=KEPT, count=outcomes.pop("kept", 0))]
-        ends += [_lost(end, KEPT, count) for end, count in _bounded(outcomes, MOST_REMOVED, "removed").items()]
+        ends += [_build_lost(end, KEPT, count) for end, count in _merge_rare(outcomes, MAX_REMOVED, "removed").items()]
         nodes += ends
         links += [Link(start="documents", end=node.key, count=node.count) for node in ends]
-        written = newest_of_each(manifests, "tokens")
-        sets = newest_of_each(manifests, "shards")
-        heads |= {TOKENS: _head([num_tokens(tokens.parts) for tokens in written.values()], "tokens", "vocabularies")}
+        written = find_newest_by_name(manifests, "tokens")
+        sets = find_newest_by_name(manifests, "shards")
         heads |= {
-            EXAMPLES: _head([each.count_rows("examples") for each in sets.values()], "examples", "sets of shards")
+            TOKENS: _build_head([count_tokens(tokens.parts) for tokens in written.values()], "tokens", "vocabularies")
         }
-        more_nodes, more_links = _tokens(written, sets)
+        heads |= {
+            EXAMPLES: _build_head([each.count_rows("examples") for each in sets.values()], "examples", "sets of shards")
+        }
+        more_nodes, more_links = _build_tokens(written, sets)
         nodes += more_nodes
         links += more_links
     drawn = {node.column for node in nodes}
@@ -117,31 +144,33 @@ def run_flow(manifests: Sequence[Manifest]) -> Flow | None:
     )
 
 
-def _head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
-    """Return the head of a column: the count, or what there are several of, each with a label of its own."""
-    return (short_number(counts[0]), unit) if len(counts) == 1 else (unit, f"of {len(counts)} {several}")
+def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
+    """Return the text above a column: the count; or, if several artifacts are in it, their number."""
+    return (format_short_number(counts[0]), unit) if len(counts) == 1 else (unit, f"of {len(counts)} {several}")
 
 
-def short_number(count: int) -> str:
-    """Return a number for the head of a column: there is room for some eleven letters.
+def format_short_number(count: int) -> str:
+    """Format a number for the head of a column, which has room for about eleven letters.
 
-    >>> short_number(98_765_432), short_number(1_234_567_890), short_number(900 * 10**12)
+    >>> format_short_number(98_765_432), format_short_number(1_234_567_890), format_short_number(900 * 10**12)
     ('98,765,432', '1.2 billion', '900.0 trillion')
     """
     for bound, word in ((10**12, "trillion"), (10**9, "billion")):
         if count >= bound:
             return f"{count / bound:,.1f} {word}"
-    return number(count)
+    return format_number(count)
 
 
-def _records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
-    """Return the nodes and links of records: generations of a source added up, few reasons and sources by name."""
+def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
+    """Build the nodes and links from sources to documents. Generations of a source are added up; rare reasons and
+    sources beyond the maximum are merged.
+    """
     names = list(dict.fromkeys(manifest.name for manifest in parsed))
-    few = names if len(names) <= MOST_SOURCES else names[: MOST_SOURCES - 1]
+    few = names if len(names) <= MAX_SOURCES else names[: MAX_SOURCES - 1]
     others = f"{len(names) - len(few)} other sources"
-    outcomes = +Counter(records_account(parsed).outcomes)
+    outcomes = +Counter(sum_records(parsed).outcomes)
     documents = outcomes.pop("documents", 0)
-    ends = _bounded(outcomes, MOST_DROPPED, "dropped")
+    ends = _merge_rare(outcomes, MAX_DROPPED, "dropped")
     fates = {name: Counter[str]() for name in (*few, *([others] if len(few) < len(names) else []))}
     for manifest in parsed:
         for end, count in (+Counter(manifest.ledger.find_account("records").outcomes)).items():
@@ -149,7 +178,7 @@ def _records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
             fate[end if end == "documents" or end in ends else [*ends][-1]] += count
     nodes = [Node(key=f"from {name}", label=name, column=SOURCES, count=fate.total()) for name, fate in fates.items()]
     nodes.append(Node(key="documents", label="", column=DOCUMENTS, count=documents))
-    nodes += [_lost(end, DOCUMENTS, count) for end, count in ends.items()]
+    nodes += [_build_lost(end, DOCUMENTS, count) for end, count in ends.items()]
     links = [
         Link(start=f"from {name}", end=end, count=fate[end])
         for name, fate in fates.items()
@@ -158,47 +187,49 @@ def _records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
     return nodes, links
 
 
-def _bounded(lost: Counter[str], most: int, what: str) -> dict[str, int]:
-    """Return reasons with their counts, the most frequent first; all from the last of `most` on as one."""
+def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, int]:
+    """Return reasons with their counts, the most frequent first. If there are more than `max_reasons`, the rest is one
+    entry.
+    """
     ordered = lost.most_common()
-    if len(ordered) <= most:
+    if len(ordered) <= max_reasons:
         return dict(ordered)
-    rest = ordered[most - 1 :]
-    return {**dict(ordered[: most - 1]), f"{what}: {len(rest)} other reasons": sum(count for _, count in rest)}
+    rest = ordered[max_reasons - 1 :]
+    return {**dict(ordered[: max_reasons - 1]), f"{what}: {len(rest)} other reasons": sum(count for _, count in rest)}
 
 
-def _lost(end: str, column: int, count: int) -> Node:
-    """Return the node of what is dropped or removed."""
-    return Node(key=end, label=end.partition(": ")[2] or end, column=column, count=count, lost=True)
+def _build_lost(end: str, column: int, count: int) -> Node:
+    """Build the node of records or documents that are dropped or removed."""
+    return Node(key=end, label=end.partition(": ")[2] or end, column=column, count=count, is_lost=True)
 
 
-def _tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest]) -> tuple[list[Node], list[Link]]:
-    """Return the nodes and links from kept documents to the tokens of each vocabulary, and to what took them.
+def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest]) -> tuple[list[Node], list[Link]]:
+    """Build the nodes and links from kept documents to the tokens of each vocabulary, and on to the examples.
 
-    Tokens that several sets take flow into each; those that copies of one set take are drawn once.
+    Tokens that several shard sets use flow into each of them; those that copies of one set use are drawn once.
     """
     nodes, links, losses = list[Node](), list[Link](), list[Link]()
     for vocabulary, tokens in written.items():
-        start = Node(key=f"tokens {vocabulary}", label=vocabulary, column=TOKENS, count=num_tokens(tokens.parts))
-        own = {name: shards for name, shards in sets.items() if made_from(shards, [tokens]) is not None}
-        taken = [(name, shards, *_taken(start.key, name, shards)) for name, shards in own.items()]
-        unused = num_tokens(part for part in tokens.parts if _is_unused(part.labels.get("source"), own.values()))
-        nodes += [start, *(_examples(name, shards, placed) for name, shards, placed, _ in taken)]
-        links += [Link(start="kept", end=start.key, count=start.count), *(placed for _, _, placed, _ in taken)]
-        losses += [link for *_, lost in taken for link in lost]
+        start = Node(key=f"tokens {vocabulary}", label=vocabulary, column=TOKENS, count=count_tokens(tokens.parts))
+        own = {name: shards for name, shards in sets.items() if find_parent(shards, [tokens]) is not None}
+        placements = [(name, shards, *_link_tokens(start.key, name, shards)) for name, shards in own.items()]
+        unused = count_tokens(part for part in tokens.parts if _is_unused(part.labels.get("source"), own.values()))
+        nodes += [start, *(_build_examples(name, shards, placed) for name, shards, placed, _ in placements)]
+        links += [Link(start="kept", end=start.key, count=start.count), *(placed for _, _, placed, _ in placements)]
+        losses += [link for *_, lost in placements for link in lost]
         losses += (
             [Link(start=start.key, end="tokens: of sources in no shards", count=unused)] if sets and unused else []
         )
     lost = Counter[str]()
     for link in losses:
         lost[link.end] += link.count
-    nodes += [_lost(end, EXAMPLES, count) for end, count in lost.most_common()]
+    nodes += [_build_lost(end, EXAMPLES, count) for end, count in lost.most_common()]
     return nodes, [*links, *(link for end, _ in lost.most_common() for link in losses if link.end == end)]
 
 
-def _taken(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
-    """Return the tokens that a shard set places in examples, all copies together, and those that it does not."""
-    accounts = copy_accounts(shards)
+def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
+    """Return the link of tokens that a shard set places in examples, and the links of tokens that it does not."""
+    accounts = list_copy_accounts(shards)
     outcomes = +sum((Counter(account.outcomes) for account in accounts), Counter[str]())
     copies = max(1, len(accounts))
     placed = Link(start=start, end=f"examples {name}", count=outcomes.pop("placed", 0), copies=copies)
@@ -206,104 +237,117 @@ def _taken(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
     return placed, [Link(start=start, end=end, count=count, copies=copies) for end, count in ends.items()]
 
 
-def _examples(name: str, shards: Manifest, placed: Link) -> Node:
+def _build_examples(name: str, shards: Manifest, placed: Link) -> Node:
+    """Build the node of a shard set."""
     copies = f", {placed.copies} copies" if placed.copies > 1 else ""
     label = f"in {shards.count_rows('examples'):,} examples{': ' if name else ''}{name}{copies}"
     return Node(key=placed.end, label=label, column=EXAMPLES, count=placed.count)
 
 
 def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
-    """Return whether no shard set takes a source; a part without a label may be of any, and counts as taken."""
+    """Return True if no shard set uses a source.
+
+    A part without a source label may be of any source and counts as used.
+    """
     chosen = [shards.settings.get("sources") for shards in sets]
     return source is not None and all(sources and source not in sources for sources in chosen)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Box:
-    """A node in its place: its upper edge and height, and how much of either side bands take already."""
+    """The place of a node in the picture, in pixels, and the height on either side that bands already use."""
 
     top: float
     height: float
-    taken_left: float = 0.0
-    taken_right: float = 0.0
+    used_left: float = 0.0
+    used_right: float = 0.0
 
 
-def draw(flow: Flow) -> Markup:
-    """Return the picture as an SVG element."""
-    widths = _widths(flow)
-    boxes = _boxes(flow, widths)
+def draw_flow(flow: Flow) -> Markup:
+    """Draw the picture as an SVG element."""
+    widths = _compute_widths(flow)
+    boxes = _place_boxes(flow, widths)
     nodes = {node.key: node for node in flow.nodes}
-    bands = [_band(link, nodes, boxes, width) for link, width in zip(flow.links, widths, strict=True) if link.count]
-    labels = [(node, boxes[node.key], COLUMNS[node.column], _letters(node), _shown(node)) for node in flow.nodes]
-    height = max(box.top + max(box.height, LABEL) for box in boxes.values()) + 6
-    heads = [(COLUMNS[column] + (NODE if not column else 0), *head, column) for column, head in flow.heads.items()]
-    return Markup(drawings().flow(flow.in_words, WIDTH, height, bands, labels, heads, NODE))
+    bands = [
+        _draw_band(link, nodes, boxes, width) for link, width in zip(flow.links, widths, strict=True) if link.count
+    ]
+    labels = [
+        (node, boxes[node.key], COLUMNS[node.column], _count_letters(node), _format_count(node)) for node in flow.nodes
+    ]
+    height = max(box.top + max(box.height, LABEL_HEIGHT) for box in boxes.values()) + 6
+    heads = [
+        (COLUMNS[column] + (NODE_WIDTH if not column else 0), *head, column) for column, head in flow.heads.items()
+    ]
+    return Markup(load_drawings().flow(flow.description, WIDTH, height, bands, labels, heads, NODE_WIDTH))
 
 
-def _letters(node: Node) -> int:
-    """Return how many letters of a label there is room for; those of CJK are twice as wide."""
-    room = LETTERS[node.column] - len(_shown(node))
+def _count_letters(node: Node) -> int:
+    """Return the number of letters of a node's label for which there is room. Letters of CJK take the width of two."""
+    room = MAX_LABEL_LETTERS[node.column] - len(_format_count(node))
     widths = accumulate(1 + (east_asian_width(letter) in "WF") for letter in node.label)
     return max(4, sum(width <= room for width in widths))
 
 
-def _shown(node: Node) -> str:
-    return number(node.count) if node.column else short_number(node.count)
+def _format_count(node: Node) -> str:
+    """Format the count of a node; the first column has less room."""
+    return format_number(node.count) if node.column else format_short_number(node.count)
 
 
-def _widths(flow: Flow) -> list[float]:
-    """Return the width of each band where it ends.
+def _compute_widths(flow: Flow) -> list[float]:
+    """Compute the width of each band at its right end, in pixels.
 
-    The fullest column of records and documents is TALLEST high, that of tokens as high as the kept documents.
+    The fullest column of records and documents is MAX_COLUMN_HEIGHT high, that of tokens as high as the kept documents.
     """
     fullest = Counter[int]()
     for node in flow.nodes:
         fullest[node.column] += node.count if node.column < TOKENS else 0
     for link in flow.links:
-        fullest[TOKENS if link.start == "kept" else EXAMPLES] += link.count // link.copies * _of_tokens(link)
-    scale = TALLEST / max(1, *(fullest[column] for column in (SOURCES, DOCUMENTS, KEPT)))
+        fullest[TOKENS if link.start == "kept" else EXAMPLES] += link.count // link.copies * _counts_tokens(link)
+    scale = MAX_COLUMN_HEIGHT / max(1, *(fullest[column] for column in (SOURCES, DOCUMENTS, KEPT)))
     kept = scale * sum(node.count for node in flow.nodes if node.key == "kept")
-    of_tokens = max(kept, SHORTEST) / max(1, fullest[TOKENS], fullest[EXAMPLES])
-    scales = (of_tokens if _of_tokens(link) else scale for link in flow.links)
-    return [max(LEAST, link.count / link.copies * each) for link, each in zip(flow.links, scales, strict=True)]
+    token_scale = max(kept, MIN_TOKENS_HEIGHT) / max(1, fullest[TOKENS], fullest[EXAMPLES])
+    scales = (token_scale if _counts_tokens(link) else scale for link in flow.links)
+    return [max(MIN_BAND_WIDTH, link.count / link.copies * each) for link, each in zip(flow.links, scales, strict=True)]
 
 
-def _of_tokens(link: Link) -> bool:
-    """Return whether a link counts tokens, and not records or documents."""
+def _counts_tokens(link: Link) -> bool:
+    """Return True if a link counts tokens, and not records or documents."""
     return link.start.startswith(("kept", "tokens"))
 
 
-def _boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
-    """Return every node's place: columns from top to bottom; losses in a middle column are below its successors."""
+def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
+    """Place all nodes in columns from top to bottom. Losses in a middle column are below all boxes of the columns to
+    the right.
+    """
     boxes: dict[str, _Box] = {}
-    foot = HEAD
+    foot = HEAD_HEIGHT
     drawn = [(link, width) for link, width in zip(flow.links, widths, strict=True) if link.count]
     for column in sorted({node.column for node in flow.nodes}, reverse=True):
-        place = HEAD
+        top = HEAD_HEIGHT
         for node in (node for node in flow.nodes if node.column == column):
-            if node.lost and column < EXAMPLES:
-                place = max(place, foot)
+            if node.is_lost and column < EXAMPLES:
+                top = max(top, foot)
             arriving = sum(width for link, width in drawn if link.end == node.key)
             leaving = sum(width for link, width in drawn if link.start == node.key != "kept")
-            height = max(arriving, leaving, LEAST)
-            slot = max(height + 4, LABEL)
-            boxes[node.key] = _Box(top=place + (slot - height) / 2, height=height)
-            place += slot
-        foot = max(foot, place)
+            height = max(arriving, leaving, MIN_BAND_WIDTH)
+            slot = max(height + 4, LABEL_HEIGHT)
+            boxes[node.key] = _Box(top=top + (slot - height) / 2, height=height)
+            top += slot
+        foot = max(foot, top)
     return boxes
 
 
-def _band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box], width: float) -> tuple[str, str, str]:
-    """Return the kind, the path and the title of one band, from a node's right side to another's left side."""
+def _draw_band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box], width: float) -> tuple[str, str, str]:
+    """Return the CSS class, SVG path and title of a band, and add its width to both boxes."""
     start, end = boxes[link.start], boxes[link.end]
-    x0, x1 = COLUMNS[nodes[link.start].column] + NODE, COLUMNS[nodes[link.end].column]
-    y0, y1 = start.top + start.taken_right, end.top + end.taken_left
-    turns = link.start == "kept"  # every vocabulary reads all that was kept
-    begins = start.height if turns else width
-    start.taken_right += 0 if turns else width
-    end.taken_left += width
+    x0, x1 = COLUMNS[nodes[link.start].column] + NODE_WIDTH, COLUMNS[nodes[link.end].column]
+    y0, y1 = start.top + start.used_right, end.top + end.used_left
+    is_kept = link.start == "kept"  # every vocabulary reads all that was kept
+    height0 = start.height if is_kept else width
+    start.used_right += 0 if is_kept else width
+    end.used_left += width
     middle = (x0 + x1) / 2
     over = f"M{x0:g} {y0:.1f}C{middle:g} {y0:.1f} {middle:g} {y1:.1f} {x1:g} {y1:.1f}"
-    under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + begins:.1f} {x0:g} {y0 + begins:.1f}Z"
+    under = f"V{y1 + width:.1f}C{middle:g} {y1 + width:.1f} {middle:g} {y0 + height0:.1f} {x0:g} {y0 + height0:.1f}Z"
     title = to_one_line(f"{link.start.removeprefix('from ')} → {link.end}: {link.count:,}", 120)
-    return "turns" if turns else "lost" if nodes[link.end].lost else "main", f"{over}{under}", title
+    return "turns" if is_kept else "lost" if nodes[link.end].is_lost else "main", f"{over}{under}", title

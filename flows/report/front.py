@@ -1,13 +1,12 @@
-"""The head of the page: what was not read, what was held out, what the model learned, where text was lost.
+"""The head of the page: what is wrong, what was not read, what was held out, what the model learned, what was lost.
 
-Promise: on the first screen of a desktop is whether anything is wrong, what was not read and held out, how the loss
-compares with two that need no model, and the run as one picture. Of long lists and tables the first rows, and a link.
+Promise: the first screen of a desktop shows whether anything is wrong, what was not read and held out, how the loss
+compares with two that need no model, and the run as one picture. Long lists and tables show their first rows and a
+link.
 
-Remarks about a run: what is wrong or worth a look, at the head of its page, before any table.
-
-Promise: wrong is a count that does not add up, a bound that is crossed, damage that was met, or a run
-that did not end. Worth a look is everything that a run did without (files, records), and figures that moved far from
-those of the run before.
+Remarks come before any table. Wrong is a count that does not add up, a limit that is exceeded, damage, or a run that
+did not end. Worth a look is everything that a run did without (files, records), and figures that moved far from those
+of the run before.
 """
 
 import math
@@ -19,72 +18,90 @@ from corpora.judging.batches import NO_TABLE_PREFIX
 from corpora.judging.steps.language import KNOWN_LANGUAGES, UNKNOWN
 from corpora.text.counts.languages import ENGLISH
 from flows.recipes.privacy import to_one_line
-from flows.report.compared import Compared, by_source, change_text, figure_text, parted
-from flows.report.plots import growth_chart
+from flows.report.compared import RunComparison, format_change, format_figure, group_by_source, parse_figure_name
+from flows.report.plots import draw_growth_chart
 from flows.report.run import RunView, View
-from flows.report.vocabularies import figures_by_generation
-from flows.run.faults.skipped_files import left_out_files
-from flows.run.record.counts_text import counted
-from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare, figures_before
-from flows.run.record.ledger_balance import Accounts, of_kind, telling_looks, warnings_of
+from flows.report.vocabularies import sum_by_generation
+from flows.run.faults.skipped_files import list_left_out
+from flows.run.record.counts_text import format_count
+from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare_figures, find_figures_before
+from flows.run.record.ledger_balance import Accounts, filter_kind, list_surface_warnings, list_warnings
 
 FIRST_LOSSES, FIRST_SOURCES, FIRST_NOT_READ = 7, 8, 3
-NAME_CHARACTERS, LINE_CHARACTERS = 80, 108
-BARELY = 0.1  # nats below the unigram entropy
+MAX_NAME_CHARACTERS, MAX_LINE_CHARACTERS = 80, 108
+BARELY_NATS = 0.1  # nats below the unigram entropy
 NEW = "new"
-_GROWN = ("documents", "tokens")
+_GROWTH_UNITS = ("documents", "tokens")
 
 
-def compared_with(run: RunView) -> tuple[Compared | None, str]:
-    """Return a run next to the completed one before it; else why there is nothing to compare with."""
+def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
+    """Compare a run with the completed run of the recipe before it.
+
+    Returns:
+        The comparison and ""; or None and a sentence that says why there is none.
+    """
     if run.record.state != "completed":
         return None, "A run that did not come to its end is not compared."
     if run.figures is None:
         return None, "The artifacts of this run are not all in the store any more."
     heard: list[str] = []
-    before = figures_before(run.place, run.record, heard.append)
+    before = find_figures_before(run.place, run.record, heard.append)
     if before is None:
         said_why = " ".join(to_one_line(line, 300) for line in heard)
         return None, said_why or "There is no older run of this recipe in this store that came to its end."
-    return Compared.of(*before, run.figures), ""
+    return RunComparison.from_figures(*before, run.figures), ""
 
 
-def not_read(run: RunView, lines: Sequence[str]) -> list[str]:
-    """Return which files of the sources' folders were not read, as far as the record says. lines: all of it"""
+def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
+    """Return the lines to show about files that were not read.
+
+    Args:
+        run: The run.
+        lines: One line for each group of such files; the first ones are shown.
+    """
     if not lines:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
-    first = [to_one_line(line, LINE_CHARACTERS) for line in lines[:FIRST_NOT_READ]]
+    first = [to_one_line(line, MAX_LINE_CHARACTERS) for line in lines[:FIRST_NOT_READ]]
     more = len(lines) - FIRST_NOT_READ
-    return [*first, *([f"And {counted(more, 'line')} more."] if more > 0 else [])]
+    return [*first, *([f"And {format_count(more, 'line')} more."] if more > 0 else [])]
 
 
-def held_out(run: RunView) -> str:
-    """Return how much was set aside from training, to judge a model by; "" if nothing was tokenised."""
-    tokens = next(iter(run.of_each("tokens").values()), None)
+def describe_held_out(run: RunView) -> str:
+    """Describe how much text was held out from training to evaluate models; "" if nothing was tokenized."""
+    tokens = next(iter(run.find_by_name("tokens").values()), None)
     if tokens is None:
         return ""
     figures = sum((Counter(part.ledger.figures) for part in tokens.parts), Counter[str]())
     documents, aside = (figures[f"train {unit}"] + figures[f"held-out {unit}"] for unit in ("documents", "tokens"))
     if not figures["held-out documents"]:
-        return f"Nothing: {_none_of(run, documents)}, so no figure here is of text that a model has not read."
-    share = figure_text(figures["held-out documents"] / documents, "share", "documents")
-    number = counted(figures["held-out documents"], "document")
-    return f"{number} ({share}) with {counted(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
+        return f"Nothing: {_explain_none(run, documents)}, so no figure here is of text that a model has not read."
+    share = format_figure(figures["held-out documents"] / documents, "share", "documents")
+    number = format_count(figures["held-out documents"], "document")
+    return (
+        f"{number} ({share}) with {format_count(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
+    )
 
 
-def _none_of(run: RunView, documents: int) -> str:
-    """Return why nothing was held out: the share is 0, or no document of so few fell into it."""
-    verdicts = next(iter(run.of_each("verdicts").values()), None)
+def _explain_none(run: RunView, documents: int) -> str:
+    """Explain why nothing was held out: the share is 0, or none of a few documents fell into it."""
+    verdicts = next(iter(run.find_by_name("verdicts").values()), None)
     share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
     if not share:
         return "every document may be trained on"
-    return f"of {counted(documents, 'document')} none fell into the share of {share:g} (raise held_out.share)"
+    return f"of {format_count(documents, 'document')} none fell into the share of {share:g} (raise held_out.share)"
 
 
-def learned(training: View | None) -> View | None:
-    """Return the held-out loss next to those of knowing nothing and of frequencies alone, and whether it was worth it.
+def build_loss_view(training: View | None) -> View | None:
+    """Compare the held-out loss with the losses of knowing nothing and of knowing only frequencies, and judge the
+    training.
 
-    None without a model, or where nothing was held out. `rows`: name, nats, among how many it then seems to guess
+    Args:
+        training: The view of the training, see `build_training_view`.
+
+    Returns:
+        The view for the template: a sentence on whether training was worth it, and rows of name, loss in nats, and the
+        number of equally likely tokens to which that amounts. None if there is no model or no held-out loss of masked
+        tokens.
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -98,178 +115,210 @@ def learned(training: View | None) -> View | None:
         ("this model", loss),
     ]
     longest = max(nats for _, nats in rows if nats is not None)
-    views = [{"name": name, "nats": nats, "among": _among(nats), "bar": _bar(nats, longest)} for name, nats in rows]
-    return {"worth": _worth(loss, uniform, entropy, result["accuracy"]), "rows": views, "uniform": uniform, **result}
+    views = [
+        {
+            "name": name,
+            "nats": nats,
+            "among": _format_choices(nats),
+            "bar": round(100 * (nats or 0.0) / (longest or 1.0), 2),
+        }
+        for name, nats in rows
+    ]
+    return {
+        "worth": _judge_worth(loss, uniform, entropy, result["accuracy"]),
+        "rows": views,
+        "uniform": uniform,
+        **result,
+    }
 
 
-def _bar(nats: float | None, longest: float) -> float:
-    return round(100 * (nats or 0.0) / (longest or 1.0), 2)
-
-
-def _among(nats: float | None) -> str:
-    """Return the number of equally likely tokens that a loss amounts to."""
+def _format_choices(nats: float | None) -> str:
+    """Format the number of equally likely tokens to which a loss in nats amounts; "-" if there is none."""
     if nats is None or nats > 700:
         return "-"
     return f"{math.exp(nats):,.{0 if nats > math.log(10) else 1}f}"
 
 
-def _worth(loss: float | None, uniform: float, entropy: float, accuracy: float | None) -> str:
-    """Return in one sentence whether the training was worth it."""
+def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: float | None) -> str:
+    """Say in one sentence whether the training was worth it."""
     if loss is None:
         return "No: its loss is not a number."
     guessed = f"; its first guess is right for {100 * accuracy:.1f}%" if accuracy is not None else ""
-    chosen = f"it chooses as if among {_among(loss)} equally likely tokens"
-    known = f"not {_among(uniform)} (untrained) or {_among(entropy)} (by frequency)"
+    chosen = f"it chooses as if among {_format_choices(loss)} equally likely tokens"
+    known = f"not {_format_choices(uniform)} (untrained) or {_format_choices(entropy)} (by frequency)"
     if loss >= uniform:
-        return f"No: {chosen}, worse than the {_among(uniform)} of a model that knows nothing."
+        return f"No: {chosen}, worse than the {_format_choices(uniform)} of a model that knows nothing."
     if loss >= entropy:
-        return f"Not yet: {chosen}, and counting how frequent tokens are gives {_among(entropy)}{guessed}."
-    return f"{'Barely' if entropy - loss < BARELY else 'Yes'}: {chosen}, {known}{guessed}."
+        return f"Not yet: {chosen}, and counting how frequent tokens are gives {_format_choices(entropy)}{guessed}."
+    return f"{'Barely' if entropy - loss < BARELY_NATS else 'Yes'}: {chosen}, {known}{guessed}."
 
 
-def growth_view(run: RunView) -> View | None:
-    """Return what each generation added to the corpus, in a picture and in words; None of a single generation."""
-    tokens = next(iter(run.of_each("tokens").values()), None)
+def build_growth_view(run: RunView) -> View | None:
+    """Build the view of what each generation (update of the raw files) added; None if there is only one."""
+    tokens = next(iter(run.find_by_name("tokens").values()), None)
     added = [
-        {"generation": number, **{of: figures[f"train {of}"] + figures[f"held-out {of}"] for of in _GROWN}}
-        for number, figures in figures_by_generation(tokens).items()
+        {"generation": number, **{of: figures[f"train {of}"] + figures[f"held-out {of}"] for of in _GROWTH_UNITS}}
+        for number, figures in sum_by_generation(tokens).items()
     ]
     if len(added) < 2:
         return None
-    return {"added": added, "svg": growth_chart([row["tokens"] for row in added], "tokens")}
+    return {"added": added, "svg": draw_growth_chart([row["tokens"] for row in added], "tokens")}
 
 
-def loss_rows(losses: Sequence[tuple[str, int]], compared: Compared | None) -> list[View]:
-    """Return reasons with their counts, each bar's length as a share of the longest in percent, and the change."""
+def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparison | None) -> list[View]:
+    """Build a row for each reason why records or documents were lost: the count, the bar length in percent, and the
+    change.
+
+    Args:
+        losses: Pairs of a reason and its count.
+        comparison: Comparison with the run before; None if there is none.
+    """
     most = max((count for _, count in losses), default=1)
     rows = []
     for name, count in losses:
-        change = compared.named.get(name) if compared is not None else None
-        moves = {"change": change_text(change) if change else "-", "moved": change is not None and bool(change.change)}
+        change = comparison.changes_by_name.get(name) if comparison is not None else None
+        moves = {
+            "change": format_change(change) if change else "-",
+            "moved": change is not None and bool(change.change),
+        }
         rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **moves})
     return rows
 
 
-def source_table(run: RunView, compared: Compared | None) -> list[View]:
-    """Return a row for each source, the one with the most documents first, with its outcome and the change.
+def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[View]:
+    """Build a row for each source: files, records, documents, tokens and their changes. The largest source comes first.
 
-    A source of the run before that is gone has a row as well.
+    A source that only the run before had gets a row as well.
     """
     if run.figures is None:
         return []
-    changes = compared.changes if compared is not None else compare({}, run.figures)
-    rows = by_source(changes, ("raw files", "raw records", "documents", "tokens", "mean tokens a document"))
-    ordered = sorted(rows.items(), key=lambda row: -_now(row[1], "documents"))
-    return [_source_row(name, changes_of_source) for name, changes_of_source in ordered]
+    changes = comparison.changes if comparison is not None else compare_figures({}, run.figures)
+    rows = group_by_source(changes, ("raw files", "raw records", "documents", "tokens", "mean tokens a document"))
+    ordered = sorted(rows.items(), key=lambda row: -_find_current(row[1], "documents"))
+    return [_build_source_row(name, changes_of_source) for name, changes_of_source in ordered]
 
 
-def _now(changes: Mapping[str, Change], what: str) -> float:
+def _find_current(changes: Mapping[str, Change], what: str) -> float:
+    """Return the present value of a figure of a source; 0 if it has none."""
     return (changes[what].after or 0) if what in changes else 0
 
 
-def _source_row(name: str, changes: Mapping[str, Change]) -> View:
-    records, documents = _now(changes, "raw records"), _now(changes, "documents")
+def _build_source_row(name: str, changes: Mapping[str, Change]) -> View:
+    """Build the row of one source."""
+    records, documents = _find_current(changes, "raw records"), _find_current(changes, "documents")
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
-        "name": to_one_line(name, NAME_CHARACTERS),
-        "files": figure_text(_now(changes, "raw files"), COUNT, "files"),
-        "records": figure_text(records, COUNT, "records"),
-        "dropped": figure_text(records - documents, COUNT, "records"),
-        "documents": figure_text(documents, COUNT, "documents"),
-        "documents_change": change_text(changes["documents"]) if "documents" in changes else NEW,
-        "tokens": figure_text(tokens.after if tokens else None, COUNT, "tokens"),
-        "tokens_change": change_text(tokens) if tokens else "-",
-        "length": figure_text(length.after if length else None, MEAN, ""),
+        "name": to_one_line(name, MAX_NAME_CHARACTERS),
+        "files": format_figure(_find_current(changes, "raw files"), COUNT, "files"),
+        "records": format_figure(records, COUNT, "records"),
+        "dropped": format_figure(records - documents, COUNT, "records"),
+        "documents": format_figure(documents, COUNT, "documents"),
+        "documents_change": format_change(changes["documents"]) if "documents" in changes else NEW,
+        "tokens": format_figure(tokens.after if tokens else None, COUNT, "tokens"),
+        "tokens_change": format_change(tokens) if tokens else "-",
+        "length": format_figure(length.after if length else None, MEAN, ""),
     }
 
 
-POINTS = 0.05  # that a share moves
-RELATIVE = 0.2  # that a mean moves, relative to itself
-MOVED = 6  # figures listed
+MIN_SHARE_CHANGE = 0.05  # that a share moves
+MIN_MEAN_CHANGE = 0.2  # that a mean moves, relative to itself
+MAX_LISTED = 6  # figures listed
 # Figures that indicate another kind of data, and not only more of it.
-_TELLING = ("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document",
-            "tokens a word", "unknown token share", "held-out loss")  # fmt: skip
-OTHER_LANGUAGES = 0.02  # of all documents: fewer hardly matter to a vocabulary
-UNJUDGED = 0.01  # of a source's documents: fewer are not worth a remark
-MESSAGE_CHARACTERS = 300
-MAX_NAME_CHARACTERS = 80
+_TELLING_FIGURES = (
+    *("dropped share", "duplicate share", "language share", "mean tokens a document", "mean bytes a document"),
+    *("tokens a word", "unknown token share", "held-out loss"),
+)
+MIN_OTHER_SHARE = 0.02  # of all documents: fewer hardly matter to a vocabulary
+MIN_UNJUDGED_SHARE = 0.01  # of a source's documents: fewer are not worth a remark
+MAX_MESSAGE_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """Something to know before the rest. wrong: else only worth a look; part: of the page, where more of it is"""
+    """Something a reader should know first.
 
-    wrong: bool
+    Attributes:
+        is_wrong: True if something is wrong, False if it is only worth a look.
+        text: The remark, a sentence.
+        part: Id of the section of the page that says more.
+    """
+
+    is_wrong: bool
     text: str
     part: str
 
 
-def _look(part: str, text: str) -> Remark:
-    return Remark(wrong=False, text=text, part=part)
+def _note(part: str, text: str) -> Remark:
+    """Return a remark that is worth a look."""
+    return Remark(is_wrong=False, text=text, part=part)
 
 
-def remarks_on(run: RunView, accounts: Accounts, compared: Compared | None) -> list[Remark]:
-    """Return all remarks, what is wrong first."""
+def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | None) -> list[Remark]:
+    """List all remarks on a run; those on what is wrong come first.
+
+    Args:
+        run: The run.
+        accounts: Counts of the run, and which of them do not add up.
+        comparison: Comparison with the run before; None if there is none.
+    """
     remarks = [
-        *_accounts(accounts),
-        *(Remark(wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
-        *_damage(run),
-        *_left_out(run),
-        *_unjudged(run),
-        *_stripped(run),
-        *_notices(run),
-        *_training(run),
-        *_examples(run),
-        *((*_sources(compared), *_moved(compared)) if compared is not None else ()),
+        *(
+            Remark(is_wrong=True, text=f"The ledger does not balance: {line}.", part="ledger")
+            for line in accounts.wrong
+        ),
+        *(Remark(is_wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
+        *_note_damage(run),
+        *_note_left_out(run),
+        *_note_unjudged(run),
+        *_note_stripped_accents(run),
+        *_note_notices(run),
+        *_note_training(run),
+        *_note_examples(run),
+        *((*_note_sources(comparison), *_note_changes(comparison)) if comparison is not None else ()),
     ]
-    return sorted(remarks, key=lambda remark: not remark.wrong)
+    return sorted(remarks, key=lambda remark: not remark.is_wrong)
 
 
-def _accounts(accounts: Accounts) -> Iterator[Remark]:
-    for line in accounts.wrong:
-        yield Remark(wrong=True, text=f"The ledger does not balance: {line}.", part="ledger")
-
-
-def _damage(run: RunView) -> Iterator[Remark]:
-    """Yield files of the store that were damaged, and records that could not be read."""
+def _note_damage(run: RunView) -> Iterator[Remark]:
+    """Yield remarks on damaged files that were built again, and on records that could not be read."""
     for stage in run.record.stages:
         if "damaged" in stage.reason:
-            said_why = to_one_line(stage.reason, MESSAGE_CHARACTERS)
-            yield _look("times", f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why}).")
+            said_why = to_one_line(stage.reason, MAX_MESSAGE_CHARACTERS)
+            yield _note("times", f"{stage.kind}/{stage.name} was damaged and has been built again ({said_why}).")
     for manifest in run.parsed:
         if number := manifest.ledger.figures.get("damaged records", 0):
             total = manifest.ledger.find_account("records").total
-            share = figure_text(number / total, SHARE, "records") if total else "-"
-            yield _look("losses", f"{manifest.name}: {counted(number, 'record')} could not be read ({share}).")
+            share = format_figure(number / total, SHARE, "records") if total else "-"
+            yield _note("losses", f"{manifest.name}: {format_count(number, 'record')} could not be read ({share}).")
 
 
-def _left_out(run: RunView) -> Iterator[Remark]:
-    """Yield what the run left out."""
-    parsed = of_kind(run.manifests, "documents")
-    if files := len(left_out_files(run.lock, parsed)):
-        yield _look("in", f"{counted(files, 'raw file')} could not be read and left out.")
+def _note_left_out(run: RunView) -> Iterator[Remark]:
+    """Yield remarks on files that were skipped, and on records in quarantine."""
+    parsed = filter_kind(run.manifests, "documents")
+    if files := len(list_left_out(run.lock, parsed)):
+        yield _note("in", f"{format_count(files, 'raw file')} could not be read and left out.")
     if records := len({place for manifest in parsed for place in manifest.settings.get("quarantine", ())}):
-        yield _look("losses", f"{counted(records, 'record')} in quarantine: they ended worker processes.")
+        yield _note("losses", f"{format_count(records, 'record')} in quarantine: they ended worker processes.")
 
 
-def _unjudged(run: RunView) -> Iterator[Remark]:
-    """Yield the sources with documents in languages that have no table of words."""
+def _note_unjudged(run: RunView) -> Iterator[Remark]:
+    """Yield remarks on sources with documents in languages that have no table of stop words."""
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
         found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}
         total, known = sum(found.values()), sorted(found.keys() - {UNKNOWN}, key=lambda code: -found[code])
-        if known and total > UNJUDGED * manifest.count_rows("documents"):
-            listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MOVED])
-            yield _look(
+        if known and total > MIN_UNJUDGED_SHARE * manifest.count_rows("documents"):
+            listed = ", ".join(f"{code} ({found[code]:,})" for code in known[:MAX_LISTED])
+            yield _note(
                 "losses",
                 f"{manifest.name}: there is no table of stop words for {listed}: these documents were not judged by "
                 "stop words, nor by the mean length of their words.",
             )
 
 
-def _stripped(run: RunView) -> Iterator[Remark]:
-    """Yield the vocabularies that take the marks off words of other languages than English."""
-    shares = {parted(name): figure.value for name, figure in (run.figures or {}).items()}
+def _note_stripped_accents(run: RunView) -> Iterator[Remark]:
+    """Yield remarks on vocabularies that remove accents although the corpus has other languages than English."""
+    shares = {parse_figure_name(name): figure.value for name, figure in (run.figures or {}).items()}
     others = {
         code: share
         for (what, of, code), share in shares.items()
@@ -277,39 +326,41 @@ def _stripped(run: RunView) -> Iterator[Remark]:
     }
     stripping = [
         manifest
-        for manifest in run.of_each("vocabularies").values()
+        for manifest in run.find_by_name("vocabularies").values()
         if manifest.settings.get("strip_accents", manifest.settings.get("lowercase"))
     ]
-    for manifest in stripping if sum(others.values()) > OTHER_LANGUAGES else ():
-        listed = ", ".join(sorted(others, key=lambda code: -others[code])[:MOVED])
-        yield _look(
+    for manifest in stripping if sum(others.values()) > MIN_OTHER_SHARE else ():
+        listed = ", ".join(sorted(others, key=lambda code: -others[code])[:MAX_LISTED])
+        yield _note(
             "vocabularies",
             f"{manifest.stage_folder} takes the marks off letters, which tell words apart in {listed}: to keep them, "
             "set strip_accents = false in [vocabulary].",
         )
 
 
-def _notices(run: RunView) -> Iterator[Remark]:
+def _note_notices(run: RunView) -> Iterator[Remark]:
     for manifest in run.manifests:
         if notice := manifest.facts.get("notice"):
             part = "training" if manifest.kind == "models" else "vocabularies"
-            yield _look(part, f"{manifest.stage_folder}: {to_one_line(str(notice), MESSAGE_CHARACTERS)}")
+            yield _note(part, f"{manifest.stage_folder}: {to_one_line(str(notice), MAX_MESSAGE_CHARACTERS)}")
 
 
-def _examples(run: RunView) -> Iterator[Remark]:
-    """Yield shard sets whose labels can be guessed without reading, and those without much of their text."""
+def _note_examples(run: RunView) -> Iterator[Remark]:
+    """Yield remarks on shard sets with labels that can be guessed without reading, and on those that miss much of their
+    text.
+    """
     figures = run.figures or {}
-    for text in telling_looks({name: figure.value for name, figure in figures.items()}):
-        yield _look("out", text)
-    for text in (text for shards in run.of_each("shards").values() for text in warnings_of(shards)):
-        yield _look("out", text)
+    for text in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
+        yield _note("out", text)
+    for text in (text for shards in run.find_by_name("shards").values() for text in list_warnings(shards)):
+        yield _note("out", text)
 
 
-def _training(run: RunView) -> Iterator[Remark]:
-    """Yield a model that has learnt no more than the frequency of tokens."""
+def _note_training(run: RunView) -> Iterator[Remark]:
+    """Yield a remark if a model has learned no more than the frequency of tokens."""
     figures = run.figures
     for name, figure in figures.items() if figures is not None else ():
-        what, of, _ = parted(name)
+        what, of, _ = parse_figure_name(name)
         entropy = figures.get(name.replace("loss", "unigram entropy")) if figures is not None else None
         if what == "held-out loss" and entropy is not None and figure.value >= entropy.value:
             model = f"the model {of}" if of else "the model"
@@ -317,33 +368,37 @@ def _training(run: RunView) -> Iterator[Remark]:
                 f"On held-out text {model} scores {figure.value:.3f} nats, no better than guessing by frequency "
                 f"({entropy.value:.3f})."
             )
-            yield _look("training", text)
+            yield _note("training", text)
 
 
-def _sources(compared: Compared) -> Iterator[Remark]:
-    """Yield sources that are new, and those that are gone."""
-    files = {source: row["raw files"] for source, row in by_source(compared.changes, ("raw files",)).items()}
+def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
+    """Yield remarks on sources that are new, and on those that are gone."""
+    files = {source: row["raw files"] for source, row in group_by_source(comparison.changes, ("raw files",)).items()}
     kinds = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
     for what, names in kinds.items():
         if names:
-            shown = ", ".join(to_one_line(name, MAX_NAME_CHARACTERS) for name in names[:MOVED])
-            more = f" and {len(names) - MOVED:,} more" if len(names) > MOVED else ""
-            text = f"{counted(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
-            yield _look("compared", text)
+            shown = ", ".join(to_one_line(name, MAX_NAME_CHARACTERS) for name in names[:MAX_LISTED])
+            more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+            text = f"{format_count(len(names), 'source')} {'is' if len(names) == 1 else 'are'} {what}: {shown}{more}."
+            yield _note("compared", text)
 
 
-def _moved(compared: Compared) -> Iterator[Remark]:
-    """Yield figures far from those of the run before, those that moved most first."""
-    telling = [change for change in compared.changes if parted(change.name)[0] in _TELLING]
-    far = [change for change in telling if _distance(change) >= (POINTS if change.kind == SHARE else RELATIVE)]
-    moved = sorted(far, key=_distance, reverse=True)
-    for change in moved[:MOVED]:
-        before, after = (figure_text(value, change.kind, change.unit) for value in (change.before, change.after))
-        yield _look("compared", f"{change.name}: {before} in the run before, {after} now ({change_text(change)}).")
-    if more := len(moved[MOVED:]):
-        yield _look("compared", f"{counted(more, 'more figure')} moved as far.")
+def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
+    """Yield remarks on figures far from those of the run before, the largest change first."""
+    telling = [change for change in comparison.changes if parse_figure_name(change.name)[0] in _TELLING_FIGURES]
+    far = [
+        change
+        for change in telling
+        if _compute_distance(change) >= (MIN_SHARE_CHANGE if change.kind == SHARE else MIN_MEAN_CHANGE)
+    ]
+    moved = sorted(far, key=_compute_distance, reverse=True)
+    for change in moved[:MAX_LISTED]:
+        before, after = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))
+        yield _note("compared", f"{change.name}: {before} in the run before, {after} now ({format_change(change)}).")
+    if more := len(moved[MAX_LISTED:]):
+        yield _note("compared", f"{format_count(more, 'more figure')} moved as far.")
 
 
-def _distance(change: Change) -> float:
-    """Return how far a figure moved: a share in points, a mean relative to itself."""
+def _compute_distance(change: Change) -> float:
+    """Return how far a figure moved: a share by its difference, a mean relative to itself."""
     return abs((change.change if change.kind == SHARE else change.relative) or 0.0)

@@ -1,8 +1,8 @@
 """The lineage of artifacts as a stand-alone picture: boxes in layers from top to bottom, an arrow for each step.
 
 Promise: the same boxes give the same bytes; every text is escaped, bounded and wrapped; the background is white, so the
-picture reads the same on a light page and on a dark one. It is as wide as `ACROSS` boxes, however many there are: a
-layer that has more is drawn in several rows.
+picture reads the same on a light page and on a dark one. It is at most `BOXES_PER_ROW` boxes wide: a layer that has
+more is drawn in several rows.
 """
 
 import textwrap
@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flows.recipes.privacy import to_one_line
-from flows.report.templates import drawings
+from flows.report.templates import load_drawings
 
-ACROSS = 4  # boxes in a row
+BOXES_PER_ROW = 4  # boxes in a row
 WIDTH, GAP, BETWEEN, MARGIN = 164.0, 14.0, 34.0, 10.0  # of a box; to its right; below its row; around everything
 LINE, PADDING = 15.0, 8.0
-LETTERS, LINES = 25, 6  # of a line, and lines of a box below its title
+LINE_LETTERS, MAX_LINES = 25, 6  # of a line, and lines of a box below its title
 
 Key = tuple[str, str]
 Arrow = tuple[Key, Key]
@@ -23,7 +23,13 @@ Arrow = tuple[Key, Key]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One thing that was made: its title, and the lines below it."""
+    """One artifact in the picture.
+
+    Attributes:
+        key: Unique name of the box.
+        title: Its first line, in bold.
+        texts: Texts below the title; long ones are wrapped.
+    """
 
     key: Key
     title: str
@@ -31,19 +37,24 @@ class Box:
 
     @property
     def lines(self) -> list[str]:
-        """The lines below the title, wrapped to fit."""
-        wrapped = [line for text in self.texts for line in textwrap.wrap(to_one_line(text, 120), LETTERS)]
-        return wrapped if len(wrapped) <= LINES else [*wrapped[: LINES - 1], "…"]
+        """The lines below the title, wrapped to the width of a box and at most MAX_LINES."""
+        wrapped = [line for text in self.texts for line in textwrap.wrap(to_one_line(text, 120), LINE_LETTERS)]
+        return wrapped if len(wrapped) <= MAX_LINES else [*wrapped[: MAX_LINES - 1], "…"]
 
     @property
     def height(self) -> float:
-        """The height of the box."""
+        """The height of the box in pixels."""
         return 2 * PADDING + LINE * (1 + len(self.lines))
 
 
 def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """Return a picture of boxes, each given after those that it was made from, and of the arrows between."""
-    rows = _rows(boxes, arrows)
+    """Draw boxes and arrows as an SVG picture.
+
+    Args:
+        boxes: The artifacts; each one comes after those that it was made from. Must not be empty.
+        arrows: Pairs of the key of an artifact and the key of one that was made from it.
+    """
+    rows = _arrange_rows(boxes, arrows)
     widest = max(len(row) for row in rows)
     width = widest * WIDTH + (widest - 1) * GAP + 2 * MARGIN
     corners: dict[Key, tuple[float, float]] = {}
@@ -53,19 +64,21 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
         corners |= {box.key: (left + place * (WIDTH + GAP), top) for place, box in enumerate(row)}
         top += max(box.height for box in row) + BETWEEN
     height = top - BETWEEN + MARGIN
-    tall = {box.key: box.height for box in boxes}
+    heights = {box.key: box.height for box in boxes}
     placed = [(box, *corners[box.key]) for box in boxes]
-    lines = [_ends(corners[start], tall[start], corners[end]) for start, end in arrows]
-    return str(drawings().lineage(width, height, lines, placed, WIDTH, LINE, PADDING))
+    lines = [_compute_ends(corners[start], heights[start], corners[end]) for start, end in arrows]
+    return str(load_drawings().lineage(width, height, lines, placed, WIDTH, LINE, PADDING))
 
 
-def _ends(start: tuple[float, float], tall: float, end: tuple[float, float]) -> tuple[float, float, float, float]:
-    """Return the ends of an arrow: the lower edge of one box, and the upper edge of another."""
-    return start[0] + WIDTH / 2, start[1] + tall, end[0] + WIDTH / 2, end[1]
+def _compute_ends(
+    start: tuple[float, float], height: float, end: tuple[float, float]
+) -> tuple[float, float, float, float]:
+    """Return the ends (x, y, x, y) of an arrow: at the lower edge of one box and at the upper edge of another."""
+    return start[0] + WIDTH / 2, start[1] + height, end[0] + WIDTH / 2, end[1]
 
 
-def _rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
-    """Return the boxes by their number of steps from the first, each layer ordered by where it comes from."""
+def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
+    """Arrange the boxes in rows by their number of steps from the first one, ordered by the places of parents."""
     parents: dict[Key, list[Key]] = {box.key: [] for box in boxes}
     for start, end in arrows:
         parents[end].append(start)
@@ -75,13 +88,15 @@ def _rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
     rows: list[list[Box]] = []
     place: dict[Key, float] = {}
     for level in range(1 + max(depth.values())):
-        layer = sorted((box for box in boxes if depth[box.key] == level), key=lambda box: _middle(box, parents, place))
+        layer = sorted(
+            (box for box in boxes if depth[box.key] == level), key=lambda box: _compute_middle(box, parents, place)
+        )
         place |= {box.key: number - (len(layer) - 1) / 2 for number, box in enumerate(layer)}
-        rows += [layer[first : first + ACROSS] for first in range(0, len(layer), ACROSS)]
+        rows += [layer[first : first + BOXES_PER_ROW] for first in range(0, len(layer), BOXES_PER_ROW)]
     return rows
 
 
-def _middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, float]) -> float:
-    """Return the horizontal middle of a box's parents."""
+def _compute_middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, float]) -> float:
+    """Return the horizontal middle of a box's parents; 0 if it has none."""
     places = [place[parent] for parent in parents[box.key]]
     return sum(places) / len(places) if places else 0.0

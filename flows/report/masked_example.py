@@ -1,7 +1,7 @@
 """Training examples as people see them: each token with its segment, its mask, and the original token.
 
-The masks shown are those that training sees: stored ones of a static shard set, or those of one epoch, drawn as
-the reader draws them, but without its kernel: the machine code takes longer to load than some examples to draw.
+The masks are those that training sees: stored ones of a static shard set, or those of the first epoch, drawn by the
+plain reference implementation: loading the compiled kernel takes longer than drawing a few examples.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from shards.reading.loader import read_mask_settings, read_mask_vocabulary
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-LABELS = {  # the meaning of a label of 0, and of 1
+LABEL_MEANINGS = {  # the meaning of a label of 0, and of 1
     "next-sentence": ("B follows A", "B is from another document"),
     "sentence-order": ("A and B in order", "A and B swapped"),
 }
@@ -25,7 +25,15 @@ LABELS = {  # the meaning of a label of 0, and of 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownToken:
-    """One token. `kind`: plain, special, masked (the mask token is seen), swapped (another is) or kept (itself)."""
+    """One token of an example, as it is shown.
+
+    Attributes:
+        text: The original token.
+        seen: The token that the model sees.
+        segment: 0 for the first segment, 1 for the second.
+        kind: "plain", "special", "masked" (replaced by the mask token), "swapped" (replaced by another token) or "kept"
+            (to be predicted, but unchanged).
+    """
 
     text: str
     seen: str
@@ -33,33 +41,39 @@ class ShownToken:
     kind: str
 
 
-def labels_of(shards: Manifest) -> str | None:
-    """Return the meaning of a shard set's labels; None if it has none."""
+def find_label_kind(shards: Manifest) -> str | None:
+    """Return the name of the meaning of a shard set's labels, such as "next-sentence"; None if it has no labels."""
     labels: str | None = shards.facts["labels"]
     return labels
 
 
-def example_in_words(example: Example, labels: str | None) -> str:
-    """Describe an example: the meaning of its label, else its number of segments. labels: of its shard set"""
+def describe_example(example: Example, label_kind: str | None) -> str:
+    """Describe an example in words: the meaning of its label, or the number of segments if it has no label.
+
+    Args:
+        example: The example.
+        label_kind: The meaning of the labels of its shard set, see `find_label_kind`.
+    """
     if example.label is None:
         return "one segment" if example.boundary == len(example.ids) else "two segments"
-    words = LABELS.get(str(labels))
-    return words[example.label] if words else f"{labels}: {example.label}"
+    words = LABEL_MEANINGS.get(str(label_kind))
+    return words[example.label] if words else f"{label_kind}: {example.label}"
 
 
-def stored_masks(example: Example) -> Masks:
-    """Return the masks that a shard stores with the example; none where masks are dynamic."""
+def get_stored_masks(example: Example) -> Masks:
+    """Return the masks that are stored with an example; no masks if they are drawn during training."""
     offsets = np.array([0, len(example.mask_positions)], np.int64)
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
 
-def example_masks(shard_set: ShardSet, example: Example) -> Masks:
-    """Return the masks under which training first sees an example: stored, or drawn as they will be then.
+def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
+    """Return the masks with which training sees an example for the first time: the stored ones, or those drawn in epoch
+    0.
 
-    Where the rate changes by step, it is that of the first step.
+    If the rate of masks changes during training, the rate of the first step is used.
     """
     if shard_set.manifest.facts["masking"] == "static":
-        return stored_masks(example)
+        return get_stored_masks(example)
     return draw_masks_plain(
         example.ids,
         np.array([0, len(example.ids)], np.int64),
@@ -71,8 +85,8 @@ def example_masks(shard_set: ShardSet, example: Example) -> Masks:
     )
 
 
-def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
-    """Return the tokens of an example in order, as the vocabulary displays them."""
+def list_shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
+    """List the tokens of an example in order, as the vocabulary displays them, with the given masks."""
     seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
     special_ids = vocabulary.special_ids
     return [
@@ -80,14 +94,14 @@ def shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list
             text=vocabulary.format_token(id),
             seen=vocabulary.format_token(seen.get(place, id)),
             segment=int(place >= example.boundary),
-            kind=_kind(id, seen.get(place), special_ids),
+            kind=_classify_token(id, seen.get(place), special_ids),
         )
         for place, id in enumerate(example.ids.tolist())
     ]
 
 
-def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
-    """Return the kind of a token. `seen`: what the model sees there; None where the token was not chosen."""
+def _classify_token(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
+    """Return the kind of a token, see `ShownToken`. seen: id that the model sees; None if the token is not masked"""
     if seen is None:
         return "special" if id in special_ids.values() else "plain"
     if seen == special_ids["mask"]:
@@ -96,7 +110,7 @@ def _kind(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
 
 
 def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
-    """Return live examples at even distances over a shard set, with their numbers."""
+    """Return up to `number` live examples at even distances in a shard set, each with its index."""
     live = np.flatnonzero(shard_set.is_live)
     if not len(live):
         return []

@@ -1,10 +1,10 @@
-"""The page: what a run took in, what came out, what was lost and why, and how to look up each of it.
+"""The page: what a run read, what came out, what was lost and why, and where to look each of it up.
 
-Promises: one HTML file that loads nothing from any network; every value is escaped by the template; a run that
-failed half way gives a page of what exists. The same store and record give the same bytes.
+Promises: one HTML file that loads nothing from any network; every value is escaped by the template; a run that failed
+half way gives a page of what exists. The same store and record give the same bytes.
 Cost: 1.7 s of CPU time for a run of 690 documents with two vocabularies, three shard sets and a model, half of it the
-first figure's fonts and styles, and 0.5 s of imports before; what is read of a larger store is bounded as `samples` and
-`figures` say (0.8 s a page, once that is loaded, for 690 documents and for 9,520 alike).
+fonts and styles of the first plot, and 0.5 s of imports before. What is read of a larger store is bounded (0.8 s a
+page, once that is loaded, for 690 documents and for 9,520 alike).
 """
 
 from jinja2 import Template
@@ -17,111 +17,113 @@ from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy, without_folders
 from flows.report import flow_picture as flow
 from flows.report import front
-from flows.report.compared import change_text, figure_text
-from flows.report.front import remarks_on
-from flows.report.masked_example import LABELS, labels_of
-from flows.report.models import task_views, training_view
-from flows.report.plots import histogram
+from flows.report.compared import format_change, format_figure
+from flows.report.front import list_remarks
+from flows.report.masked_example import LABEL_MEANINGS, find_label_kind
+from flows.report.models import build_task_views, build_training_view
+from flows.report.plots import draw_histogram
 from flows.report.run import RunView, View
-from flows.report.templates import environment_of_pages
-from flows.report.texts import duplicate_view, example_views, reason_groups
-from flows.report.vocabularies import vocabulary_views
-from flows.run.faults.skipped_files import described, left_out_files
-from flows.run.inputs.unread_files import looked_from_json, looked_lines
+from flows.report.templates import build_page_environment
+from flows.report.texts import build_duplicate_view, build_example_views, build_reason_groups
+from flows.report.vocabularies import build_vocabulary_views
+from flows.run.faults.skipped_files import describe_file, list_left_out
+from flows.run.inputs.unread_files import describe_unread, read_unread_json
 from flows.run.record import ledger_balance as accounts
-from flows.run.record.counts_text import counted, parent_name, readable_moment, readable_seconds, rows_in_words
-from flows.run.record.figures import num_files
-from flows.run.record.ledger_balance import FIGURES_OF_LABELS, LengthSample, sample_lengths
+from flows.run.record.counts_text import describe_rows, format_count, format_moment, format_seconds, name_parent
+from flows.run.record.figures import count_raw_files
+from flows.run.record.ledger_balance import LABEL_FIGURES, LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 
-RECIPE_CHARACTERS = 20_000
-MOST_PARENTS = 8  # of an artifact in the table; a corpus has one more each generation
+MAX_RECIPE_CHARACTERS = 20_000
+MAX_PARENTS = 8  # of an artifact in the table; a corpus has one more each generation
 
 
-def build_page(
-    place: Place,
-    record: RunRecord,
-    privacy: str,
-    lock: Lock | None = None,
-) -> str:
-    """Return the report of a run as one HTML page.
+def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None = None) -> str:
+    """Build the report of a run as one HTML page.
 
-    privacy: text, hashed or none
-    lock:    of the run, for the names of its raw files; they are shown only where text may be shown
-    Raises InputError for another privacy.
+    Args:
+        place: The store.
+        record: Record of the run, which may have failed.
+        privacy: How texts are shown: "text", "hashed" or "none".
+        lock: The raw files that the run read, for their names, which are shown only if texts are; None if not known.
+
+    Raises:
+        InputError: If `privacy` has another value.
+        Damaged: If a file of the store is damaged.
     """
     run = RunView(place, record, Privacy(privacy), lock or Lock())
-    summed = accounts.accounts_of(run.manifests)
-    compared, not_compared = front.compared_with(run)
-    parsed = accounts.of_kind(run.manifests, "documents")
-    drawn_flow = flow.run_flow(run.manifests)
-    left_out = [described(file, privacy) for file in left_out_files(run.lock, run.manifests)]
-    passed_over = [*left_out, *looked_lines(looked_from_json(record.inputs), privacy)]
-    training = training_view(run)
-    return _template(run.privacy).render(
+    summed = accounts.build_accounts(run.manifests)
+    comparison, not_compared = front.compare_with_previous(run)
+    parsed = accounts.filter_kind(run.manifests, "documents")
+    run_flow = flow.build_flow(run.manifests)
+    left_out = [describe_file(file, privacy) for file in list_left_out(run.lock, run.manifests)]
+    passed_over = [*left_out, *describe_unread(read_unread_json(record.inputs), privacy)]
+    training = build_training_view(run)
+    return _load_template(run.privacy).render(
         run=run,
         record=record,
         privacy=privacy,
         accounts=summed,
-        remarks=remarks_on(run, summed, compared),
-        compared=compared,
-        headlines=compared.headlines if compared is not None and compared.differing else [],
+        remarks=list_remarks(run, summed, comparison),
+        compared=comparison,
+        headlines=comparison.headlines if comparison is not None and comparison.differences else [],
         not_compared=not_compared,
-        by_source=front.source_table(run, compared),
+        by_source=front.build_source_rows(run, comparison),
         first_losses=front.FIRST_LOSSES,
-        most_parents=MOST_PARENTS,
+        most_parents=MAX_PARENTS,
         first_sources=front.FIRST_SOURCES,
-        losses=front.loss_rows(accounts.losses(summed.steps), compared),
-        flow=flow.draw(drawn_flow) if drawn_flow is not None else "",
-        not_read=front.not_read(run, passed_over),
-        held_out=front.held_out(run),
-        learned=front.learned(training),
-        growth=front.growth_view(run),
-        raw_files=accounts.files_account(parsed).total,
+        losses=front.build_reason_rows(accounts.list_losses(summed.steps), comparison),
+        flow=flow.draw_flow(run_flow) if run_flow is not None else "",
+        not_read=front.list_unread(run, passed_over),
+        held_out=front.describe_held_out(run),
+        learned=front.build_loss_view(training),
+        growth=front.build_growth_view(run),
+        raw_files=accounts.sum_raw_files(parsed).total,
         raw_bytes=sum(file.size_bytes for manifest in parsed for file in run.lock.find_raw_files(manifest)),
         passed_over=passed_over,
-        shard_sets=shard_views(run),
-        reasons=reason_groups(run),
+        shard_sets=build_shard_views(run),
+        reasons=build_reason_groups(run),
         unknown_templates=read_remarks(place, parsed),
-        duplicates=duplicate_view(run),
-        lengths=length_views(run),
-        vocabularies=vocabulary_views(run),
-        examples=example_views(run),
+        duplicates=build_duplicate_view(run),
+        lengths=build_length_views(run),
+        vocabularies=build_vocabulary_views(run),
+        examples=build_example_views(run),
         training=training,
-        tasks=task_views(run),
+        tasks=build_task_views(run),
         longest=max((stage.seconds for stage in record.stages), default=0.0) or 1.0,
-        recipe_text=without_folders(record.recipe_toml)[:RECIPE_CHARACTERS],
+        recipe_text=without_folders(record.recipe_toml)[:MAX_RECIPE_CHARACTERS],
     )
 
 
-def _template(privacy: Privacy) -> Template:
-    environment = environment_of_pages()
+def _load_template(privacy: Privacy) -> Template:
+    """Load the template of the page, with its filters."""
+    environment = build_page_environment()
     environment.filters |= {
         "decimals": lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}",
         "percent": lambda value: "-" if value is None else f"{100 * value:.1f}%",
-        "size": accounts.readable_bytes,
-        "seconds": lambda value: readable_seconds(value).replace(" ", "\u00a0"),
-        "moment": readable_moment,
-        "counted": counted,
-        "figure_text": figure_text,
-        "change_text": change_text,
+        "size": accounts.format_bytes,
+        "seconds": lambda value: format_seconds(value).replace(" ", "\u00a0"),
+        "moment": format_moment,
+        "counted": format_count,
+        "figure_text": format_figure,
+        "change_text": format_change,
         "excerpt": cut_excerpt,
         "shown": privacy.show,
         "where": privacy.format_locator,
-        "edits": accounts.edits_of,
-        "parent_name": parent_name,
-        "rows_in_words": rows_in_words,
-        "size_bytes": accounts.size_bytes,
-        "num_files": num_files,
+        "edits": accounts.list_edits,
+        "parent_name": name_parent,
+        "rows_in_words": describe_rows,
+        "size_bytes": accounts.sum_bytes,
+        "num_files": count_raw_files,
     }
     return environment.get_template("template.html")
 
 
-def shard_views(run: RunView) -> list[View]:
-    """Return a view of each shard set: the form of its examples, and a row for each of its splits."""
+def build_shard_views(run: RunView) -> list[View]:
+    """Build a view of each shard set: the form of its examples, and a row for each of its splits."""
     views = []
-    vocabularies = {manifest.fingerprint: name for name, manifest in run.of_each("vocabularies").items()}
-    for name, shards in run.of_each("shards").items():
+    vocabularies = {manifest.fingerprint: name for name, manifest in run.find_by_name("vocabularies").items()}
+    for name, shards in run.find_by_name("shards").items():
         [made_with] = (parent for parent in shards.parents if parent.role == "vocabularies")
         views.append(
             {
@@ -132,25 +134,25 @@ def shard_views(run: RunView) -> list[View]:
                 "copies": shards.settings["copies"],
                 "examples": shards.count_rows("examples"),
                 "masking": shards.settings["masking"],
-                "labels": _counted_labels(shards),
-                "splits": [split_row(shards, split) for split in shards.facts["splits"]],
+                "labels": _list_labels(shards),
+                "splits": [build_split_row(shards, split) for split in shards.facts["splits"]],
             }
         )
     return views
 
 
-def _counted_labels(shards: Manifest) -> list[tuple[str, str]]:
-    """Return the figures that count examples by their label, each with the label's meaning."""
-    labels = str(labels_of(shards))
-    return list(zip(FIGURES_OF_LABELS.get(labels, ()), LABELS.get(labels, ()), strict=True))
+def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
+    """Return pairs of a figure that counts examples with one label, and the meaning of that label."""
+    labels = str(find_label_kind(shards))
+    return list(zip(LABEL_FIGURES.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
 
 
-def split_row(shards: Manifest, split: str) -> View:
-    """Return one split of a shard set: files, documents, examples by label, tokens, bytes."""
+def build_split_row(shards: Manifest, split: str) -> View:
+    """Build the row of one split of a shard set: files, documents, examples by label, tokens, bytes."""
     parts = [part for part in shards.parts if part.labels.get("split") == split]
     figures_of = {
         name: sum(part.ledger.figures.get(name, 0) for part in parts)
-        for name in (*(figure for figure, _ in _counted_labels(shards)), "documents", "example tokens")
+        for name in (*(figure for figure, _ in _list_labels(shards)), "documents", "example tokens")
     }
     return {
         "name": split,
@@ -161,21 +163,22 @@ def split_row(shards: Manifest, split: str) -> View:
     }
 
 
-def length_views(run: RunView) -> list[View]:
-    """Return histograms of lengths in tokens: documents by the first vocabulary, and the examples of each shard set."""
+def build_length_views(run: RunView) -> list[View]:
+    """Build histograms of lengths in tokens: of documents (first vocabulary only), and of examples by shard set."""
     views = []
-    for name, tokens in list(run.of_each("tokens").items())[:1]:
+    for name, tokens in list(run.find_by_name("tokens").items())[:1]:
         title = f"Documents, in tokens of {name}" if name else "Documents"
         if tokens.folder in run.token_samples:
-            views.append(_length_view("documents", title, run.token_samples[tokens.folder], "documents"))
-    for number, (name, shards) in enumerate(run.of_each("shards").items()):
+            views.append(_build_length_view("documents", title, run.token_samples[tokens.folder], "documents"))
+    for number, (name, shards) in enumerate(run.find_by_name("shards").items()):
         if shards.count_rows("examples"):
             sample = sample_lengths(run.place, shards, "examples", shards.facts["special_ids"]["unk"])
             title = f"Examples of {name}" if name else "Examples"
-            views.append(_length_view(f"examples-{number}", title, sample, "examples"))
+            views.append(_build_length_view(f"examples-{number}", title, sample, "examples"))
     return views
 
 
-def _length_view(name: str, title: str, sample: LengthSample, unit: str) -> View:
-    svg = histogram(sample.lengths, f"lengths-of-{name}", "tokens, on a logarithmic scale")
+def _build_length_view(name: str, title: str, sample: LengthSample, unit: str) -> View:
+    """Build the view of one histogram."""
+    svg = draw_histogram(sample.lengths, f"lengths-of-{name}", "tokens, on a logarithmic scale")
     return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": unit, "svg": svg}

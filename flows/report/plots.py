@@ -1,21 +1,15 @@
-"""A plot as SVG: two axes with their ticks, and bars, lines and marks between them.
+"""Plots of a report as SVG: histograms of lengths, the loss of a training run, and the growth of a corpus.
 
 Promises: the same numbers give the same bytes; nothing in the SVG points outside it; text stays text. A plot in a page
 has the page's font and colours (`currentColor`, `--bar`, `--line`), so it is right in light and dark; a stand-alone
 picture has colours of its own. A value that is not a number is a gap in its line.
-Cost: a millisecond.
 
-The terms of a loss in words: the meaning of each, and which of them shows how well a model does.
-
-Masked tokens are judged next to what guessing by frequency costs; every other term has a curve of its own. A
-term without words here, of an objective from a package, goes by its name.
-
-The curves of a training run as SVG: each term's loss, of training and of the held-out split.
-
-Promises: the same events give the same bytes; of a long run at most `POINTS` steps are drawn, at even distances. The
-dotted line, of masked tokens, is the unigram entropy of the held-out tokens, what a model scores that knows
-only how frequent they are; it and the held-out loss are drawn phase by phase, because each phase may read other text.
-Cost: some milliseconds a figure.
+Losses: a loss is a sum of terms (masked tokens, pairs of segments). Masked tokens are judged next to the cost of
+guessing by frequency; every other term has a curve of its own. A term of an objective from a package has no words here
+and goes by its name. Of a long run at most `MAX_POINTS` steps are drawn, at even distances. The dotted line is the
+unigram entropy of the held-out tokens: the loss of a model that knows only how frequent they are. It and the held-out
+loss are drawn phase by phase, because each phase may read other text.
+Cost: some milliseconds a plot.
 """
 
 import math
@@ -29,19 +23,26 @@ import numpy as np
 from markupsafe import Markup
 
 from corpora.kernels.arrays import Float64s, Int64s
-from flows.report.templates import drawings, number, pixels
+from flows.report.templates import format_number, format_px, load_drawings
 from trainer.metrics import Event
 
-LETTER = 5.2  # width of a letter, on average
-BOTTOM, RIGHT, ROW = 32.0, 14.0, 12.0
+LETTER_WIDTH = 5.2  # width of a letter, on average
+BOTTOM_MARGIN, RIGHT_MARGIN, ROW_HEIGHT = 32.0, 14.0, 12.0
 MARGIN = 0.05  # of the span of a line's values, above and below
-BINS = 32  # of a histogram
-FEWEST_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear one
+NUM_BINS = 32  # of a histogram
+MIN_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colours:
-    """Colours of a plot: text and strong lines, the data, the grid. background: None for the page's"""
+    """The colours of a plot, as CSS.
+
+    Attributes:
+        ink: Text and strong lines.
+        bar: Data.
+        grid: Lines of the grid.
+        background: None to show the background of the page.
+    """
 
     ink: str = "currentColor"
     bar: str = "var(--bar)"
@@ -49,13 +50,21 @@ class Colours:
     background: str | None = None
 
 
-IN_PAGE = Colours()
-ALONE = Colours(ink="#010203", bar="#2f6fb3", grid="#dddddd", background="#ffffff")
+PAGE_COLOURS = Colours()
+STANDALONE_COLOURS = Colours(ink="#010203", bar="#2f6fb3", grid="#dddddd", background="#ffffff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """The span of an axis, and the values that it names."""
+    """An axis: its range, and the values at which it has ticks.
+
+    Attributes:
+        low: Value at its beginning.
+        high: Value at its end; above `low`.
+        ticks: Values that are written next to the axis.
+        label: Name of the axis; "" for none.
+        logarithmic: If True, the scale is logarithmic, and values below 0.5 are drawn as 0.5.
+    """
 
     low: float
     high: float
@@ -63,135 +72,173 @@ class Axis:
     label: str = ""
     logarithmic: bool = False
 
-    def share(self, value: float) -> float:
-        """Return the position of a value: 0 at the beginning of the axis, 1 at its end."""
+    def compute_share(self, value: float) -> float:
+        """Return where a value is on the axis: 0 at its beginning, 1 at its end."""
         low, high, value = (math.log(max(x, 0.5)) if self.logarithmic else x for x in (self.low, self.high, value))
         return (value - low) / (high - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """The frame of a plot. rows: of text above it"""
+    """The frame of a plot: its size and axes. Methods that draw return SVG elements.
+
+    Attributes:
+        width: Width of the picture in points.
+        height: Height of the picture in points.
+        across: The horizontal axis.
+        up: The vertical axis.
+        rows: Number of text rows above the plot.
+        colours: Colours of the plot.
+    """
 
     width: float
     height: float
     across: Axis
     up: Axis
     rows: int = 0
-    colours: Colours = IN_PAGE
+    colours: Colours = PAGE_COLOURS
 
     @property
     def left(self) -> float:
-        """The left end of the horizontal axis: right of the labels of the other."""
-        longest = max((len(number(tick)) for tick in self.up.ticks), default=1)
-        return 10 + LETTER * longest + (ROW + 2 if self.up.label else 0)
+        """The x position of the left end of the horizontal axis, to the right of the labels of the vertical one."""
+        longest = max((len(format_number(tick)) for tick in self.up.ticks), default=1)
+        return 10 + LETTER_WIDTH * longest + (ROW_HEIGHT + 2 if self.up.label else 0)
 
     @property
     def right(self) -> float:
-        """The right end of the horizontal axis."""
-        return self.width - RIGHT
+        """The x position of the right end of the horizontal axis."""
+        return self.width - RIGHT_MARGIN
 
     @property
     def top(self) -> float:
-        """The upper end of the vertical axis."""
-        return 8 + ROW * self.rows
+        """The y position of the upper end of the vertical axis."""
+        return 8 + ROW_HEIGHT * self.rows
 
     @property
     def bottom(self) -> float:
-        """The lower end of the vertical axis."""
-        return self.height - BOTTOM
+        """The y position of the lower end of the vertical axis."""
+        return self.height - BOTTOM_MARGIN
 
-    def x(self, value: float) -> float:
-        """Return the position of a value on the horizontal axis."""
-        return self.left + self.across.share(value) * (self.right - self.left)
+    def to_x(self, value: float) -> float:
+        """Convert a value of the horizontal axis to an x position."""
+        return self.left + self.across.compute_share(value) * (self.right - self.left)
 
-    def y(self, value: float) -> float:
-        """Return the position of a value on the vertical axis."""
-        return self.bottom - self.up.share(value) * (self.bottom - self.top)
+    def to_y(self, value: float) -> float:
+        """Convert a value of the vertical axis to a y position."""
+        return self.bottom - self.up.compute_share(value) * (self.bottom - self.top)
 
-    def bars(self, edges: Float64s, counts: Int64s) -> Markup:
-        """Return a bar from each edge towards the next, as high as its count."""
+    def draw_bars(self, edges: Float64s, counts: Int64s) -> Markup:
+        """Draw a bar for each count that is not zero, from its edge to the next one.
+
+        Args:
+            edges: float64 [n + 1], values of the horizontal axis.
+            counts: int64 [n], heights of the bars.
+        """
         drawn = []
         for (start, end), count in zip(pairwise(edges.tolist()), counts.tolist(), strict=True):
             if count:
-                x, top = self.x(start), self.y(count)
-                width = self.x(start + 0.94 * (end - start)) - x
-                drawn.append(f"M{pixels(x)} {pixels(self.bottom)}V{pixels(top)}h{pixels(width)}V{pixels(self.bottom)}z")
+                x, top, bottom = self.to_x(start), self.to_y(count), format_px(self.bottom)
+                width = self.to_x(start + 0.94 * (end - start)) - x
+                drawn.append(f"M{format_px(x)} {bottom}V{format_px(top)}h{format_px(width)}V{bottom}z")
         return Markup(f'<path d="{"".join(drawn)}" fill="{self.colours.bar}"/>')
 
-    def line(self, points: Sequence[tuple[float, float]], colour: str, width: float, dotted: bool = False) -> Markup:
-        """Return a line through points; a value that is not a number is a gap."""
+    def draw_line(
+        self, points: Sequence[tuple[float, float]], colour: str, width: float, dotted: bool = False
+    ) -> Markup:
+        """Draw a line through points, given as values of both axes. A y value that is not finite leaves a gap."""
         drawn, pen_down = [], False
         for across, up in points:
             if math.isfinite(up):
-                drawn.append(f"{'L' if pen_down else 'M'}{pixels(self.x(across))} {pixels(self.y(up))}")
+                drawn.append(f"{'L' if pen_down else 'M'}{format_px(self.to_x(across))} {format_px(self.to_y(up))}")
             pen_down = math.isfinite(up)
-        dashes = f' stroke-dasharray="{pixels(width)} {pixels(2 * width)}"' if dotted else ""
+        dashes = f' stroke-dasharray="{format_px(width)} {format_px(2 * width)}"' if dotted else ""
         return Markup(f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>')
 
-    def dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> Markup:
-        """Return a dot at each point whose value is a number."""
-        return Markup("").join(
-            Markup(f'<circle cx="{pixels(self.x(across))}" cy="{pixels(self.y(up))}" r="{radius}" fill="{colour}"/>')
-            for across, up in points
-            if math.isfinite(up)
+    def draw_dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> Markup:
+        """Draw a dot at each point with a finite y value."""
+        places = (
+            (format_px(self.to_x(across)), format_px(self.to_y(up))) for across, up in points if math.isfinite(up)
         )
+        return Markup("").join(Markup(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}"/>') for x, y in places)
 
-    def upright(self, x: float) -> Markup:
-        """Return a line of the grid from the bottom to the top."""
-        path = f"M{pixels(x)} {pixels(self.bottom)}V{pixels(self.top)}"
+    def draw_upright(self, x: float) -> Markup:
+        """Draw a vertical line of the grid at an x position."""
+        path = f"M{format_px(x)} {format_px(self.bottom)}V{format_px(self.top)}"
         return Markup(f'<path d="{path}" stroke="{self.colours.grid}"/>')
 
-    def furthest(self, tick: float) -> float:
-        """Return the furthest place of a tick on the horizontal axis: not past the end of the drawing."""
-        return self.width - LETTER * len(number(tick)) / 2 - 1
+    def limit_tick(self, tick: float) -> float:
+        """Return the largest x position at which the label of a tick does not leave the picture."""
+        return self.width - LETTER_WIDTH * len(format_number(tick)) / 2 - 1
 
-    def text(self, x: float, y: float, content: str, anchor: str = "start") -> Markup:
-        """Return a line of text at a place of the drawing."""
-        return Markup(drawings().text(x, y, content, self.colours.ink, anchor))
+    def draw_text(self, x: float, y: float, content: str, anchor: str = "start") -> Markup:
+        """Draw a line of text at a position. anchor: "start", "middle" or "end", as in SVG"""
+        return Markup(load_drawings().text(x, y, content, self.colours.ink, anchor))
 
-    def legend(self, entries: Sequence[tuple[str, str, bool]]) -> Markup:
-        """Return the meaning of lines, in the first row above the plot. entries: name, colour, whether dotted"""
+    def draw_legend(self, entries: Sequence[tuple[str, str, bool]]) -> Markup:
+        """Draw the meaning of lines in the first row above the plot.
+
+        Args:
+            entries: For each line its name, its colour, and True if it is dotted.
+        """
         placed, x = [], self.right
         for name, colour, dotted in reversed(entries):
-            x -= LETTER * len(name)
+            x -= LETTER_WIDTH * len(name)
             placed.append((name, colour, dotted, x))
             x -= 30
-        return Markup(drawings().legend(self, placed))
+        return Markup(load_drawings().legend(self, placed))
 
-    def picture(self, name: str, drawn: Sequence[Markup], inline: bool = True) -> Markup:
-        """Return the SVG. name: says what it is, letters and dashes; inline: an element of a page, else a picture"""
-        return Markup(drawings().plot(self, name, drawn, inline))
+    def render(self, name: str, drawn: Sequence[Markup], inline: bool = True) -> Markup:
+        """Render the plot as SVG.
+
+        Args:
+            name: Says what the plot shows; letters, digits and hyphens.
+            drawn: Elements to show, drawn by the methods of this plot.
+            inline: True for an element of an HTML page, False for a stand-alone picture.
+        """
+        return Markup(load_drawings().plot(self, name, drawn, inline))
 
 
-def from_zero(high: float, label: str = "", most: int = 5) -> Axis:
-    """Return an axis from zero to a number, with some room above it."""
+def build_zero_axis(high: float, label: str = "", most: int = 5) -> Axis:
+    """Build an axis from zero to a little above a number, with about `most` ticks at whole numbers."""
     high = 1.05 * high if high > 0 else 1.0
-    return Axis(low=0.0, high=high, ticks=ticks(0.0, high, most, True), label=label)
+    return Axis(low=0.0, high=high, ticks=choose_ticks(0.0, high, most, True), label=label)
 
 
-def around(values: Sequence[float], label: str = "", most: int = 5, whole: bool = False) -> Axis:
-    """Return an axis that holds values with some room at both ends."""
+def build_axis(values: Sequence[float], label: str = "", most: int = 5, whole: bool = False) -> Axis:
+    """Build an axis that holds all finite values, with some room at both ends and about `most` ticks.
+
+    Args:
+        values: The values; may be empty.
+        label: Name of the axis.
+        most: Approximate maximum number of ticks.
+        whole: If True, ticks are at whole numbers.
+    """
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
     room = MARGIN * (high - low) or 0.5
-    return Axis(low=low - room, high=high + room, ticks=ticks(low - room, high + room, most, whole), label=label)
+    return Axis(low=low - room, high=high + room, ticks=choose_ticks(low - room, high + room, most, whole), label=label)
 
 
-def in_ratios(low: float, high: float, label: str = "") -> Axis:
-    """Return a logarithmic axis between two numbers."""
+def build_log_axis(low: float, high: float, label: str = "") -> Axis:
+    """Build a logarithmic axis from `low` to `high`."""
     ratio = high / max(low, 1.0)
     heads = (1, 2, 5) if ratio < 100 else (1, 3) if ratio < 10_000 else (1,)
     powers = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(max(high, 2.0))) + 1)
     rounds = [head * 10.0**power for power in powers for head in heads if low <= head * 10.0**power <= high]
-    named = rounds if len(rounds) >= FEWEST_TICKS else ticks(low, high, 5, whole=True)
+    named = rounds if len(rounds) >= MIN_TICKS else choose_ticks(low, high, 5, whole=True)
     return Axis(low=low, high=high, ticks=named, label=label, logarithmic=True)
 
 
-def ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
-    """Return round numbers at even distances between two others, at most about so many. whole: without fractions
+def choose_ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
+    """Return round numbers at even distances between `low` and `high`, about `most` of them.
 
-    >>> ticks(0, 1050, 5, whole=True), ticks(0.1, 0.5, 4)
+    Args:
+        low: The lowest possible tick.
+        high: The highest possible tick; above `low`.
+        most: Approximate maximum number of ticks.
+        whole: If True, all ticks are whole numbers.
+
+    >>> choose_ticks(0, 1050, 5, whole=True), choose_ticks(0.1, 0.5, 4)
     ([0.0, 250.0, 500.0, 750.0, 1000.0], [0.1, 0.2, 0.3, 0.4, 0.5])
     """
     power = 10.0 ** math.floor(math.log10((high - low) / most))
@@ -202,35 +249,49 @@ def ticks(low: float, high: float, most: int, whole: bool = False) -> list[float
     return [float(f"{place * step:.10g}") for place in range(first, last + 1)]
 
 
-def bin_edges(lengths: Int64s) -> Float64s:
-    """Return edges of whole numbers that hold every length; bins in equal ratios."""
+def compute_bin_edges(lengths: Int64s) -> Float64s:
+    """Return the edges of bins that hold all lengths: whole numbers in about equal ratios.
+
+    lengths: must not be empty
+    """
     low, high = int(lengths.min()), int(lengths.max()) + 1
-    edges = np.geomspace(max(1, low), max(2, high), BINS + 1)
+    edges = np.geomspace(max(1, low), max(2, high), NUM_BINS + 1)
     return np.unique(np.concatenate([[low], np.ceil(edges[1:])])).astype(np.float64)
 
 
-def histogram(lengths: Int64s, name: str, unit: str) -> Markup:
-    """Return an SVG histogram of lengths. `name`: says what it is, letters and dashes."""
-    edges = bin_edges(lengths)
+def draw_histogram(lengths: Int64s, name: str, unit: str) -> Markup:
+    """Draw a histogram of lengths on a logarithmic axis, as SVG for an HTML page.
+
+    Args:
+        lengths: int64, the lengths; must not be empty.
+        name: Says what the plot shows; letters, digits and hyphens.
+        unit: Label of the horizontal axis.
+    """
+    edges = compute_bin_edges(lengths)
     counts, _ = np.histogram(lengths, edges)
-    across = in_ratios(float(edges[0]), float(edges[-1]), unit)
-    plot = Plot(width=345.6, height=144.0, across=across, up=from_zero(float(counts.max())))
-    return plot.picture(name, [plot.bars(edges, counts)])
+    across = build_log_axis(float(edges[0]), float(edges[-1]), unit)
+    plot = Plot(width=345.6, height=144.0, across=across, up=build_zero_axis(float(counts.max())))
+    return plot.render(name, [plot.draw_bars(edges, counts)])
 
 
-LOSS = "_loss"
-OF_FREQUENCY = "unigram_loss"  # not a term: what guessing by frequency costs
-MAIN = "masked"  # whose held-out loss is next to the unigram entropy of the same tokens
+LOSS_SUFFIX = "_loss"
+FREQUENCY_LOSS = "unigram_loss"  # not a term: what guessing by frequency costs
+MAIN_TERM = "masked"  # whose held-out loss is next to the unigram entropy of the same tokens
 
 
 class TermWords(NamedTuple):
-    """axis: of its curve; caption: its meaning, a sentence"""
+    """Words for a term of the loss.
+
+    Attributes:
+        axis: Label of the axis of its curve.
+        caption: What the curve shows, a sentence.
+    """
 
     axis: str
     caption: str
 
 
-WORDS: Mapping[str, TermWords] = MappingProxyType(
+TERM_WORDS: Mapping[str, TermWords] = MappingProxyType(
     {
         "masked": TermWords("masked loss, nats", "Masked loss, in nats a token."),
         "pair": TermWords("pair loss, nats", "Loss of pairs of segments, in nats a pair; guessing costs 0.69."),
@@ -244,109 +305,109 @@ WORDS: Mapping[str, TermWords] = MappingProxyType(
 )
 
 
-def words_of(term: str) -> TermWords:
-    """Return the words for a term.
+def describe_term(term: str) -> TermWords:
+    """Return the words for a term of the loss. A term without words is called by its name.
 
-    >>> words_of("order").axis
+    >>> describe_term("order").axis
     'order loss'
     """
     name = f"{term.replace('_', ' ')} loss"
-    return WORDS.get(term, TermWords(name, f"{name[0].upper()}{name[1:]}."))
+    return TERM_WORDS.get(term, TermWords(name, f"{name[0].upper()}{name[1:]}."))
 
 
-def terms_of(events: Iterable[Event]) -> list[str]:
-    """Return the terms that events report, the one that is judged by frequency first.
+def list_terms(events: Iterable[Event]) -> list[str]:
+    """List the terms of the loss that events report; masked tokens come first.
 
-    >>> terms_of([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
+    >>> list_terms([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
     ['masked', 'pair']
     """
     met = {
-        name.removesuffix(LOSS): None
+        name.removesuffix(LOSS_SUFFIX): None
         for event in events
         for name, value in event.items()
-        if name.endswith(LOSS) and name != OF_FREQUENCY and value is not None
+        if name.endswith(LOSS_SUFFIX) and name != FREQUENCY_LOSS and value is not None
     }
-    return sorted(met, key=lambda term: term != MAIN)
+    return sorted(met, key=lambda term: term != MAIN_TERM)
 
 
-def main_term(events: Sequence[Event]) -> str:
-    """Return the term by which a model is judged: of tokens that are guessed where there are such, finite or not.
+def find_main_term(events: Sequence[Event]) -> str:
+    """Find the term by which a model is judged: "masked" if it predicts tokens, else the first reported term.
 
-    >>> main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}]), main_term([{"pair_loss": 0.7}])
-    ('masked', 'pair')
+    >>> find_main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}])
+    'masked'
+    >>> find_main_term([{"pair_loss": 0.7}])
+    'pair'
     """
-    terms = terms_of(events)
+    terms = list_terms(events)
     guesses = any(event.get("unigram_entropy") is not None for event in events)
-    return next((term for term in terms if term == MAIN or not guesses), MAIN)
+    return next((term for term in terms if term == MAIN_TERM or not guesses), MAIN_TERM)
 
 
-POINTS = 400
+MAX_POINTS = 400
 CURVE_WIDTH = 460.8
-LAST_PHASE = 40.0  # width of a phase's name
+PHASE_NAME_WIDTH = 40.0  # width of a phase's name
 
 Points = list[tuple[float, float]]
 
 
-def loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> Markup:
-    """Return the curve of a run's events; those named "step" and "evaluation" are drawn.
+def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> Markup:
+    """Draw the training and held-out loss of a run.
 
-    inline: name of the figure in a page whose font and colours it takes; None: a stand-alone picture
-    term:   whose loss; None: that of the term by which the model is judged
+    Args:
+        events: Metrics of the training; only those named "step" and "evaluation" are drawn.
+        inline: Name of the plot, to draw it for an HTML page with the page's font and colours; None for a stand-alone
+            picture.
+        term: The term of the loss; None for the one by which the model is judged.
     """
-    colours = IN_PAGE if inline else ALONE
-    term = main_term(events) if term is None else term
-    training, phases = _points(steps_of(events), f"{term}_loss"), _evaluated(events, term)
+    colours = PAGE_COLOURS if inline else STANDALONE_COLOURS
+    term = find_main_term(events) if term is None else term
+    training, phases = _list_points(sample_steps(events), f"{term}_loss"), _list_evaluations(events, term)
     values = [up for _, up in training] + [up for points, entropy in phases for _, up in (*points, *entropy)]
+    steps = [float(step) for span in find_phase_spans(events).values() for step in span]
     plot = Plot(
         width=CURVE_WIDTH,
         height=201.6,
-        across=_steps(events),
-        up=around(values, words_of(term).axis),
-        rows=2 if len(phase_spans(events)) > 1 else 1,
+        across=build_axis(steps, "steps", 8, whole=True),
+        up=build_axis(values, describe_term(term).axis),
+        rows=2 if len(find_phase_spans(events)) > 1 else 1,
         colours=colours,
     )
-    drawn = [_phases(plot, events), plot.line(training, colours.bar, 1.0)]
+    drawn = [_mark_phases(plot, events), plot.draw_line(training, colours.bar, 1.0)]
     for points, entropy in phases:
-        drawn += [plot.line(points, colours.ink, 1.4), plot.dots(points, colours.ink, 1.6)]
-        drawn += [plot.line(entropy, colours.ink, 1.0, dotted=True)] if entropy else []
+        drawn += [plot.draw_line(points, colours.ink, 1.4), plot.draw_dots(points, colours.ink, 1.6)]
+        drawn += [plot.draw_line(entropy, colours.ink, 1.0, dotted=True)] if entropy else []
     entries = [("training", colours.bar, False)] if training else []
     entries += [("held out", colours.ink, False)] if phases else []
-    entries += [("unigram entropy", colours.ink, True)] if phases and term == MAIN else []
-    return plot.picture(inline or "loss", [*drawn, plot.legend(entries)], inline is not None)
+    entries += [("unigram entropy", colours.ink, True)] if phases and term == MAIN_TERM else []
+    return plot.render(inline or "loss", [*drawn, plot.draw_legend(entries)], inline is not None)
 
 
-def _steps(events: Sequence[Event]) -> Axis:
-    """Return the axis of steps."""
-    steps = [step for span in phase_spans(events).values() for step in span]
-    return around([float(step) for step in steps], "steps", 8, whole=True)
-
-
-def _evaluated(events: Sequence[Event], term: str) -> list[tuple[Points, Points]]:
-    """Return the held-out losses of each phase that has some, and over all of it the unigram entropy, if it has one."""
+def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, Points]]:
+    """Return, for each phase with evaluations, the points of its held-out loss and the line of its unigram entropy."""
     curves = []
-    for phase, (first, last) in phase_spans(events).items():
+    for phase, (first, last) in find_phase_spans(events).items():
         within = [event for event in events if event["event"] == "evaluation" and event["phase"] == phase]
         if within:
-            entropy = _value(within[-1], "unigram_entropy")
-            bound = [(float(first), entropy), (float(last), entropy)] if term == MAIN else []
-            curves.append((_points(within, f"{term}_loss"), bound))
+            entropy = _read_value(within[-1], "unigram_entropy")
+            bound = [(float(first), entropy), (float(last), entropy)] if term == MAIN_TERM else []
+            curves.append((_list_points(within, f"{term}_loss"), bound))
     return curves
 
 
-def _phases(plot: Plot, events: Sequence[Event]) -> Markup:
-    """Mark where each phase begins, if there are several; a phase too short for its name gets its number."""
+def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
+    """Draw a line where each phase begins, if there are several. A phase too short for its name gets its number."""
     drawn = []
-    begins = [plot.x(first) for first, _ in phase_spans(events).values()]
+    begins = [plot.to_x(first) for first, _ in find_phase_spans(events).values()]
     for phase, x in enumerate(begins if len(begins) > 1 else (), 1):
-        room = begins[phase] - x if phase < len(begins) else LAST_PHASE
-        name = f"phase {phase}" if room >= LAST_PHASE else str(phase)
-        drawn.append(plot.upright(x))
-        drawn.append(plot.text(min(x + 2, plot.right - LAST_PHASE), plot.top - 3, name))
+        room = begins[phase] - x if phase < len(begins) else PHASE_NAME_WIDTH
+        name = f"phase {phase}" if room >= PHASE_NAME_WIDTH else str(phase)
+        drawn.append(plot.draw_upright(x))
+        drawn.append(plot.draw_text(min(x + 2, plot.right - PHASE_NAME_WIDTH), plot.top - 3, name))
     return Markup("").join(drawn)
 
 
-def phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
-    """Return the first and the last step reported for each phase."""
+def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
+    """Map the index of each phase to the first and the last step that events report for it."""
     spans: dict[int, tuple[int, int]] = {}
     for event in events:
         if event["event"] in ("step", "evaluation"):
@@ -355,35 +416,43 @@ def phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
     return spans
 
 
-def steps_of(events: Sequence[Event]) -> list[Event]:
-    """Return the training steps among the events: at most POINTS at even distances, and the last."""
+def sample_steps(events: Sequence[Event]) -> list[Event]:
+    """Return the events of training steps: about MAX_POINTS at even distances, and the last one."""
     steps = [event for event in events if event["event"] == "step"]
-    return [*steps[: -1 : max(1, -(-len(steps) // POINTS))], *steps[-1:]]
+    return [*steps[: -1 : max(1, -(-len(steps) // MAX_POINTS))], *steps[-1:]]
 
 
-def _points(events: Sequence[Event], name: str) -> Points:
-    """Return steps, each with a value; what is not a number is a gap."""
-    return [(float(event["step"]), _value(event, name)) for event in events]
+def _list_points(events: Sequence[Event], name: str) -> Points:
+    """Return pairs of a step and a value; the value is NaN if an event has none."""
+    return [(float(event["step"]), _read_value(event, name)) for event in events]
 
 
-def _value(event: Event, name: str) -> float:
+def _read_value(event: Event, name: str) -> float:
     value = event.get(name)  # a term of some phases alone
     return math.nan if value is None else float(value)
 
 
-CURVE_WIDTH, HEIGHT = 345.6, 165.6
+CHART_WIDTH, CHART_HEIGHT = 345.6, 165.6
 
 
-def growth_chart(added: Sequence[int], unit: str) -> Markup:
-    """Return a bar for each generation, as high as the sum until then; the part that it added is in another colour."""
+def draw_growth_chart(added: Sequence[int], unit: str) -> Markup:
+    """Draw a bar for each generation (update of the raw files), as high as the total by then. What it added has another
+    colour.
+
+    Args:
+        added: The number that each generation added; must not be empty.
+        unit: Label of the vertical axis.
+    """
     totals = np.array([*accumulate(added)], np.int64)
     edges = np.arange(len(added) + 1, dtype=np.float64) + 0.55
-    named = ticks(1.0, max(2.0, float(len(added))), 8, whole=True)
+    named = choose_ticks(1.0, max(2.0, float(len(added))), 8, whole=True)
     across = Axis(low=0.4, high=len(added) + 0.6, ticks=[tick for tick in named if tick >= 1], label="generation")
-    plot = Plot(width=CURVE_WIDTH, height=HEIGHT, across=across, up=from_zero(float(totals[-1]), unit, 4), rows=1)
-    old = replace(plot, colours=replace(IN_PAGE, bar="var(--old)"))
-    entries = [("from before", "var(--old)", False), ("added", IN_PAGE.bar, False)]
-    return plot.picture(
+    plot = Plot(
+        width=CHART_WIDTH, height=CHART_HEIGHT, across=across, up=build_zero_axis(float(totals[-1]), unit, 4), rows=1
+    )
+    old = replace(plot, colours=replace(PAGE_COLOURS, bar="var(--old)"))
+    entries = [("from before", "var(--old)", False), ("added", PAGE_COLOURS.bar, False)]
+    return plot.render(
         "growth-by-generation",
-        [plot.bars(edges, totals), old.bars(edges, totals - np.array(added)), plot.legend(entries)],
+        [plot.draw_bars(edges, totals), old.draw_bars(edges, totals - np.array(added)), plot.draw_legend(entries)],
     )

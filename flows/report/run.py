@@ -1,4 +1,4 @@
-"""A run as its report sees it: the record, and the artifacts that it names, as far as the store has them."""
+"""A run as its report sees it: its record, and the artifacts of it that the store still has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy
 from flows.run.record import ledger_balance as accounts
-from flows.run.record.figures import Figures, figures_of_run, stored_manifests
+from flows.run.record.figures import Figures, get_figures, read_stored_manifests
 from flows.run.record.ledger_balance import LengthSample, sample_lengths
 from flows.run.record.run_record import RunRecord
 from tokenizers_train.build import read_vocabulary
@@ -21,7 +21,14 @@ View = dict[str, Any]  # what a template reads, by name
 
 @dataclass(frozen=True)
 class RunView:
-    """One run. `lock`: names its raw files; an empty one where they must not be named."""
+    """One run, with everything that its report reads from the store. Values are read once and cached.
+
+    Attributes:
+        place: The store.
+        record: Record of the run.
+        privacy: How texts are shown.
+        lock: The raw files that the run read; empty if their names must not be shown.
+    """
 
     place: Place
     record: RunRecord
@@ -30,70 +37,82 @@ class RunView:
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """The manifests in the order in which the run made or reused them, each once."""
-        return stored_manifests(self.place, self.record)
+        """Manifests of the run's artifacts, in the order in which it built or reused them."""
+        return read_stored_manifests(self.place, self.record)
 
     @property
     def made(self) -> list[Manifest]:
-        """The manifests of its own stages, without those of settled generations."""
+        """Manifests of the run's own stages, without those of earlier generations (updates of the raw files)."""
         own = {stage.folder for stage in self.record.stages}
         return [manifest for manifest in self.manifests if manifest.folder in own]
 
     @cached_property
     def parsed(self) -> list[Manifest]:
-        """The documents of each source and generation; all settled generations of a source are one."""
+        """Manifests of the documents of each source and generation. All finished generations of a source are merged
+        into one.
+        """
         groups: dict[tuple[str, str], list[Manifest]] = {}
-        for manifest in accounts.of_kind(self.manifests, "documents"):
-            groups.setdefault((manifest.name, self.generation(manifest)), []).append(manifest)
-        return [_together(manifests) for manifests in groups.values()]
+        for manifest in accounts.filter_kind(self.manifests, "documents"):
+            groups.setdefault((manifest.name, self.name_generation(manifest)), []).append(manifest)
+        return [_merge_generations(manifests) for manifests in groups.values()]
 
-    def newest(self, kind: str) -> Manifest | None:
-        """Return the last artifact of a kind."""
-        return accounts.newest(self.manifests, kind)
+    def find_newest(self, kind: str) -> Manifest | None:
+        """Find the last artifact of a kind, such as "models"; None if there is none."""
+        return accounts.find_newest(self.manifests, kind)
 
-    def of_each(self, kind: str) -> dict[str, Manifest]:
-        """Return the last artifact of each name of a kind, by the name in the recipe; "" if there is only one."""
-        return accounts.newest_of_each(self.manifests, kind)
+    def find_by_name(self, kind: str) -> dict[str, Manifest]:
+        """Map names in the recipe to the last artifact of a kind with that name. The name is "" if there is only one
+        artifact.
+        """
+        return accounts.find_newest_by_name(self.manifests, kind)
 
     @cached_property
     def figures(self) -> Figures | None:
-        """The figures of the run; None where the store no longer has all its artifacts. Raises Damaged."""
-        return figures_of_run(self.place, self.record)
+        """The figures of the run; None if the store no longer has all of its artifacts.
+
+        Raises:
+            Damaged: If a file of the store is damaged.
+        """
+        return get_figures(self.place, self.record)
 
     @cached_property
     def generations(self) -> dict[str, str]:
-        """The generation that each artifact came with, by its folder; none where all are of the first."""
+        """Maps the folder of each artifact to the generation (update of the raw files) with which it came; empty if
+        there is one.
+        """
         labels: dict[str, str] = {}
-        for manifest in accounts.of_kind(self.manifests, "verdicts"):
+        for manifest in accounts.filter_kind(self.manifests, "verdicts"):
             labelled = [parent for parent in manifest.parents if parent.label]
             labels |= {parent.folder: parent.label for parent in labelled}
             labels[manifest.folder] = labelled[-1].label if labelled else ""
-        for manifest in accounts.of_kind(self.manifests, "corpora"):
+        for manifest in accounts.filter_kind(self.manifests, "corpora"):
             labels[manifest.folder] = f"generation {manifest.facts['generations']}"
         corpora = [folder for folder in self.record.settled if folder.startswith("corpora/")]
         if len(corpora) > 1:
             labels |= dict.fromkeys(self.record.settled, f"generations 1 to {len(corpora)}")
         return labels if len({*labels.values()}) > 1 else {}
 
-    def generation(self, manifest: Manifest) -> str:
-        """Return the suffix of an artifact's name that tells it from those of other generations."""
+    def name_generation(self, manifest: Manifest) -> str:
+        """Return the generation with which an artifact came, in words; "" if there is only one."""
         return self.generations.get(manifest.folder, "")
 
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
-        """By fingerprint of their artifacts."""
-        artifacts = accounts.of_kind(self.manifests, "vocabularies")
+        """Maps the fingerprint of each vocabulary artifact to the vocabulary."""
+        artifacts = accounts.filter_kind(self.manifests, "vocabularies")
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
-    def vocabulary_of(self, manifest: Manifest) -> Vocabulary | None:
-        """Return the vocabulary that an artifact is, or was made with; None where the store no longer has it."""
+    def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
+        """Find the vocabulary that an artifact is, or was made with; None if the store no longer has it."""
         named = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in named if name in self._vocabularies), None)
 
     @cached_property
     def token_samples(self) -> dict[str, LengthSample]:
-        """Lengths of tokenised documents, and unknown tokens among them, by the token artifact's folder."""
-        wanted = [(tokens, self.vocabulary_of(tokens)) for tokens in self.of_each("tokens").values()]
+        """Maps the folder of each tokens artifact to a sample of document lengths in tokens, with the number of unknown
+        tokens.
+        """
+        wanted = [(tokens, self.find_vocabulary(tokens)) for tokens in self.find_by_name("tokens").values()]
         return {
             tokens.folder: sample_lengths(self.place, tokens, "tokens", vocabulary.special_ids["unk"])
             for tokens, vocabulary in wanted
@@ -101,8 +120,8 @@ class RunView:
         }
 
 
-def _together(manifests: Sequence[Manifest]) -> Manifest:
-    """Return documents of one source as if they were of one generation: with the parts and the parents of all."""
+def _merge_generations(manifests: Sequence[Manifest]) -> Manifest:
+    """Return one manifest with the parts and the parents of all of them."""
     parents = dict.fromkeys(parent for manifest in manifests for parent in manifest.parents)
     parts = [part for manifest in manifests for part in manifest.parts]
     return replace(manifests[0], parts=tuple(parts), parents=tuple(parents)) if manifests[1:] else manifests[0]

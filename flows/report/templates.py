@@ -1,4 +1,4 @@
-"""The templates of pages and of the drawings on them: files of this folder, which escape every value."""
+"""The templates of pages and of the drawings on them: files of this folder, with all values escaped."""
 
 from functools import cache
 from importlib.resources import files
@@ -10,40 +10,44 @@ from markupsafe import Markup
 from flows.recipes.privacy import to_one_line
 
 
-def environment_of_pages() -> Environment:
-    """Return the templates, with the style that all pages share."""
+def build_page_environment() -> Environment:
+    """Build a Jinja environment for pages, with the style sheet and filters that they share."""
     environment = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(_read_file),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.globals["style"] = Markup(_text("page.css"))
-    environment.filters |= {"bounded": to_one_line, "number": number, "px": pixels}
+    environment.globals["style"] = Markup(_read_file("page.css"))
+    environment.filters |= {"bounded": to_one_line, "number": format_number, "px": format_px}
     return environment
 
 
 @cache
-def drawings() -> Any:
-    """Return the macros that write pictures, by their names."""
-    return environment_of_pages().get_template("drawings.html").module
+def load_drawings() -> Any:
+    """Load the macros that write SVG. The result is cached."""
+    return build_page_environment().get_template("drawings.html").module
 
 
-def pixels(value: float) -> str:
-    """Return a place in a drawing.
+def format_px(value: float) -> str:
+    """Format a length or a position for SVG, with at most two decimals.
 
-    >>> pixels(7.0), pixels(1 / 3)
+    >>> format_px(7.0), format_px(1 / 3)
     ('7', '0.33')
     """
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def number(value: float) -> str:
-    """Return a number as text.
+def format_number(value: float) -> str:
+    """Format a number with thousands separators, or with six significant digits if it is not whole.
 
-    >>> number(1234567.0), number(0.25), number(0.00005)
+    >>> format_number(1234567.0), format_number(0.25), format_number(0.00005)
     ('1,234,567', '0.25', '5e-05')
     """
     return f"{value:,.0f}" if value == int(value) else f"{value:,.6g}"
 
 
-def _text(name: str) -> str:
-    """Return a file of this package."""
+def _read_file(name: str) -> str:
+    """Read a file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")

@@ -1,15 +1,15 @@
-"""The texts in a report: dropped rows, duplicates side by side, examples under their masks.
+"""The texts in a report: samples of dropped rows, duplicates next to each other, and examples with their masks.
 
-Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, here or
-in the template as `shown` and `where`, so with "hashed" or "none" no word of any text is on the page.
+Promise: whatever comes from a document, its title, its place or a vocabulary goes through `privacy.Privacy`, here or in
+the template as `shown` and `where`, so with "hashed" or "none" no word of any text is on the page.
 
-Two texts side by side: the places where they differ, each with a few words around it.
-
-Promises: what is not marked is in both texts, in the same order; what is left out becomes a gap and is never
-marked; at most `SHOWN_WORDS` words of either text are shown, whatever the texts are.
-Cost: equal beginnings and ends are skipped word by word; of the rest at most `COMPARED_WORDS` words a side are
-compared. The longest runs of words that both have are searched first, as a reader would. In a long text a run is not
-searched from words that are more than a hundredth of it, which bounds the time for texts that repeat themselves.
+Two texts are shown next to each other with the places where they differ, each with a few words around it. Words that
+are not marked are in both texts, in the same order; omitted words become a gap and are never marked. At most
+`MAX_SHOWN_WORDS` words of either text are shown.
+Cost: equal beginnings and ends are skipped word by word; of the rest at most `MAX_COMPARED_WORDS` words a side are
+compared. The longest sequences of words that both have are searched first, as a reader would. In a long text no
+sequence is searched that begins with a word that is more than a hundredth of the text, which bounds the time for
+repetitive texts.
 """
 
 import re
@@ -30,23 +30,23 @@ from corpora.store.places.place import Place
 from corpora.store.tables import read_part_table, read_table
 from flows.report.masked_example import (
     ShownToken,
-    example_in_words,
-    example_masks,
-    labels_of,
+    describe_example,
+    find_label_kind,
+    get_example_masks,
+    list_shown_tokens,
     sample_examples,
-    shown_tokens,
 )
 from flows.report.run import RunView, View
-from flows.run.settled_generations import judged_documents
+from flows.run.settled_generations import read_judged_documents
 from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-READ_CHARACTERS = 200_000
-COMPARED_WORDS = 1_000
+MAX_READ_CHARACTERS = 200_000
+MAX_COMPARED_WORDS = 1_000
 CONTEXT_WORDS = 8  # on either side of a difference
-OWN_WORDS = 40  # of one difference
-SHOWN_WORDS = 110
+MAX_DIFFERENCE_WORDS = 40  # of one difference
+MAX_SHOWN_WORDS = 110
 
 # A letter of a script that is written without spaces is a word; a longer run of letters than forty is several.
 _SPACELESS = "\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f"
@@ -58,9 +58,11 @@ _Run = tuple[bool, int, int, int, int]  # whether words are alike; the first and
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Words of one text, unchanged.
+    """Words of one of two compared texts, unchanged.
 
-    kind: both (the other text has them too), own (it does not) or gap (left out: no text)
+    Attributes:
+        kind: "both" if the other text has them too, "own" if it does not, or "gap" for words that are omitted.
+        text: The words; "" for a gap.
     """
 
     kind: str
@@ -69,63 +71,69 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDifferences:
-    """Two texts side by side.
+    """Two texts, compared word by word.
 
-    own:     how many words of each the other has not
-    partial: the texts continue beyond what was compared
+    Attributes:
+        left: The pieces of the first text to show.
+        right: The pieces of the second text to show.
+        num_own_words: Number of words of the first text, and of the second, that the other one does not have.
+        is_partial: True if the texts continue after the words that were compared.
     """
 
     left: tuple[Piece, ...]
     right: tuple[Piece, ...]
-    own: tuple[int, int]
-    partial: bool
+    num_own_words: tuple[int, int]
+    is_partial: bool
 
     @property
     def is_same(self) -> bool:
-        """Return whether no word differs."""
-        return self.own == (0, 0) and not self.partial
+        """True if the texts are equal word for word."""
+        return self.num_own_words == (0, 0) and not self.is_partial
 
 
-def compare(left: str, right: str) -> TextDifferences:
-    """Return the differences of two texts, word by word; words are what white space separates.
+def compare_texts(left: str, right: str) -> TextDifferences:
+    """Compare two texts word by word. Words are separated by white space.
 
-    >>> compare("a small grey stone", "a large grey stone").left[1]
+    >>> compare_texts("a small grey stone", "a large grey stone").left[1]
     Piece(kind='own', text='small')
     """
-    ours, theirs = (_WORD.findall(text[:READ_CHARACTERS]) for text in (left, right))
-    runs, cut = _runs([word.rstrip() for word in ours], [word.rstrip() for word in theirs])
-    partial = cut or max(len(left), len(right)) > READ_CHARACTERS
+    ours, theirs = (_WORD.findall(text[:MAX_READ_CHARACTERS]) for text in (left, right))
+    runs, cut = _align_words([word.rstrip() for word in ours], [word.rstrip() for word in theirs])
+    partial = cut or max(len(left), len(right)) > MAX_READ_CHARACTERS
     own = [run for run in runs if not run[0]]
     return TextDifferences(
-        left=tuple(_pieces(ours, [(alike, first, end) for alike, first, end, *_ in runs], partial)),
-        right=tuple(_pieces(theirs, [(alike, first, end) for alike, _, _, first, end in runs], partial)),
-        own=(sum(end - first for _, first, end, *_ in own), sum(end - first for *_, first, end in own)),
-        partial=partial,
+        left=tuple(_iter_pieces(ours, [(alike, first, end) for alike, first, end, *_ in runs], partial)),
+        right=tuple(_iter_pieces(theirs, [(alike, first, end) for alike, _, _, first, end in runs], partial)),
+        num_own_words=(sum(end - first for _, first, end, *_ in own), sum(end - first for *_, first, end in own)),
+        is_partial=partial,
     )
 
 
-def _runs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run], bool]:
-    """Return both texts as runs, alike and not, in order; and whether they continue beyond what was compared."""
-    head = _num_alike(ours, theirs)
-    tail = _num_alike(ours[head:][::-1], theirs[head:][::-1])
+def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run], bool]:
+    """Divide two lists of words into runs that are equal or different, in order.
+
+    Also return True if the texts continue after the words that were compared.
+    """
+    head = _count_alike(ours, theirs)
+    tail = _count_alike(ours[head:][::-1], theirs[head:][::-1])
     left, right = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
-    cut = max(len(left), len(right)) > COMPARED_WORDS
-    compared = SequenceMatcher(None, left[:COMPARED_WORDS], right[:COMPARED_WORDS]).get_opcodes()
+    cut = max(len(left), len(right)) > MAX_COMPARED_WORDS
+    compared = SequenceMatcher(None, left[:MAX_COMPARED_WORDS], right[:MAX_COMPARED_WORDS]).get_opcodes()
     runs = [(True, 0, head, 0, head)]
     runs += [(tag == "equal", head + a, head + b, head + c, head + d) for tag, a, b, c, d in compared]
     runs += [] if cut else [(True, len(ours) - tail, len(ours), len(theirs) - tail, len(theirs))]
     return [run for run in runs if run[1] < run[2] or run[3] < run[4]], cut
 
 
-def _num_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return the number of equal words at the beginning."""
+def _count_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
+    """Count the equal words at the beginning of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
-def _pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
-    """Yield the visible pieces of one text: its differences with their neighbourhood, up to SHOWN_WORDS, and gaps."""
-    room, pieces = SHOWN_WORDS, [Piece("")]
-    for kind, first, end in _spans(runs):
+def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
+    """Yield the pieces of one text to show: differences with some words around them, and gaps."""
+    room, pieces = MAX_SHOWN_WORDS, [Piece("")]
+    for kind, first, end in _iter_spans(runs):
         shown = first if kind == "gap" else min(end, first + room)
         room -= shown - first
         if first < shown:
@@ -137,17 +145,17 @@ def _pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], partial
     return (piece for before, piece in pairwise(pieces) if (before.kind, piece.kind) != ("gap", "gap"))
 
 
-def _spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Yield the visible part of every run, (kind, first word, end): ends of common runs, the beginning of the rest."""
+def _iter_spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
+    """Yield (kind, first word, end) of spans: ends of equal runs, beginnings of different ones, and gaps."""
     last = len(runs) - 1
     for number, (alike, first, end) in enumerate(runs):
         if not alike:
-            shown = min(end, first + OWN_WORDS)
+            shown = min(end, first + MAX_DIFFERENCE_WORDS)
             yield "own", first, shown
             if shown < end:
                 yield "gap", shown, end
             continue
-        before = CONTEXT_WORDS if number else SHOWN_WORDS // 2 * (last == 0)
+        before = CONTEXT_WORDS if number else MAX_SHOWN_WORDS // 2 * (last == 0)
         after = CONTEXT_WORDS if number < last else 0
         if end - first <= before + after + 1:
             yield "both", first, end
@@ -157,15 +165,21 @@ def _spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, in
         yield "both", end - after, end
 
 
-SAMPLES_OF_A_REASON = 3
-PAIRS, EXACT_PAIRS = 200, 8  # duplicates next to their survivors, at most, and exact ones of these
-EXAMPLES = 2  # of a shard set
-HIDDEN = "▪"  # in place of a token whose text may not be shown
+SAMPLES_PER_REASON = 3
+MAX_PAIRS, MAX_EXACT_PAIRS = 200, 8  # duplicates next to their survivors, at most, and exact ones of these
+EXAMPLES_PER_SET = 2  # of a shard set
+HIDDEN_TOKEN = "▪"  # in place of a token whose text may not be shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason why rows were dropped, how many, and a few of them."""
+    """A reason for which rows were dropped or removed.
+
+    Attributes:
+        name: The reason.
+        count: Number of rows.
+        rows: Some of the rows.
+    """
 
     name: str
     count: int
@@ -174,10 +188,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicatePair:
-    """A removed document and the one that stays for it.
+    """A removed document and the document that stays in its place.
 
-    similarity: the Jaccard index of their shingles
-    missing:    the share of the removed one's shingles that the other lacks
+    Attributes:
+        reason: "exact duplicate" or "near duplicate".
+        similarity: Jaccard index of their shingles (runs of words), 0 to 1.
+        missing: Share of the removed document's shingles that the other one lacks, 0 to 1.
+        removed: The removed document.
+        survivor: The document that stays.
     """
 
     reason: str
@@ -187,36 +205,37 @@ class DuplicatePair:
     survivor: Document
 
 
-def reason_groups(run: RunView) -> list[View]:
-    """Return reasons with samples, grouped by artifact: what each source dropped, what the corpus left out."""
+def build_reason_groups(run: RunView) -> list[View]:
+    """Build views of the reasons why rows were lost, with samples: one per source, and one for the corpus."""
     groups = []
     for manifest in run.parsed:
-        generation = run.generation(manifest)
+        generation = run.name_generation(manifest)
         title = f"Dropped from {manifest.name}{f', {generation}' if generation else ''}"
-        groups.append({"title": title, "reasons": reasons_of(run.place, manifest, "dropped", SAMPLES_OF_A_REASON)})
-    if corpus := run.newest("corpora"):
-        removed = reasons_of(run.place, corpus, "removed", SAMPLES_OF_A_REASON)
+        groups.append({"title": title, "reasons": list_reasons(run.place, manifest, "dropped", SAMPLES_PER_REASON)})
+    if corpus := run.find_newest("corpora"):
+        removed = list_reasons(run.place, corpus, "removed", SAMPLES_PER_REASON)
         groups.append({"title": "Removed from the corpus", "reasons": removed})
     return [group for group in groups if group["reasons"]]
 
 
-def duplicate_view(run: RunView) -> View:
-    """Return what near-duplicates took with them, by source, and pairs with the words that only one of the two has."""
-    verdicts = run.newest("verdicts")
+def build_duplicate_view(run: RunView) -> View:
+    """Build the view of duplicates: how much their survivors lack, and pairs of texts next to each other."""
+    verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
     if removals is None:
         return {"missing": [], "pairs": []}
-    pairs = duplicate_pairs(run.place, removals, PAIRS, EXACT_PAIRS)
-    return {"missing": missing_by_source(removals), "pairs": [_pair_view(pair) for pair in pairs]}
+    pairs = select_pairs(run.place, removals, MAX_PAIRS, MAX_EXACT_PAIRS)
+    return {"missing": summarize_missing(removals), "pairs": [_build_pair_view(pair) for pair in pairs]}
 
 
-def _pair_view(pair: DuplicatePair) -> View:
-    compared = compare(pair.removed.text, pair.survivor.text)
+def _build_pair_view(pair: DuplicatePair) -> View:
+    """Build the view of a pair of duplicates."""
+    compared = compare_texts(pair.removed.text, pair.survivor.text)
     return {
         "reason": pair.reason,
         "similarity": f"{pair.similarity:.3f}",
         "missing": f"{100 * pair.missing:.1f}%",
-        "differences": _differences(compared),
+        "differences": _describe_differences(compared),
         "sides": [
             {"role": "removed", "document": pair.removed, "pieces": compared.left},
             {"role": "stays", "document": pair.survivor, "pieces": compared.right},
@@ -224,24 +243,24 @@ def _pair_view(pair: DuplicatePair) -> View:
     }
 
 
-def _differences(compared: TextDifferences) -> str:
-    """Return how two texts differ, in numbers."""
+def _describe_differences(compared: TextDifferences) -> str:
+    """Describe in numbers how two texts differ."""
     if compared.is_same:
         return "word for word the same"
-    removed, stays = compared.own
+    removed, stays = compared.num_own_words
     difference = f"{removed:,} words only in the one that was removed, {stays:,} only in the one that stays"
-    return f"{difference}, in as much as was compared" if compared.partial else difference
+    return f"{difference}, in as much as was compared" if compared.is_partial else difference
 
 
-def example_views(run: RunView) -> list[View]:
-    """Return a few training examples of each shard set, each token with its segment and mask."""
+def build_example_views(run: RunView) -> list[View]:
+    """Build a view of a few training examples of each shard set: each token with its segment and mask."""
     views = []
-    for name, shards in run.of_each("shards").items():
-        vocabulary = run.vocabulary_of(shards)
+    for name, shards in run.find_by_name("shards").items():
+        vocabulary = run.find_vocabulary(shards)
         if vocabulary is None:
             continue
         shard_set = ShardSet(run.place, shards)
-        chosen = sample_examples(shard_set, EXAMPLES)
+        chosen = sample_examples(shard_set, EXAMPLES_PER_SET)
         if chosen:
             views.append(
                 {
@@ -250,35 +269,45 @@ def example_views(run: RunView) -> list[View]:
                     "mask": vocabulary.special_tokens["mask"],
                     "has_pairs": any(example.boundary < len(example.ids) for _, example in chosen),
                     "is_packed": any(len(example.documents) > 1 for _, example in chosen),
-                    "examples": [_example_view(run, shard_set, vocabulary, *numbered) for numbered in chosen],
+                    "examples": [_build_example_view(run, shard_set, vocabulary, *numbered) for numbered in chosen],
                 }
             )
     return views
 
 
-def _example_view(run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example) -> View:
-    tokens = shown_tokens(example, vocabulary, example_masks(shard_set, example))
+def _build_example_view(
+    run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example
+) -> View:
+    """Build the view of one example."""
+    tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
     readable, specials = run.privacy.samples == "text", frozenset(vocabulary.special_tokens.values())
     return {
         "number": number,
-        "label": example_in_words(example, labels_of(shard_set.manifest)),
+        "label": describe_example(example, find_label_kind(shard_set.manifest)),
         "length": len(tokens),
         "masked": sum(token.kind not in ("plain", "special") for token in tokens),
         "documents": [document.hex() for document in example.documents],
         "digest": run.privacy.show(text) if run.privacy.samples == "hashed" else "",
-        "tokens": [_token_view(token, readable, specials) for token in tokens],
+        "tokens": [_build_token_view(token, readable, specials) for token in tokens],
     }
 
 
-def _token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """Return a token for the template; where text may not be shown, only special tokens are."""
-    text, seen = (piece if readable or piece in specials else HIDDEN for piece in (token.text, token.seen))
+def _build_token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
+    """Build the view of a token. If texts may not be shown, it is hidden unless it is a special token."""
+    text, seen = (piece if readable or piece in specials else HIDDEN_TOKEN for piece in (token.text, token.seen))
     return {"text": text, "seen": seen, "segment": "ab"[token.segment], "kind": token.kind}
 
 
-def reasons_of(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
-    """Return why rows are in `dropped` or `removed`, the most frequent reason first, with `number` rows of each."""
+def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
+    """List the reasons for which rows of an artifact were dropped or removed, the most frequent first, with samples.
+
+    Args:
+        place: The store.
+        manifest: Manifest of the artifact.
+        table: "dropped" or "removed".
+        number: Maximum number of sample rows per reason.
+    """
     prefix = f"{table}: "
     counts = {
         name.removeprefix(prefix): count
@@ -287,14 +316,14 @@ def reasons_of(place: Place, manifest: Manifest, table: str, number: int) -> lis
         if name.startswith(prefix) and count
     }
     reasons = [
-        Reason(name=name, count=count, rows=tuple(_rows(place, manifest, table, name, number)))
+        Reason(name=name, count=count, rows=tuple(_read_rows(place, manifest, table, name, number)))
         for name, count in counts.items()
     ]
     return sorted(reasons, key=lambda reason: (-reason.count, reason.name))
 
 
-def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Return the first rows of one reason; only parts whose ledger counts it are opened."""
+def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
+    """Read the first rows with a reason. Only parts (file sets) with such rows are opened."""
     rows_of_reason: list[DroppedDocument] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
@@ -308,51 +337,59 @@ def _rows(place: Place, manifest: Manifest, table: str, name: str, number: int) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removals:
-    """The duplicates that verdicts removed, a row each, and the documents that were judged.
+    """The duplicates that were removed from a corpus, one entry each.
 
-    rows, survivors:   the rows of the verdicts that went, and those that stay for them
-    sources, partners: the numbers of their sources, in `names`
+    Attributes:
+        documents: Manifests of the documents that were judged, in the order of row numbers.
+        source_names: Names of the sources.
+        rows: int64, row number of each removed document.
+        survivors: int64, row number of the document that stays in its place.
+        sources: int64, index in `source_names` of the removed document's source.
+        survivor_sources: int64, index in `source_names` of the survivor's source.
+        similarity: float32, similarity of the two, 0 to 1.
+        missing: float32, share of the removed document's shingles that the survivor lacks, 0 to 1.
+        is_exact: bool, True if the texts are equal.
     """
 
-    judged: Sequence[Manifest]
-    names: Sequence[str]
+    documents: Sequence[Manifest]
+    source_names: Sequence[str]
     rows: Int64s
     survivors: Int64s
     sources: Int64s
-    partners: Int64s
+    survivor_sources: Int64s
     similarity: Float32s
     missing: Float32s
     is_exact: Bools
 
 
 def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
-    """Return the removed duplicates; None where the store no longer has all judged documents."""
-    judged = judged_documents(place, verdicts)
-    if len(judged) < sum(parent.role == "documents" for parent in verdicts.parents):
+    """Read the removed duplicates of a corpus; None if the store no longer has all documents that were judged."""
+    documents = read_judged_documents(place, verdicts)
+    if len(documents) < sum(parent.role == "documents" for parent in verdicts.parents):
         return None
     columns = ["id", "reason", "survivor", "similarity", "missing"]
     table = pa.Table.from_batches(read_table(place, verdicts, "verdicts", columns))
-    rows, survivors = _removals(table)
-    names = list(dict.fromkeys(manifest.name for manifest in judged))
-    numbers = np.array([names.index(manifest.name) for manifest in judged], np.int64)
-    sources = np.repeat(numbers, [manifest.count_rows("documents") for manifest in judged])
+    rows, survivors = _find_removals(table)
+    source_names = list(dict.fromkeys(manifest.name for manifest in documents))
+    numbers = np.array([source_names.index(manifest.name) for manifest in documents], np.int64)
+    sources = np.repeat(numbers, [manifest.count_rows("documents") for manifest in documents])
     return Removals(
-        judged=judged,
-        names=names,
+        documents=documents,
+        source_names=source_names,
         rows=rows,
         survivors=survivors,
         sources=sources[rows],
-        partners=sources[survivors],
+        survivor_sources=sources[survivors],
         similarity=table.column("similarity").to_numpy()[rows],
         missing=table.column("missing").to_numpy()[rows],
         is_exact=pc.equal(pc.fill_null(table.column("reason"), ""), "exact duplicate").to_numpy()[rows],
     )
 
 
-def missing_by_source(removals: Removals) -> list[View]:
-    """Return how much of the near-duplicates of each source their survivors lack: the median, and the 99th of 100."""
+def summarize_missing(removals: Removals) -> list[View]:
+    """Summarize, for each source, the share of near-duplicates' shingles that their survivors lack."""
     views = []
-    for number, name in enumerate(removals.names):
+    for number, name in enumerate(removals.source_names):
         missing = removals.missing[(removals.sources == number) & ~removals.is_exact]
         if len(missing):
             median, p99 = (f"{100 * share:.1f}%" for share in np.quantile(missing, (0.5, 0.99), method="inverted_cdf"))
@@ -361,20 +398,27 @@ def missing_by_source(removals: Removals) -> list[View]:
     return views
 
 
-def duplicate_pairs(place: Place, removals: Removals, number: int, exact: int) -> list[DuplicatePair]:
-    """Return near-duplicates with their survivors: pairs of two sources first, and of these the least alike.
+def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> list[DuplicatePair]:
+    """Select duplicates to show, and read them with their survivors.
 
-    There a threshold that is too low would show first. Of more than `number` half are these, and the others are taken
-    at even steps from the rest. At most `exact` exact duplicates follow where there is room.
+    Pairs of two sources come first, the least similar first: they would show that a threshold is too low. If there are
+    more than `number` near-duplicates, half of the selection are these, and the others are at even distances in the
+    rest.
+
+    Args:
+        place: The store.
+        removals: The removed duplicates.
+        number: Maximum number of pairs.
+        exact: Maximum number of exact duplicates, which follow if there is room.
     """
-    order = np.lexsort((removals.rows, removals.similarity, removals.sources == removals.partners))
+    order = np.lexsort((removals.rows, removals.similarity, removals.sources == removals.survivor_sources))
     near = order[~removals.is_exact[order]]
     if len(near) > number:
         first, rest = near[: number // 2], near[number // 2 :]
         near = np.r_[first, rest[np.linspace(0, len(rest) - 1, number - len(first)).astype(np.int64)]]
     chosen = np.r_[near, order[removals.is_exact[order]][: min(exact, number - len(near))]]
     both = {int(row) for place in chosen for row in (removals.rows[place], removals.survivors[place])}
-    documents_by_row = read_documents_at(place, removals.judged, both)
+    documents_by_row = read_documents_at(place, removals.documents, both)
     return [
         DuplicatePair(
             reason="exact duplicate" if removals.is_exact[place] else "near duplicate",
@@ -387,8 +431,8 @@ def duplicate_pairs(place: Place, removals: Removals, number: int, exact: int) -
     ]
 
 
-def _removals(table: pa.Table) -> tuple[Int64s, Int64s]:
-    """Return the rows of verdicts that were removed for a survivor, and the rows of these survivors."""
+def _find_removals(table: pa.Table) -> tuple[Int64s, Int64s]:
+    """Return the row numbers of documents that were removed for a survivor, and the row numbers of these survivors."""
     removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
     kept = np.flatnonzero(table.column("reason").is_null().to_numpy())
     wanted = table.column("survivor").take(pa.array(removed)).combine_chunks()

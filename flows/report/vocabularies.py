@@ -1,8 +1,8 @@
-"""The vocabularies of a run for its report: size, pieces, tokens a word and unknown tokens, side by side.
+"""The vocabularies of a run for its report: size, tokens, tokens per word and unknown tokens, next to each other.
 
-Promise: tokens a word are shown where words and tokens were counted over one corpus, and left out where they were not.
-Each algorithm has its own rule for words, so the figures of two algorithms are not about the same words.
-Figures are those that the stage `measures` stored, and the tokens stage's ledger. Every piece passes `privacy.Privacy`:
+Promise: tokens per word are shown only if words and tokens were counted in one corpus. Each algorithm has its own rule
+for words, so the figures of two algorithms are not about the same words. Figures are those that the stage `measures`
+stored, and those of the tokens stage's ledger (its counts). Every token that is shown goes through `privacy.Privacy`:
 it may be a word of a document.
 """
 
@@ -13,23 +13,23 @@ from typing import Any
 
 from corpora.store.manifest import Manifest
 from flows.report.run import RunView, View
-from flows.run.record.ledger_balance import made_from, of_kind
+from flows.run.record.ledger_balance import filter_kind, find_parent
 from tokenizers_train.measures.build import read_measures
 from tokenizers_train.measures.measure import list_ordinary_ids, list_unused_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-SPLITS, PIECE_CHARACTERS, WORD_CHARACTERS = 12, 60, 60
+MAX_SPLITS, PIECE_CHARACTERS, WORD_CHARACTERS = 12, 60, 60
 
 ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unigram": "Unigram"}
 
 
-def vocabulary_views(run: RunView) -> list[View]:
-    """Return each vocabulary in numbers, with its special tokens, longest pieces and measures."""
+def build_vocabulary_views(run: RunView) -> list[View]:
+    """Build a view of each vocabulary: its size, special tokens, and measures."""
     views: list[View] = []
-    for name, manifest in run.of_each("vocabularies").items():
-        vocabulary = run.vocabulary_of(manifest)
+    for name, manifest in run.find_by_name("vocabularies").items():
+        vocabulary = run.find_vocabulary(manifest)
         assert vocabulary is not None, "it is among the run's artifacts"
-        made_with = [tokens for tokens in of_kind(run.manifests, "tokens") if made_from(tokens, [manifest])]
+        made_with = [tokens for tokens in filter_kind(run.manifests, "tokens") if find_parent(tokens, [manifest])]
         tokens = made_with[-1] if made_with else None
         views.append(
             {
@@ -37,17 +37,17 @@ def vocabulary_views(run: RunView) -> list[View]:
                 "asked": manifest.settings["size"],
                 "brought": "files" in manifest.settings,
                 "distinct_words": manifest.ledger.figures.get("distinct words", 0),
-                "tokens_a_word": tokens_a_word(tokens),
+                "tokens_a_word": compute_tokens_per_word(tokens),
                 "sample": run.token_samples.get(tokens.folder) if tokens is not None else None,
-                "measured": measured_view(run, manifest, vocabulary),
-                "drift": drift_rows(tokens),
-                **_facts(vocabulary),
+                "measured": build_measures_view(run, manifest, vocabulary),
+                "drift": build_drift_rows(tokens),
+                **_describe_vocabulary(vocabulary),
             }
         )
     return views
 
 
-def _facts(vocabulary: Vocabulary) -> View:
+def _describe_vocabulary(vocabulary: Vocabulary) -> View:
     """Return the facts that the tokens themselves give."""
     return {
         "algorithm": ALGORITHM_NAMES.get(vocabulary.algorithm, vocabulary.algorithm),
@@ -59,16 +59,16 @@ def _facts(vocabulary: Vocabulary) -> View:
     }
 
 
-def tokens_a_word(tokens: Manifest | None) -> float | None:
-    """Return training tokens for each word of the corpus; None if none were counted."""
+def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
+    """Compute the number of training tokens per word of the corpus; None if no words were counted."""
     figures = tokens.ledger.figures if tokens is not None else {}
     words = figures.get("train words", 0)
     return figures["train tokens"] / words if words else None
 
 
-def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Return the measures of one vocabulary; None if it was not measured"""
-    stored = next((m for m in of_kind(run.manifests, "measures") if made_from(m, [manifest])), None)
+def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
+    """Build the view of the measures of one vocabulary; None if it was not measured."""
+    stored = next((m for m in filter_kind(run.manifests, "measures") if find_parent(m, [manifest])), None)
     if stored is None:
         return None
     measured = read_measures(run.place, stored)
@@ -80,12 +80,12 @@ def measured_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> V
         ),
         "sizes": dict(sorted({**measured.sizes, vocabulary.size: measured.corpus}.items())) if measured.sizes else {},
         "unused": len(list_unused_pieces(vocabulary, measured.counts)),
-        "splits": _split_rows(run, vocabulary, measured.splits),
+        "splits": _build_split_rows(run, vocabulary, measured.splits),
     }
 
 
-def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
-    """Return the words that cost most tokens, with their pieces; none if no text may be shown."""
+def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
+    """Build a row for each of the words that cost most tokens, with these tokens; empty if texts may not be shown."""
     if run.privacy.samples != "text":
         return []
     return [
@@ -94,12 +94,12 @@ def _split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[s
             "pieces": [run.privacy.show(vocabulary.format_token(id), PIECE_CHARACTERS) for id in split["ids"]],
             "count": split["count"],
         }
-        for split in islice(splits, SPLITS)
+        for split in islice(splits, MAX_SPLITS)
     ]
 
 
-def figures_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
-    """Return the figures of a tokens artifact's parts, added up by generation, the first generation first."""
+def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
+    """Add up the figures of a tokens artifact by generation (update of the raw files), in ascending order."""
     sums: dict[int, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
         if "generation" in part.labels:
@@ -107,8 +107,10 @@ def figures_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
     return dict(sorted(sums.items()))
 
 
-def drift_rows(tokens: Manifest | None) -> list[View]:
-    """Return tokens a word and unknown tokens by generation of the corpus, where words were counted."""
+def build_drift_rows(tokens: Manifest | None) -> list[View]:
+    """Build a row for each generation (update of the raw files): tokens per word, and unknown tokens, if words were
+    counted.
+    """
     return [
         {
             "generation": generation,
@@ -117,6 +119,6 @@ def drift_rows(tokens: Manifest | None) -> list[View]:
             "tokens_a_word": figures["train tokens"] / figures["train words"],
             "unknown": figures["train unknown tokens"] / figures["train tokens"],
         }
-        for generation, figures in figures_by_generation(tokens).items()
+        for generation, figures in sum_by_generation(tokens).items()
         if figures["train words"] and figures["train tokens"]
     ]

@@ -1,17 +1,16 @@
-"""Addresses that people type: an artifact's folder, a store, the newest shards of a store.
+"""Addresses that people type: of an artifact's folder, a store, the newest shards of a store, a run.
 
 A store is recognized by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. The names of the
 folders above it do not matter. `STORE@NAME` is what was released under a name, `STORE@NAME:2` the second entry of its
-history.
-Cost: one listing of what is below the address, and another of the part of it that belongs to a store.
+history. Cost: one listing of what is below the address, and another of the part of it that belongs to a store.
 
-Runs by short ids, as git has them for commits: a unique beginning of the id, or a unique end of its moment.
+Runs have short ids, as commits have in git: a unique beginning of the id, or a unique end of its time.
 
     20261126T184802483910-news     the id of a run
-    483910                         its short id, which `cloze runs` lists: the last digits of the moment, six or more
-    20261126T18                    its beginning, where no other run began in that hour
+    483910                         its short id, which `cloze runs` lists: the last digits of the time, six or more
+    20261126T18                    its beginning, if no other run began in that hour
 
-What fits several runs is refused, with those that it fits. Cost: a listing of `runs/`.
+A name that fits several runs is refused, and the message lists them. Cost: a listing of `runs/`.
 """
 
 import re
@@ -25,39 +24,50 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import MANIFEST, read_manifest
-from flows.run.record.releases import Release, manifests_of, release_at
-from flows.run.record.run_record import RunRecord, list_runs, moment_of, newest_runs, newest_used, read_run
+from flows.run.record.releases import Release, find_release, read_manifests
+from flows.run.record.run_record import (
+    RunRecord,
+    find_newest_used,
+    iter_newest_runs,
+    list_run_ids,
+    parse_moment,
+    read_run,
+)
 from flows.run.stage_kinds import STAGES
 
 if TYPE_CHECKING:
     from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 
-RUNS = "runs"
+RUNS_FOLDER = "runs"
 _FINGERPRINT = re.compile("[0-9a-f]{24}")
-_SHORT = re.compile("[0-9a-f]{4,23}")
-_DEFAULT = "store"  # in which a short fingerprint by itself is looked up
-_MOST = 5  # artifacts named where a short fingerprint fits several
-_RUN = re.compile(rf"{RUNS}/[^/]+/(run\.json|recipe\.toml)")
-_DEPTH = 3  # of an artifact's folder in its store
+_SHORT_FINGERPRINT = re.compile("[0-9a-f]{4,23}")
+_DEFAULT_STORE = "store"  # in which a short fingerprint by itself is looked up
+_MAX_LISTED = 5  # artifacts named where a short fingerprint fits several
+_RUN_FILE = re.compile(rf"{RUNS_FOLDER}/[^/]+/(run\.json|recipe\.toml)")
+_ARTIFACT_DEPTH = 3  # of an artifact's folder in its store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One artifact in a store."""
+    """One artifact in a store: the store, and the artifact's manifest."""
 
     place: Place
     manifest: Manifest
 
 
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
-    """Find the artifacts at an address: one artifact's folder, all of a kind or name, or a whole store.
+    """Find the artifacts at an address: one artifact's folder, all of a kind or name, a whole store, or a release.
 
-    kind: only artifacts of this kind
-    Raises InputError if there is none.
+    Args:
+        address: path or address, also with a short fingerprint (`STORE/3f2a9c`) or of a release (`STORE@NAME`)
+        kind: only artifacts of this kind, such as "shards"; if None, all
+
+    Raises:
+        InputError: If there is none, or a short fingerprint fits several.
     """
-    if (named := release_at(address)) is not None:
-        return _of_release(address, *named, kind)
+    if (named := find_release(address)) is not None:
+        return _find_release_artifacts(address, *named, kind)
     place, inside = split_address(address)
     paths = sorted(path for path in place.list_files(inside) if is_manifest(path))
     manifests = [read_manifest(place, path.removesuffix(f"/{MANIFEST}")) for path in paths]
@@ -71,9 +81,9 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     return artifacts
 
 
-def _of_release(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
-    """Return the artifacts that a release names, or those of a kind. Raises InputError if it names none."""
-    manifests = [m for m in manifests_of(place, release) if kind in (None, m.kind)]
+def _find_release_artifacts(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
+    """Return the artifacts that a release names, or those of one kind. Raises InputError if there are none."""
+    manifests = [m for m in read_manifests(place, release) if kind in (None, m.kind)]
     if not manifests:
         has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
         raise InputError(f"{address}: the release has no {kind} artifact; it has {has}.")
@@ -81,98 +91,115 @@ def _of_release(address: str, place: Place, release: Release, kind: str | None) 
 
 
 def split_address(address: str) -> tuple[Place, str]:
-    """Split an address into (store, path inside it). The last folders, with what is below them, may be a store's.
+    """Split an address into the store and the path inside it.
 
-    The fingerprint of an artifact may be its unique beginning, of four digits or more: `3f2a9c` in the folder `store`,
-    `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`. If no store is found, the whole address is taken for one.
-    Raises InputError if such a beginning fits several artifacts.
+    The fingerprint of an artifact may be shortened to a unique beginning of four digits or more: `3f2a9c` in the folder
+    `store`, `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`.
+
+    Returns:
+        The store, and the path of the named folder in it ("" for the store itself). If no store is found, the whole
+        address is taken for one.
+
+    Raises:
+        InputError: If a short fingerprint fits several artifacts.
     """
     whole = Place(address)
     below = whole.list_files("")
     if not below and whole.name == MANIFEST:
         whole = whole.parent
         below = whole.list_files("")
-    for place, inside in _cuts(whole):
+    for place, inside in _iter_splits(whole):
         paths = (f"{inside}/{path}" if inside else path for path in below)
-        if any(is_of_artifact(path) or _RUN.fullmatch(path) for path in paths):
+        if any(is_artifact_file(path) or _RUN_FILE.fullmatch(path) for path in paths):
             return place, inside
-    return (not below and _at_short_fingerprint(address)) or (whole, "")
+    return (not below and _find_by_prefix(address)) or (whole, "")
 
 
-def is_short(address: str) -> bool:
-    """Tell whether an address may end in the beginning of an artifact's fingerprint.
+def has_short_fingerprint(address: str) -> bool:
+    """Return True if an address may end in the beginning of an artifact's fingerprint.
 
-    >>> is_short("3f2a9c"), is_short("store/shards/news/3f2a9c"), is_short("news"), is_short("s3://bucket/3f2?x=1")
-    (True, True, False, False)
+    >>> [has_short_fingerprint(each) for each in ("3f2a9c", "store/shards/news/3f2a9c", "news", "s3://bucket/3f2?x=1")]
+    [True, True, False, False]
     """
-    return _SHORT.fullmatch(address.rpartition("/")[2]) is not None
+    return _SHORT_FINGERPRINT.fullmatch(address.rpartition("/")[2]) is not None
 
 
-def short_folder(folder: str) -> str:
-    """Return an artifact's folder with a short fingerprint, for a list.
+def shorten_folder(folder: str) -> str:
+    """Shorten the fingerprint at the end of an artifact's folder to eight digits. Other paths are returned unchanged.
 
-    >>> short_folder("shards/news/3f2a9c1b00112233445566ff")
+    >>> shorten_folder("shards/news/3f2a9c1b00112233445566ff")
     'shards/news/3f2a9c1b'
     """
     return folder[: len(folder) - 16] if _FINGERPRINT.fullmatch(folder.rpartition("/")[2]) else folder
 
 
-def _at_short_fingerprint(address: str) -> tuple[Place, str] | None:
-    """Return the only artifact whose fingerprint begins as an address ends, None if there is none."""
-    if not is_short(address) or (parent := Place(address).parent).address == Place(address).address:
+def _find_by_prefix(address: str) -> tuple[Place, str] | None:
+    """Return the store and folder of the only artifact with this beginning of a fingerprint; None if there is none."""
+    if not has_short_fingerprint(address) or (parent := Place(address).parent).address == Place(address).address:
         return None
-    place, inside = split_address(parent.address if "/" in address else _DEFAULT)
-    begun = address.rpartition("/")[2]
+    place, inside = split_address(parent.address if "/" in address else _DEFAULT_STORE)
+    prefix = address.rpartition("/")[2]
     manifests = (path for path in place.list_files(inside) if is_manifest(path))
-    fits = sorted(path.removesuffix(f"/{MANIFEST}") for path in manifests if path.split("/")[2].startswith(begun))
+    fits = sorted(path.removesuffix(f"/{MANIFEST}") for path in manifests if path.split("/")[2].startswith(prefix))
     if len(fits) > 1:
         raise InputError(
-            f"{len(fits)} artifacts in {place.to_address(inside)} have a fingerprint that begins with {begun!r}: "
-            f"{', '.join(fits[:_MOST])}{', ...' if len(fits) > _MOST else ''}. Give more of it."
+            f"{len(fits)} artifacts in {place.to_address(inside)} have a fingerprint that begins with {prefix!r}: "
+            f"{', '.join(fits[:_MAX_LISTED])}{', ...' if len(fits) > _MAX_LISTED else ''}. Give more of it."
         )
     return (place, fits[0]) if fits else None
 
 
-def _cuts(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the ways to cut an address: before none of its folders, before the last, ...; as typed, then resolved."""
+def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
+    """Yield the ways to split an address into store and path: before none of its folders, before the last, and so on.
+
+    The address is split as it was typed, then with symbolic links resolved.
+    """
     for place in (whole, whole.without_links):
         inside = ""
-        for _ in range(_DEPTH + 1):
+        for _ in range(_ARTIFACT_DEPTH + 1):
             yield place, inside
             inside = f"{place.name}/{inside}" if inside else place.name
             place = place.parent
 
 
 def is_manifest(path: str) -> bool:
-    """Tell whether a path in a store is an artifact's manifest."""
-    return is_of_artifact(path) and path.count("/") == _DEPTH and path.endswith(f"/{MANIFEST}")
+    """Return True if a path in a store is that of an artifact's manifest."""
+    return is_artifact_file(path) and path.count("/") == _ARTIFACT_DEPTH and path.endswith(f"/{MANIFEST}")
 
 
-def is_of_artifact(path: str) -> bool:
-    """Tell whether a path in a store is a file of an artifact.
+def is_artifact_file(path: str) -> bool:
+    """Return True if a path in a store is that of a file of an artifact.
 
-    >>> is_of_artifact(f"models/news/{24 * '0'}/manifest.json"), is_of_artifact("models/news/raw/old/text.txt")
+    >>> is_artifact_file(f"models/news/{24 * '0'}/manifest.json"), is_artifact_file("models/news/raw/old/text.txt")
     (True, False)
     """
     kind, *more = path.split("/")
-    return kind in STAGES and len(more) >= _DEPTH and _FINGERPRINT.fullmatch(more[1]) is not None
+    return kind in STAGES and len(more) >= _ARTIFACT_DEPTH and _FINGERPRINT.fullmatch(more[1]) is not None
 
 
-def newest(artifacts: list[Artifact]) -> Artifact:
-    """The artifact of a store that the newest recorded run made or reused; with none on record, the last."""
+def pick_newest(artifacts: list[Artifact]) -> Artifact:
+    """Return the artifact that the newest recorded run built or reused; if no run did, the last one.
+
+    Args:
+        artifacts: artifacts of one store; must not be empty
+    """
     place = artifacts[-1].place
-    return Artifact(place=place, manifest=newest_used(place, [artifact.manifest for artifact in artifacts]))
+    return Artifact(place=place, manifest=find_newest_used(place, [artifact.manifest for artifact in artifacts]))
 
 
-def vocabulary_of(shards: Artifact) -> "Vocabulary":
-    """The vocabulary that a shard set was tokenised with. Raises InputError if it is gone."""
+def read_vocabulary_for(shards: Artifact) -> "Vocabulary":
+    """Read the vocabulary that a shard set was tokenised with. Raises InputError if it is no longer in the store."""
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
-    return read_vocabulary(shards.place, vocabulary_artifact(shards))
+    return read_vocabulary(shards.place, find_vocabulary(shards))
 
 
-def vocabulary_artifact(shards: Artifact) -> Manifest:
-    """The artifact of that vocabulary. Raises InputError if it is gone."""
+def find_vocabulary(shards: Artifact) -> Manifest:
+    """Return the manifest of the vocabulary that a shard set was tokenised with.
+
+    Raises:
+        InputError: If it is no longer in the store.
+    """
     parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
     if manifest is None:
@@ -183,20 +210,24 @@ def vocabulary_artifact(shards: Artifact) -> Manifest:
     return manifest
 
 
-SHORTEST = 6  # digits of a short id
-MOST = 5  # runs named where a name fits several
+MIN_ID_DIGITS = 6  # digits of a short id
+MAX_LISTED_RUNS = 5  # runs named where a name fits several
 _RUN_ID = re.compile(r"\d{4,}(T\d*)?(-[^/]*)?")
 
 
-def short_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
-    """Return the short id of each run of a store; the whole id if it has no moment, or another run has the same one.
+def shorten_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Return the short id of each run of a store, by its whole id.
 
-    >>> list(short_run_ids(["20261126T184802483910-a", "20261127T184802483910-b", "20261128T000000772041-c"]).values())
-    ['20261126', '20261127', '772041']
+    A run without a time in its id, and one with the same short ids as another, keeps its whole id.
+
+    >>> list(shorten_run_ids(["20261126T184802483910-a", "20261127T184802483910-b"]).values())
+    ['20261126', '20261127']
+    >>> shorten_run_ids(["20261128T000000772041-c"])
+    {'20261128T000000772041-c': '772041'}
     """
-    moments = {run_id: run_id.partition("-")[0] for run_id in run_ids if moment_of(run_id) is not None}
+    moments = {run_id: run_id.partition("-")[0] for run_id in run_ids if parse_moment(run_id) is not None}
     short = dict(zip(run_ids, run_ids, strict=True))
-    for length in range(SHORTEST, max(map(len, moments.values()), default=0)):
+    for length in range(MIN_ID_DIGITS, max(map(len, moments.values()), default=0)):
         fits = Counter(run_id[:length] for run_id in run_ids) + Counter(m[-length:] for m in moments.values())
         for run_id, moment in moments.items():
             unique = [text for text in (moment[-length:], run_id[:length]) if fits[text] == 1]
@@ -206,7 +237,7 @@ def short_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
 
 
 def is_run_id(text: str) -> bool:
-    """Tell whether a text has the form of a run's id, of its beginning, or of its short id.
+    """Return True if a text has the form of a run's id, of the beginning of one, or of a short id.
 
     >>> is_run_id("483910"), is_run_id("20261126T18"), is_run_id("news.toml"), is_run_id("2026.toml")
     (True, True, False, False)
@@ -214,14 +245,18 @@ def is_run_id(text: str) -> bool:
     return _RUN_ID.fullmatch(text) is not None
 
 
-def whole_run_id(name: str, place: Place) -> str:
-    """Return the id of the recorded run that a name fits. Raises InputError if it fits none, or several."""
-    run_ids = list_runs(place)
-    fits = [name] if name in run_ids else [run_id for run_id in run_ids if _fits(name, run_id)]
+def resolve_run_id(name: str, place: Place) -> str:
+    """Return the whole id of the recorded run that a short id or beginning stands for.
+
+    Raises:
+        InputError: If no run has it, or several have.
+    """
+    run_ids = list_run_ids(place)
+    fits = [name] if name in run_ids else [run_id for run_id in run_ids if _is_match(name, run_id)]
     if len(fits) == 1:
         return fits[0]
     if fits:
-        listed = ", ".join(fits[-MOST:])
+        listed = ", ".join(fits[-MAX_LISTED_RUNS:])
         raise InputError(f"{len(fits)} runs fit {name!r}, the newest: {listed}. Give more of the id.")
     raise InputError(
         f"There is no run {name!r} in {place.to_address('')}. `cloze runs` lists those of a store; --store names "
@@ -229,22 +264,30 @@ def whole_run_id(name: str, place: Place) -> str:
     )
 
 
-def _fits(name: str, run_id: str) -> bool:
-    return run_id.startswith(name) or (len(name) >= SHORTEST and run_id.partition("-")[0].endswith(name))
+def _is_match(name: str, run_id: str) -> bool:
+    return run_id.startswith(name) or (len(name) >= MIN_ID_DIGITS and run_id.partition("-")[0].endswith(name))
 
 
 def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
-    """Return the run that an id, a short one, a run's folder, or a store means. Raises InputError.
+    """Find the recorded run that an id, a short id, the folder of a run, or a store stands for.
 
-    store: in which ids are looked up
+    Args:
+        name: for a store, the newest completed run is returned
+        store: address of the store in which ids are looked up
+
+    Returns:
+        The store and the record of the run.
+
+    Raises:
+        InputError: If there is no such run, or several.
     """
     if "/" not in name and not Path(name).is_dir():
         place = Place(store)
-        return place, read_run(place, whole_run_id(name, place))
+        return place, read_run(place, resolve_run_id(name, place))
     place, inside = split_address(name)
-    if inside.startswith(f"{RUNS}/"):
-        return place, read_run(place, whole_run_id(inside.split("/")[1], place))
-    newest = next((run for run in newest_runs(place) if run.state == "completed"), None)
+    if inside.startswith(f"{RUNS_FOLDER}/"):
+        return place, read_run(place, resolve_run_id(inside.split("/")[1], place))
+    newest = next((run for run in iter_newest_runs(place) if run.state == "completed"), None)
     if newest is None:
         raise InputError(f"There is no completed run in {place.to_address('')}: `cloze run` records one.")
     return place, newest

@@ -1,12 +1,13 @@
-"""The stage `answers`: documents that no released model has answered, and what the fine-tuned model makes of them.
+"""The stage `answers`: new documents, answered by the fine-tuned model.
 
     corpus, parts of newer generations ─► live documents ─► predict or embed, a process of its own ─► Parquet, by id
 
-Parts of the corpus that came after generation `since` are answered together, so many that starting a process pays. Of
-`predict` a row has the document's id, the answer as a text and all of it as JSON; of `embed` its id and vector, as
-`cloze embed` writes them. A long document is cut where those of the model's training were.
+Answered are the documents that no released model has answered: those of the generations after `since`. Parts of the
+corpus are answered together, so many that starting a process pays. With `predict` a row has the document's id, the
+answer as text, and all of it as JSON; with `embed` its id and vector, as `cloze embed` writes them. A long document is
+cut as those of the model's training were.
 
-documents = answered + unusable, by reason. Memory: the texts of those that are answered together.
+documents = answered + unusable, by reason. Memory: the texts of the documents that are answered together.
 """
 
 import json
@@ -36,7 +37,7 @@ from trainer.build import locate_work_folder
 from trainer.job import JobInput
 from trainer.launch import LOG_FILE, Stop, build_exit_error, run_trainer
 from trainer.metrics import Event
-from trainer.tasks.build import model_at
+from trainer.tasks.build import fetch_model_folder
 from trainer.tasks.data import group_by_size
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.settings import FinetuneSettings
@@ -45,36 +46,45 @@ from trainer.tasks.vectors.settings import EmbedSettings
 
 BUILD_VERSION = 1
 PREDICT, EMBED = "predict", "embed"
-READ = ("id", "source", "text")
-ANSWERED = pa.schema([("id", pa.string()), ("answer", pa.string()), ("row", pa.string())])
-TOGETHER = 20_000  # documents, from which parts of a corpus are no longer answered together
-ASIDE = ("line", "id")  # of a row of `predict`, besides the answer
+READ_COLUMNS = ("id", "source", "text")
+ANSWER_SCHEMA = pa.schema([("id", pa.string()), ("answer", pa.string()), ("row", pa.string())])
+MAX_DOCUMENTS_TOGETHER = 20_000  # documents, from which parts of a corpus are no longer answered together
+OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersJob:
-    """Documents of some parts of a corpus, to be answered.
+    """The documents of some parts of a corpus, to be answered by one process.
 
-    model:   the artifact of the fine-tuned model
-    corpus:  the artifact that the parts are of
-    sources: whose documents; none: all
+    store:   address of the store
+    model:   artifact of the fine-tuned model
+    corpus:  artifact that the parts are of
+    parts:   the parts of the corpus (file sets of its rows) to answer
+    answer_kind: "predict" or "embed"
+    sources: names of the sources that the documents are from; if empty, all
+    work:    folder for files of the work
     """
 
     store: str
     model: JobInput
     corpus: JobInput
     parts: tuple[PartView, ...]
-    does: str
+    answer_kind: str
     sources: tuple[str, ...]
     work: str = ""
 
 
 def plan_answers(
-    place: Place, tasks: Manifest, corpus: Manifest, since: int, does: str, sources: Sequence[str] = ()
+    place: Place, tasks: Manifest, corpus: Manifest, since: int, answer_kind: str, sources: Sequence[str] = ()
 ) -> Stage:
-    """The stage that answers documents of a corpus with the model of an artifact. Reads no text.
+    """Plan the stage that answers documents of a corpus with a fine-tuned model. Reads no text.
 
-    since: the last generation whose documents are answered already; sources: whose documents, none: all
+    Args:
+        tasks: artifact of the fine-tuned model
+        corpus: artifact of the documents
+        since: the last generation whose documents are answered already
+        answer_kind: "predict" or "embed"
+        sources: names of the sources that the documents are from; if empty, all
     """
     chosen = tuple(sources)
     parts = [
@@ -84,14 +94,14 @@ def plan_answers(
         and view.num_rows
         and (not chosen or view.part.labels.get("source", chosen[0]) in chosen)
     ]
-    shared: dict[str, Json] = {"answers": does, "sources": [*chosen]}
+    shared: dict[str, Json] = {"answers": answer_kind, "sources": [*chosen]}
     key = {"model": tasks.content, "corpus": corpus.content}
     job = AnswersJob(
         store=place.address,
         model=JobInput(folder=tasks.folder, content=tasks.content),
         corpus=JobInput(folder=corpus.folder, content=corpus.content),
         parts=(),
-        does=does,
+        answer_kind=answer_kind,
         sources=chosen,
     )
     stage = Stage(
@@ -108,7 +118,7 @@ def plan_answers(
                 key={**key, "documents": [view.part.content for view in some]},
                 job=replace(job, parts=tuple(some)),
             )
-            for number, some in enumerate(group_by_size(parts, lambda view: view.num_rows, TOGETHER))
+            for number, some in enumerate(group_by_size(parts, lambda view: view.num_rows, MAX_DOCUMENTS_TOGETHER))
         ),
         build=build_answers_part,
         facts={"generations": corpus.facts["generations"]},
@@ -118,19 +128,29 @@ def plan_answers(
 
 
 def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Answer the documents of a part of the corpus, and write them as Parquet; no file where none is live."""
+    """Answer the documents of some parts of the corpus, and write the answers as a Parquet file.
+
+    If no document is live, no file is written.
+
+    Returns:
+        The account of the documents: answered, or unusable by reason.
+
+    Raises:
+        InputError: If the corpus is not the one that was planned with, or the disk is full.
+        TrainingFailed: If the process that answers fails.
+    """
     job: AnswersJob = plan.job
     place, work = Place(job.store), Path(job.work) / plan.name
-    with ExitStack() as alone:
+    with ExitStack() as stack:
         with explain_write_errors(job.work):
             work.parent.mkdir(parents=True, exist_ok=True)
-            alone.enter_context(hold_lock(work.with_suffix(".lock")))  # of several that are to answer this, one does
+            stack.enter_context(hold_lock(work.with_suffix(".lock")))  # of several that are to answer this, one does
             work.mkdir(exist_ok=True)
             if not _write_documents(place, job, work / "documents.parquet"):
                 return Ledger(accounts=(Account(unit="documents", total=0, outcomes={"answered": 0}),))
         answers = work / "answers.parquet"
         answers.unlink(missing_ok=True)
-        counts = _answer(job, model_at(place, job.model), work, answers)
+        counts = _answer(job, fetch_model_folder(place, job.model), work, answers)
         writer.write_file(f"{plan.name}.parquet", answers.read_bytes(), "answers")
         shutil.rmtree(work)
     [account] = counts["accounts"].values()
@@ -141,7 +161,7 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
-    """Write the live documents of a part, with ids as text; return how many there are."""
+    """Write the live documents of a job to a Parquet file, with ids as hexadecimal text, and return their number."""
     corpus = read_manifest(place, job.corpus.folder)
     if corpus is None or corpus.content != job.corpus.content:
         raise InputError(
@@ -150,7 +170,7 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
     deleted = read_delete_list(place, corpus)
     schema, number = pa.schema([("id", pa.string()), ("text", pa.large_string())]), 0
     with pq.ParquetWriter(path, schema) as sink:
-        batches = (read_view(place, view, READ, deleted=deleted) for view in job.parts)
+        batches = (read_view(place, view, READ_COLUMNS, deleted=deleted) for view in job.parts)
         for live in chain.from_iterable(batches):
             if job.sources:
                 live = live.filter(pc.is_in(live.column("source"), value_set=pa.array(job.sources, pa.string())))
@@ -161,29 +181,31 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
 
 
 def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
-    """Have the trainer answer the documents; return its ledger. Raises InputError, or TrainingFailed."""
+    """Let a process of the trainer answer the documents, and return its counts. Raises InputError or TrainingFailed."""
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
     asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG_FILE
     embed = EmbedJob(model=str(model), file=file, output=str(answers), settings=EmbedSettings())
-    asked.write_text(json.dumps(asdict(embed if job.does == EMBED else file)), encoding="utf-8")
-    called, does = (asked, [EMBED]) if job.does == EMBED else (model, [PREDICT, str(asked), str(lines)])
+    asked.write_text(json.dumps(asdict(embed if job.answer_kind == EMBED else file)), encoding="utf-8")
+    called, does = (asked, [EMBED]) if job.answer_kind == EMBED else (model, [PREDICT, str(asked), str(lines)])
     heard: list[Event] = []
-    code = run_trainer(called, log, FinetuneSettings(processes=1).training(1), heard.append, Stop(), does=does)
+    code = run_trainer(
+        called, log, FinetuneSettings(processes=1).to_training_settings(1), heard.append, Stop(), does=does
+    )
     if code:
         raise build_exit_error(log, 0, code)
-    if job.does == PREDICT:
-        pq.write_table(pa.Table.from_pylist([*_rows(lines)], ANSWERED), answers, compression="zstd")
+    if job.answer_kind == PREDICT:
+        pq.write_table(pa.Table.from_pylist([*_iter_rows(lines)], ANSWER_SCHEMA), answers, compression="zstd")
     return heard[-1]["ledger"]
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the answers of `predict` as rows."""
+def _iter_rows(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the rows to store, from the lines that `predict` wrote. Unusable documents are omitted."""
     with path.open(encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             if "unusable" in row:
                 continue  # counted in the ledger
-            answer = {name: value for name, value in row.items() if name not in ASIDE}
+            answer = {name: value for name, value in row.items() if name not in OTHER_FIELDS}
             first = next(iter(answer.values()))
             text = first if isinstance(first, str) else json.dumps(first, ensure_ascii=False)
             yield {"id": row["id"], "answer": text, "row": json.dumps(answer, ensure_ascii=False)}

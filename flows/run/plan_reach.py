@@ -1,31 +1,31 @@
 """What a recipe reaches besides the text that it reads: programs it runs, folders it writes to, hosts it asks.
 
 A recipe is a program, and may be somebody else's. Promise: everything outside of Cloze that it can start, and every
-folder and host that it names, is listed; nothing is run or asked for that. Code of installed packages is listed by the
-package that it comes from.
+folder and host that it names, is listed; nothing is run or requested for that. Code of installed packages is listed by
+the package that it comes from.
 """
 
 from collections.abc import Iterator, Mapping
 from shlex import join
 from urllib.parse import urlsplit
 
-from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, folder_of
+from corpora.acquire.fetch_table import PUBLISHERS, AcquireSettings, find_folder
 from corpora.sources.registry import find_distribution, list_kinds
 from corpora.store.places.address import is_object_address, without_password
 from flows.recipes.privacy import to_printable
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
 from trainer.settings.model import to_model_json
-from trainer.tasks.registry import task_package
+from trainer.tasks.registry import find_task_package
 
 
-def reach_of(recipe: Recipe) -> Mapping[str, list[str]]:
-    """Return what a recipe runs, writes to and asks, in words."""
-    found = {"runs": _runs(recipe), "writes to": _writes(recipe), "asks": _asks(recipe)}
+def find_reach(recipe: Recipe) -> Mapping[str, list[str]]:
+    """List what a recipe runs, writes to and asks, as lines under the keys "runs", "writes to" and "asks"."""
+    found = {"runs": _iter_programs(recipe), "writes to": _iter_folders(recipe), "asks": _iter_hosts(recipe)}
     return {what: list(dict.fromkeys(map(to_printable, lines))) for what, lines in found.items()}
 
 
-def _runs(recipe: Recipe) -> Iterator[str]:
+def _iter_programs(recipe: Recipe) -> Iterator[str]:
     if recipe.notify.command:
         yield f"{join(recipe.notify.command)} (notify.command, with your rights)"
     for entry in recipe.sources:
@@ -40,21 +40,21 @@ def _runs(recipe: Recipe) -> Iterator[str]:
         yield from (f"{package} ({key.removesuffix('_package')} of the model)" for key, package in packages.items())
     for task in recipe.tasks:
         kind = str(task.settings.task)
-        if kind and "/" not in kind and (package_name := task_package(kind)):
+        if kind and "/" not in kind and (package_name := find_task_package(kind)):
             yield f"{package_name} (task {kind})"
 
 
-def _writes(recipe: Recipe) -> Iterator[str]:
+def _iter_folders(recipe: Recipe) -> Iterator[str]:
     yield f"{recipe.store} (store)"
     for entry in recipe.sources:
         if entry.fetch is not None and recipe.path is not None:
-            yield f"{folder_of(entry.fetch, recipe.path.parent)} (fetch of {entry.source.name})"
+            yield f"{find_folder(entry.fetch, recipe.path.parent)} (fetch of {entry.source.name})"
 
 
-def _asks(recipe: Recipe) -> Iterator[str]:
+def _iter_hosts(recipe: Recipe) -> Iterator[str]:
     for entry in recipe.sources:
         if entry.fetch is not None:
-            yield from (f"{host} (fetch of {entry.source.name})" for host in _hosts(entry.fetch))
+            yield from (f"{host} (fetch of {entry.source.name})" for host in _iter_fetch_hosts(entry.fetch))
     places = [
         ("store", recipe.store),
         *((each.source.name, getattr(each.source, "path", "")) for each in recipe.sources),
@@ -66,8 +66,8 @@ def _asks(recipe: Recipe) -> Iterator[str]:
         yield f"the address in {recipe.notify.webhook} (notify.webhook)"
 
 
-def _hosts(settings: AcquireSettings) -> Iterator[str]:
-    """Yield the hosts that a fetch begins with; a list that is fetched may name others."""
+def _iter_fetch_hosts(settings: AcquireSettings) -> Iterator[str]:
+    """Yield the hosts that a download begins with. A list that is downloaded may name others."""
     published = PUBLISHERS.get(settings.catalogue)
     base = settings.mirror or published
     addresses = [base] if base else [*settings.urls, *([settings.list] if settings.list else [])]

@@ -1,8 +1,8 @@
 """`cloze plan`: what a run would reuse, build and why, without building anything.
 
-The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It continues as long as
-there are manifests; what depends on a missing stage cannot be looked at yet, and is listed as following. So
-is what is planned from rows that are lost. Damage on the way is treated as a run would repair it.
+The run's own page (`pipeline.run_recipe`) is followed with a function that only looks at stages. It continues as long
+as there are manifests. What depends on a missing stage cannot be looked at yet and is listed as following, and so is
+what is planned from rows that are lost. Damage is treated as a run would repair it.
 """
 
 from collections import Counter
@@ -20,28 +20,34 @@ from corpora.store.places.place import Place
 from corpora.store.stage import Stage, Survey, read_manifest
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
-from flows.run.example_stages import existing_vocabularies, word_rules
+from flows.run.example_stages import find_word_rules, load_given_vocabularies
 from flows.run.faults.damage import DamageTracker
 from flows.run.faults.rule_limits import RefusedSources
-from flows.run.faults.skipped_files import leave_damage, leave_out
-from flows.run.inputs.raw_files import describe_inputs, labelled_lines, resolve_inputs
-from flows.run.inputs.start_model import begun
-from flows.run.inputs.unread_files import looked_json
+from flows.run.faults.skipped_files import accept_damage, leave_out
+from flows.run.inputs.raw_files import check_labelled_files, describe_inputs, resolve_inputs
+from flows.run.inputs.start_model import with_start_model
+from flows.run.inputs.unread_files import build_unread_json
 from flows.run.pipeline import run_recipe
-from flows.run.record.counts_text import parent_name
-from flows.run.record.ledger_balance import warnings_of
-from flows.run.record.run_status import follow_schedule, names_of
-from flows.run.source_stages import readable
+from flows.run.record.counts_text import format_count, name_parent
+from flows.run.record.ledger_balance import list_warnings
+from flows.run.record.run_status import follow_schedule, list_artifact_names
+from flows.run.source_stages import list_readable_files
 from flows.run.stage_kinds import STAGES
 
 NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of most stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """Holds what would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: if it exists
+class PlannedStage:
+    """What a run would do with one stage.
 
-    notice: what a person should know of it, if it can be said
+    stage:    its kind and name, such as "shards/news"
+    state:    "reuse", "mend" (damaged parts are built again), "go on" (unfinished), "build", or "follows" (cannot be
+              looked at yet)
+    parts, missing: number of its parts, and of those that are not built
+    reason:   why, in words
+    manifest: of the artifact, if it exists
+    notice:   what a person should know about it, in words; "" if there is nothing
     """
 
     stage: str
@@ -53,129 +59,151 @@ class Planned:
     notice: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Return a form for scripts."""
+        """Return the plan of the stage for scripts."""
         return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
 
 
-class _Unbuilt(Exception):
-    """The plan cannot look further: a stage is missing."""
+class _StageMissing(Exception):
+    """The plan cannot continue, because a stage that later ones are planned from does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Holds what a run would do now. notes: on its raw files, in lines; inputs: files that were found."""
+    """What a run would do now.
+
+    notes:  lines about its raw files
+    inputs: the files that were found, for scripts
+    stages: its stages in their order
+    lock:   the lock that the run would start with
+    """
 
     notes: tuple[str, ...]
     inputs: Mapping[str, Json]
-    stages: tuple[Planned, ...]
+    stages: tuple[PlannedStage, ...]
     lock: Lock
 
 
 def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
-    """Plan what a run would do now, and find new raw files. Builds and writes nothing in the store."""
+    """Plan what a run of a recipe would do now, and find its new raw files.
+
+    Builds nothing and writes nothing to the store.
+
+    Args:
+        home: folder of caches, in which digests of raw files are kept
+
+    Raises:
+        InputError: If raw files, labelled files or models are missing, or the run would stop.
+    """
     recipe = follow_schedule(recipe)
-    labelled = [*labelled_lines(Place(recipe.store), recipe)]
+    labelled = [*check_labelled_files(Place(recipe.store), recipe)]
     resolved = resolve_inputs(recipe, home)
     notes = [*describe_inputs(recipe, resolved), *labelled]
     stages = plan_run(Place(recipe.store), recipe, resolved.lock, notes.append)
-    inputs = looked_json(resolved.unread, recipe.privacy.samples)
+    inputs = build_unread_json(resolved.unread, recipe.privacy.samples)
     return RunPlan(notes=tuple(notes), inputs=inputs, stages=tuple(stages), lock=resolved.lock)
 
 
 def plan_run(
     place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
-) -> list[Planned]:
-    """Plan a run of this recipe, stage by stage. Reads manifests, records, verdicts and vocabularies.
+) -> list[PlannedStage]:
+    """Plan a run of a recipe, stage by stage. Reads manifests, records of parts, verdicts and vocabularies.
 
-    tell: is called with a line about raw files that a run would leave out; the lock on disk is not changed
+    Args:
+        tell: called with a line about raw files that a run would leave out; the lock on disk is not changed
     """
     recipe = replace(recipe, path=None)
     damage = DamageTracker(place=place, tell=lambda line: None)
-    damage.distrust_listed(names_of(recipe))
+    damage.mark_listed(list_artifact_names(recipe))
     while True:
-        planned: list[Planned] = []
+        planned: list[PlannedStage] = []
         try:
-            run_recipe(place, recipe, lock, partial(_look, place, damage, planned), settle=not damage.distrusted)
-        except _Unbuilt:
-            return planned + _following(recipe, lock, planned)
+            run_recipe(place, recipe, lock, partial(_inspect_stages, place, damage, planned), settle=not damage.damaged)
+        except _StageMissing:
+            return planned + _list_following(recipe, lock, planned)
         except FileFault as fault:
             lock = leave_out(recipe, lock, [fault], tell)
             continue
         except RefusedSources as refused:
-            lock = leave_damage(recipe, lock, refused, tell)
+            lock = accept_damage(recipe, lock, refused, tell)
             continue
         except Damaged as fault:
-            if fault.path in damage.distrusted:  # rows that the next stage is planned from
-                return planned + _following(recipe, lock, planned)
-            damage.distrust(fault)
+            if fault.path in damage.damaged:  # rows that the next stage is planned from
+                return planned + _list_following(recipe, lock, planned)
+            damage.mark_damaged(fault)
             continue
         return planned
 
 
-def _look(place: Place, damage: DamageTracker, planned: list[Planned], stages: Sequence[Stage]) -> list[Manifest]:
-    """Perform stages by looking at them. Raises _Unbuilt if one has no manifest."""
+def _inspect_stages(
+    place: Place, damage: DamageTracker, planned: list[PlannedStage], stages: Sequence[Stage]
+) -> list[Manifest]:
+    """Return the manifests of stages and append what a run would do with each to `planned`. Raises _StageMissing."""
     manifests = []
     for stage in stages:
-        entry, manifest = _look_at(place, stage, damage)
+        entry, manifest = _inspect_stage(place, stage, damage)
         planned.append(entry)
         manifests += [manifest] if manifest is not None else []
     if len(manifests) < len(stages):
-        raise _Unbuilt
+        raise _StageMissing
     return manifests
 
 
-def _following(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[Planned]:
-    """Return what a run comes to after the stages that the plan looked at, in the order of stages."""
-    recipe, _ = begun(recipe, lock)
+def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
+    """List the stages that a run comes to after those that the plan has looked at, in their order."""
+    recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
-    sources = [entry for entry in recipe.sources if any(readable(lock, entry, files) for files in lock.generations)]
+    sources = [
+        entry for entry in recipe.sources if any(list_readable_files(lock, entry, files) for files in lock.generations)
+    ]
     new = [entry for entry in sources if not parsed or f"documents/{entry.source.name}" in parsed]
-    recipe, rules = replace(recipe, sources=tuple(new)), word_rules(recipe, existing_vocabularies(recipe))
+    recipe, rules = replace(recipe, sources=tuple(new)), find_word_rules(recipe, load_given_vocabularies(recipe))
     first = takewhile(lambda entry: entry.stage not in parsed, planned)
     settled = [m for m in (entry.manifest for entry in first) if m is not None and m.kind == "corpora"]
     left = len(lock.generations) - sum(manifest.facts["generations"] for manifest in settled)
     looked = Counter(entry.stage for entry in planned)
     looked.subtract(manifest.stage_folder for manifest in settled)
     return [
-        Planned(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
+        PlannedStage(stage=stage, state="follows", parts=0, missing=0, reason="depends on the above")
         for kind, described in STAGES.items()
-        for stage in (stage_folder(kind, name) for name in described.artifact_names(recipe, rules))
-        if looked[stage] < (left if described.each_generation else not described.has_many)
+        for stage in (stage_folder(kind, name) for name in described.list_artifact_names(recipe, rules))
+        if looked[stage] < (left if described.is_per_generation else not described.has_many)
     ]
 
 
-def _look_at(place: Place, stage: Stage, damage: DamageTracker) -> tuple[Planned, Manifest | None]:
+def _inspect_stage(place: Place, stage: Stage, damage: DamageTracker) -> tuple[PlannedStage, Manifest | None]:
     survey = damage.survey(stage)
-    faults = damage.faults_of(stage, survey)
+    faults = damage.list_faults(stage, survey)
     manifest = survey.manifest
     if survey.damaged and not STAGES[stage.kind].is_planned_from:
         manifest = read_manifest(place, stage.folder)
     mend = survey.damaged or faults
     state = "reuse" if survey.manifest else "mend" if mend else "go on" if survey.done else "build"
-    entry = Planned(
+    entry = PlannedStage(
         stage=stage.stage_folder,
         state=state,
         parts=len(survey.done) + len(survey.missing),
         missing=len(survey.missing),
         reason=explain(stage, survey, faults),
         manifest=survey.manifest,
-        notice=" ".join(_notices(stage, manifest)),
+        notice=" ".join(_iter_notices(stage, manifest)),
     )
     return entry, manifest
 
 
-def _notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
-    """Yield what a person should know of a stage, or of examples that exist."""
+def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
+    """Yield what a person should know about a stage, or about examples that exist."""
     if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
     if stage.kind == "shards" and manifest is not None:
-        yield from warnings_of(manifest)
+        yield from list_warnings(manifest)
 
 
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
-    """Explain in one line why this stage is reused, finished, repaired or built.
+    """Explain in one line why a stage is reused, finished, repaired or built.
 
-    faults: the damage that keeps it from being whole
+    Args:
+        survey: what the store has of the stage
+        faults: the damage because of which it is not whole
     """
     if survey.manifest is not None:
         generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
@@ -189,18 +217,22 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
         return f"damaged ({named}); resumes from {len(survey.done)} finished parts"
     reason = NEW
     if survey.other_manifests:
-        differences = [difference(stage, other) for other in survey.other_manifests]
+        differences = [find_differences(stage, other) for other in survey.other_manifests]
         fewest = min(differences, key=lambda each: sum(map(len, each.values())))
         reason = "; ".join(f"{what}: {', '.join(items)}" for what, items in fewest.items() if items)
     if survey.done and not survey.num_reused:
         return f"{reason}; resumes from {len(survey.done)} finished parts"
     if survey.num_reused:
-        return f"{reason}; {survey.num_reused} parts stay as they are"
+        return f"{reason}; {format_count(survey.num_reused, 'part is kept', 'parts are kept')}"
     return reason
 
 
-def difference(stage: Stage, other: Manifest) -> dict[str, list[str]]:
-    """Return what differs from an existing artifact of the same kind and name, under the words for it."""
+def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
+    """Return the differences of a stage from an existing artifact of its kind and name.
+
+    Returns:
+        Lists under "settings", "new version", "new data" and "follows" (other artifacts that it is made from).
+    """
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"
         for name, version in {**dict.fromkeys(other.libraries, "none"), **stage.libraries}.items()
@@ -211,17 +243,17 @@ def difference(stage: Stage, other: Manifest) -> dict[str, list[str]]:
     changed = [parent for parent in stage.parents if parent not in other.parents]
     stages = [f"{parent.role}/{parent.name}" for parent in changed if parent.role != "raw"]
     return {
-        "settings": changed_settings(other.settings, stage.settings),
+        "settings": list_changed_settings(other.settings, stage.settings),
         "new version": versions,
-        "new data": [parent_name(parent) for parent in changed if parent.role == "raw"],
+        "new data": [name_parent(parent) for parent in changed if parent.role == "raw"],
         "follows": list(dict.fromkeys(stages)),
     }
 
 
-def changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
+def list_changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
     """List the dotted keys whose values differ, with both values.
 
-    >>> changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
+    >>> list_changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
     ['a.b 1 -> 2']
     """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -229,11 +261,11 @@ def changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
         return [
             change
             for key in keys
-            for change in changed_settings(before.get(key), after.get(key), f"{path}.{key}" if path else str(key))
+            for change in list_changed_settings(before.get(key), after.get(key), f"{path}.{key}" if path else str(key))
         ]
-    return [] if before == after else [f"{path} {_short(before)} -> {_short(after)}"]
+    return [] if before == after else [f"{path} {_shorten(before)} -> {_shorten(after)}"]
 
 
-def _short(value: Json) -> str:
+def _shorten(value: Json) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,4 +1,4 @@
-"""The knobs of a run that decide no bytes: how many parts a worker builds at a time, retries, how long to wait."""
+"""Numbers that decide no bytes of a run: parts per task, retries, waiting times, what its page shows."""
 
 import os
 from collections.abc import Sequence
@@ -14,35 +14,35 @@ SERVER_START_SECONDS = 180  # the first start migrates a database
 SERVER_STOP_SECONDS = 8
 RECORD_SECONDS = 60  # how long a finished run waits until the server has written everything down
 PROGRESS_SECONDS = 2.0  # between two changes of the progress on a run's page: each is a request
-SAMPLES = 20  # dropped documents shown in an artifact
-SAMPLES_EACH = 3  # of one reason
+MAX_SAMPLES = 20  # dropped documents shown in an artifact
+MAX_SAMPLES_PER_REASON = 3  # of one reason
 METRIC_SECONDS = 2.0  # between lines of a training run in the flow run's log
 CURVE_SECONDS = 15.0  # between two drawings of the loss curve
 DRAW_SHARE = 0.01  # of the time a training run has taken passes between two drawings, where that is longer
-KEPT_EVENTS = 10_000  # held in memory to draw from; a longer run drops every other step, again and again
-METRIC_ROWS = 100  # steps in the table of metrics
+MAX_KEPT_EVENTS = 10_000  # held in memory to draw from; a longer run drops every other step, again and again
+MAX_METRIC_ROWS = 100  # steps in the table of metrics
 
 
-def default_workers() -> int:
-    """Return one worker for each core that this process may use."""
+def count_cores() -> int:
+    """Return the number of cores that this process may use; at least one."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def workers_for(raw_bytes: int) -> int:
-    """Return as many workers as raw files have work for, one for each core at most."""
-    return min(default_workers(), 1 + raw_bytes // BYTES_PER_WORKER)
+def choose_num_workers(raw_bytes: int) -> int:
+    """Return the number of worker processes that raw files of this size have work for: one per core at most."""
+    return min(count_cores(), 1 + raw_bytes // BYTES_PER_WORKER)
 
 
-def ranges(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
-    """Group parts, in order, into what a worker does at a time: a handful a worker.
+def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
+    """Group parts, in order, into the groups that a worker builds at a time: about RANGES_PER_WORKER per worker.
 
-    >>> ranges([1, 2, 3, 4, 5, 6, 7], workers=1)
+    >>> group_parts([1, 2, 3, 4, 5, 6, 7], workers=1)
     [[1, 2], [3, 4], [5, 6], [7]]
     """
     size = max(1, ceil(len(parts) / (workers * RANGES_PER_WORKER)))
     return [parts[first : first + size] for first in range(0, len(parts), size)]
 
 
-def threads_for(workers: int) -> int:
-    """Return how many tasks wait for the workers at once: they do no work themselves."""
+def choose_num_threads(workers: int) -> int:
+    """Return the number of threads that wait for workers. They do no work themselves."""
     return max(16, 2 * workers)

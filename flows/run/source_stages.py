@@ -1,6 +1,6 @@
-"""Plans what is made of raw files: the documents of each source and generation, and the statistics before them.
+"""Plans the stages that read raw files: the documents of each source and generation, and the statistics before them.
 
-Raw files of an older generation may be gone, if the store has what was made of them.
+Raw files of an older generation (files that an earlier run added) may be gone if the store has what was made of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +18,19 @@ from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.example_stages import Perform
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 
 
-def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
-    """The statistics that each source needs before its documents, by name, from the source's first generation."""
+def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
+    """Compute the statistics that some sources need before their documents, from the first generation of each.
+
+    Returns:
+        The artifacts by source name. Sources that need no statistics are omitted.
+    """
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
-        by_generation = ((n, readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
+        by_generation = ((n, list_readable_files(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
         number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
         if first and entry.documents.needs_statistics:
             plan = partial(
@@ -37,20 +41,31 @@ def source_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform
                 read_inputs(entry.documents),
                 quarantine=lock.quarantine,
             )
-            stages[name] = from_raw_or_store(place, name, first, plan)
+            stages[name] = plan_from_raw_or_store(place, name, first, plan)
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
-def readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
-    """The raw files of a source in a generation, except those that the lock leaves out."""
+def list_readable_files(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
+    """List the raw files of a source in one generation, without those that the lock leaves out as unreadable.
+
+    Args:
+        files: the raw files of the generation, by source name
+    """
     left_out = lock.find_left_out(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
 
-def documents_plan(
+def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return what plans the documents stage of one source and generation, with `with_parts=False` without its parts."""
+    """Return a function that plans the documents stage of one source and generation.
+
+    It takes `cut`: with `cut=False` the stage has its identity and no parts, and no raw file is opened.
+
+    Args:
+        number: number of the generation, counted from 1
+        statistics: the artifact of the source's statistics, if it needs one
+    """
     settings = entry.documents
     return partial(
         plan_documents,
@@ -64,15 +79,23 @@ def documents_plan(
     )
 
 
-def from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
+def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
+    """Plan a stage that reads raw files. If some of these are gone, it has no parts, as the store has its results.
 
-    plan: makes the stage, with `with_parts=False` without its parts. Raises InputError if both are gone.
+    Args:
+        name: name of the source, for messages
+        raw: the raw files; one that is gone has the path ""
+        plan: plans the stage; with `cut=False` without parts
+
+    Raises:
+        InputError: If raw files are gone and the store lacks the results, or they are damaged.
     """
     gone = [file.name for file in raw if not file.path]
     if not gone:
         return plan()
-    lost = counted(len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone")
+    lost = format_count(
+        len(gone), "raw file of an older generation is gone", "raw files of an older generation are gone"
+    )
     stage = plan(with_parts=False)
     survey = survey_stage(place, stage)
     for fault in survey.faults:

@@ -26,30 +26,32 @@ WordRules = Mapping[str, "WordRule"]
 Names = Callable[["Recipe", WordRules], Iterable[str]]
 
 WORKER_BYTES = 330_000_000  # the code that a worker has loaded
-ON_WORKERS = {"workers": WORKER_BYTES}
-WITH_WORDS = {**ON_WORKERS, "different": 400}
+WORKER_MEMORY = {"workers": WORKER_BYTES}
+MEMORY_WITH_WORDS = {**WORKER_MEMORY, "different": 400}
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageKind:
-    """What is to be known of the stages of one kind.
+    """Everything that other modules have to know about the stages of one kind.
 
     group:        the line of the run's progress that it belongs to, and the tag of its tasks
-    names:        of the sources or tables of a recipe that it has an artifact for; by default one of the whole recipe
-    has_many:     whether only a corpus of hundreds of parts has it, so that no plan announces it
-    is_planned_from: whether the next stage is planned from its rows, and not only from its manifest
+    names:        returns the names of the sources or tables of a recipe that it has an artifact for; by default one
+    has_many:     True if only a corpus of hundreds of parts has it, so that no plan announces it
+    is_planned_from: True if the next stage is planned from its rows, and not only from its manifest
     rows:         by table, the word for a row, or those for one and for several, if it is not that of the table
     steps:        by a pattern of an account's unit, the title of a step in the accounts of a run; the groups of the
                   pattern are inserted, and `unit` is then the unit of the step
-    seconds, disk_bytes, memory_bytes: rates of processor time, disk, and memory next to the command itself
-    is_alone:     whether a process of its own builds it, which takes all cores
-    of_source:    whether each source has one; each_generation: whether each generation of the corpus has one
-    grows:        whether a new generation adds parts to it, and only these cost; they are built side by side
+    seconds, disk_bytes, memory_bytes, scratch_bytes: rates of processor time, disk, memory next to the command itself,
+                                                      and temporary files
+    is_alone:     True if a process of its own builds it, which takes all cores
+    is_per_source: True if each source has one
+    is_per_generation: True if each generation of the corpus has one
+    grows:        True if a new generation adds parts to it, and only these cost; they are built at the same time
     counts:       which of documents and tokens a plan counts
-    smaller:      what to change if its memory is not there; "" to take fewer workers, files or a larger machine
-    is_released:  whether a release names it
-    folder:       where an exported release has it; below, by name, if it ends with a slash; "" nowhere
-    has_answers:  whether its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
+    memory_remedy: what to change if its memory is not there; "" to take fewer workers, files or a larger machine
+    is_released:  True if a release names it
+    folder:       its folder in an exported release; followed by the name if it ends with a slash; "" if it has none
+    has_answers:  True if its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
     """
 
     group: str
@@ -60,22 +62,26 @@ class StageKind:
     steps: Mapping[str, str] = field(default_factory=dict)
     seconds: Rates = field(default_factory=dict)
     disk_bytes: Rates = field(default_factory=dict)
-    memory_bytes: Amounts = field(default_factory=lambda: ON_WORKERS)
+    memory_bytes: Amounts = field(default_factory=lambda: WORKER_MEMORY)
     scratch_bytes: Amounts = field(default_factory=dict)
     is_alone: bool = False
-    of_source: bool = False
-    each_generation: bool = False
+    is_per_source: bool = False
+    is_per_generation: bool = False
     grows: bool = False
     counts: tuple[str, ...] = ()
-    smaller: str = ""
+    memory_remedy: str = ""
     is_released: bool = False
     folder: str = ""
     has_answers: bool = False
 
-    def artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
-        """Return the names of its artifacts. rules: of words, by the names of the vocabularies that have one"""
+    def list_artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
+        """Return the names of the artifacts that a run of a recipe has of this kind.
+
+        Args:
+            rules: the rules by which words are counted, by the names of the vocabularies that have one
+        """
         names = self.names(recipe, rules)
-        return [*names] if self.of_source else [*map(recipe.name_artifact, names)]
+        return [*names] if self.is_per_source else [*map(recipe.name_artifact, names)]
 
 
 STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
@@ -83,7 +89,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         group="data",
         names=lambda recipe, rules: [e.source.name for e in recipe.sources if e.documents.needs_statistics],
         seconds={"": {"fitted": 1}},
-        of_source=True,
+        is_per_source=True,
         counts=("documents",),
     ),
     "documents": StageKind(
@@ -92,7 +98,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         steps={"records": "Parse, clean and filter"},
         seconds={"": {"measured": 1, "workers": 0.15}},
         disk_bytes={"": {"packed_bytes": 1, "documents": 60, "parts": 7_000}},
-        of_source=True,
+        is_per_source=True,
         counts=("documents",),
     ),
     "signatures": StageKind(
@@ -100,27 +106,27 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         names=lambda recipe, rules: [entry.source.name for entry in recipe.sources],
         seconds={"": {"stage": 0.01, "text_bytes": 8e-9}},
         disk_bytes={"": {"documents": 500, "parts": 3_000}},
-        of_source=True,
+        is_per_source=True,
         counts=("documents",),
     ),
     "verdicts": StageKind(
         group="data",
-        each_generation=True,
+        is_per_generation=True,
         is_planned_from=True,
         steps={"documents": "Revisions, forgets and duplicates"},
         seconds={"": {"stage": 0.01, "documents": 7e-6}},
         disk_bytes={"": {"stage": 1_100, "documents": 17}},
-        memory_bytes={**ON_WORKERS, "documents": 150},
+        memory_bytes={**WORKER_MEMORY, "documents": 150},
         scratch_bytes={
             "documents": 310,
             "text_bytes": 0.4,
         },  # of shingles, if a quarter of the documents has them there
         counts=("documents",),
-        smaller="Duplicates are searched among all documents at once: use fewer, or a larger machine.",
+        memory_remedy="Duplicates are searched among all documents at once: use fewer, or a larger machine.",
     ),
     "corpora": StageKind(
         group="data",
-        each_generation=True,
+        is_per_generation=True,
         is_planned_from=True,
         seconds={"": {"text_bytes": 2e-9, "parts": 5e-3}},
         disk_bytes={"": {"documents": 40, "parts": 5_000}},
@@ -147,7 +153,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
             "unigram": {"stage": 0.05, "counted": 1.1e-5},
         },
         disk_bytes={"": {"pieces": 36}, "byte-bpe": {"pieces": 95}, "unigram": {"pieces": 71}},
-        memory_bytes=WITH_WORDS,
+        memory_bytes=MEMORY_WITH_WORDS,
         is_released=True,
         folder="tokenizer",
     ),
@@ -156,7 +162,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         names=lambda recipe, rules: rules,
         seconds={"": {"stage": 0.2, "counted": 1.5e-6}, "byte-bpe": {"stage": 0.3, "counted": 5e-6}},
         disk_bytes={"": {"stage": 12_000, "pieces": 1.6}},
-        memory_bytes=WITH_WORDS,
+        memory_bytes=MEMORY_WITH_WORDS,
     ),
     "tokens": StageKind(
         group="shards",
@@ -188,7 +194,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         memory_bytes={"model_bytes": 1},
         is_alone=True,
         counts=("tokens",),
-        smaller="Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or "
+        memory_remedy="Set training.micro_batch (or micro_batch_tokens) lower, or take a smaller model.size or "
         "shards.length.",
         is_released=True,
         folder="encoder",
@@ -203,7 +209,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         memory_bytes={"model_bytes": 1, "documents": 600},
         is_alone=True,
         counts=("documents", "tokens"),
-        smaller="Set micro_batch or max_length of its [[task]] lower, or take a smaller model.size.",
+        memory_remedy="Set micro_batch or max_length of its [[task]] lower, or take a smaller model.size.",
         is_released=True,
         folder="heads/",
     ),
@@ -217,7 +223,7 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
         memory_bytes={"model_bytes": 1},
         is_alone=True,
         counts=("documents", "tokens"),
-        smaller="Take a smaller model.size, or name fewer sources in its [[task]].",
+        memory_remedy="Take a smaller model.size, or name fewer sources in its [[task]].",
         is_released=True,
         folder="answers/",
         has_answers=True,
@@ -225,6 +231,6 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
 }
 
 
-def stage_order(kind: str) -> int:
-    """Return the place of a kind in a run."""
+def get_stage_index(kind: str) -> int:
+    """Return the index of a kind in the order of a run. Raises ValueError for an unknown kind."""
     return [*STAGES].index(kind)

@@ -37,13 +37,13 @@ def server(monkeypatch: pytest.MonkeyPatch, new_hosts: NewHosts, tmp_path: Path)
 def new_hosts() -> Iterator[NewHosts]:
     """Makes clients that come back after hundredths of a second, and are patient with a machine that is busy.
 
-    `most_seconds` bounds what a server may ask for.
+    `max_seconds` bounds what a server may ask for.
     """
     with ExitStack() as stack:
 
         def make(most_seconds: float = 5.0, silent_seconds: float = 120.0, attempts: int = 4, **settings: Any) -> Hosts:
             patience = Patience(
-                first_seconds=0.01, most_seconds=most_seconds, silent_seconds=silent_seconds, attempts=attempts
+                first_seconds=0.01, max_seconds=most_seconds, silent_seconds=silent_seconds, attempts=attempts
             )
             usual = {"catalogue": "urls", "urls": ("https://example.org/a",)}
             return stack.enter_context(closing(Hosts(AcquireSettings(**{**usual, **settings}), patience)))

@@ -94,12 +94,12 @@ def reads_items(ending: str, data: bytes, folder: Path, fields: tuple[str, ...] 
 def reads_catalogue(data: bytes, folder: Path) -> int:
     """Reads an input as every page and list that publishers write: a status, a listing, digests, addresses."""
     what, _, rest = data.partition(b"\n")
-    found = len(catalogues.dump_dates(rest)) + len(catalogues.news_years(rest))
+    found = len(catalogues.find_dump_dates(rest)) + len(catalogues.find_news_years(rest))
     if what == b"status":
-        files = catalogues.dump_files(rest, "testwiki", "20261101")
-        return len(catalogues.first_files(files, 1))
+        files = catalogues.list_dump_files(rest, "testwiki", "20261101")
+        return len(catalogues.select_first_files(files, 1))
     if what == b"news":
-        return len(catalogues.news_files(rest, "2026-01"))
+        return len(catalogues.list_news_files(rest, "2026-01"))
     if what == b"texts":
-        return len(catalogues.text_files(rest, "CC-MAIN-2026-04"))
-    return found if what == b"pages" else len(catalogues.address_files(catalogues.list_lines(rest, "it"), "it"))
+        return len(catalogues.list_text_files(rest, "CC-MAIN-2026-04"))
+    return found if what == b"pages" else len(catalogues.parse_addresses(catalogues.split_list(rest, "it"), "it"))

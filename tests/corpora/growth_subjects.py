@@ -31,7 +31,7 @@ from corpora.sources.contract import Locator, Record
 from corpora.text.buffers import to_text_buffers
 from corpora.text.counts.kernels import measure_texts
 from corpora.text.sentences.splitter import sentence_offsets, split_sentences
-from flows.report.texts import compare
+from flows.report.texts import compare_texts
 
 MOJIBAKE = tuple(
     word.encode()
@@ -146,7 +146,7 @@ STEPS = {
     "sentences-plainly": _of_text(split_sentences, SPEECH),
     "signatures": _of_column(partial(compute_signatures, settings=SignatureSettings()), WORDED),
     "excerpt": _of_text(cut_excerpt),
-    "compare": _of_text(lambda text: compare(f"x {text}", text.replace(" ", " b ")), WORDED),
+    "compare": _of_text(lambda text: compare_texts(f"x {text}", text.replace(" ", " b ")), WORDED),
     "judged": Subject(MOJIBAKE, (_whole,), lambda data, _: _judge(data)),
 }
 SUBJECTS = {**STEPS, **{name: _of_target(target) for name, target in TARGETS.items()}}

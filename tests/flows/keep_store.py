@@ -18,7 +18,7 @@ from corpora.store.damage import seal, unseal
 from corpora.store.stage import build_parts
 from corpora.tombstones import read_tombstones, write_tombstones
 from flows.recipes.lock import write_lock
-from flows.run.record.run_record import RunRecord, recipe_file, write_run
+from flows.run.record.run_record import RunRecord, get_recipe_path, write_run
 
 
 def keep(folder: Path) -> None:
@@ -41,7 +41,7 @@ def keep(folder: Path) -> None:
         named = f"2026010{day}T000000000000-small"
         record: RunRecord = replace(run.record, run_id=named, started=f"2026-01-0{day}T00:00:00+00:00")
         write_run(world.place, record, lock)
-        world.place.write(recipe_file(record.run_id), recipe.text.encode())
+        world.place.write(get_recipe_path(record.run_id), recipe.text.encode())
         if day == 1:
             other = replace(recipe.duplicates, permutations=64, bands=9)
             stage = plan_signatures(run.documents()["pages"], other)

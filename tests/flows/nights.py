@@ -22,7 +22,7 @@ from ugly_folders import docx
 from corpora.build import Corpus
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
-from flows.run.record.run_record import RunRecord, list_runs, read_run
+from flows.run.record.run_record import RunRecord, list_run_ids, read_run
 
 HEAD = """
 name = "nights"
@@ -165,7 +165,7 @@ class Nights:
     def records(self) -> list[RunRecord]:
         """The records of all nights."""
         place = Place(self.world.recipe().store)
-        return [read_run(place, run_id) for run_id in list_runs(place)]
+        return [read_run(place, run_id) for run_id in list_run_ids(place)]
 
     def documents(self) -> dict[str, int]:
         """How many documents of each source the last night has."""

@@ -6,7 +6,7 @@ from typing import Any
 from small_recipe import Run
 
 from flows.recipes.recipe import Recipe
-from flows.run.record.figures import figures_at_end, keep_figures
+from flows.run.record.figures import compute_final_figures, write_figures
 from flows.run.record.run_record import RunRecord, begin_run, write_run
 
 
@@ -32,4 +32,4 @@ def record(run: Run, run_id: str) -> None:
     made = replace(run.record, run_id=run_id)
     begin_run(run.place, run_id, run.recipe)
     write_run(run.place, made, run.lock)
-    keep_figures(run.place, made, figures_at_end(run.place, made))
+    write_figures(run.place, made, compute_final_figures(run.place, made))

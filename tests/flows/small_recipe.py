@@ -32,8 +32,8 @@ from flows.run.faults.damage import DamageTracker, run_past_damage
 from flows.run.pipeline import Outcome, run_recipe
 from flows.run.plan_run import explain
 from flows.run.record.run_record import RunRecord, StageRecord
-from flows.run.record.run_status import names_of
-from flows.run.stage_kinds import STAGES, stage_order
+from flows.run.record.run_status import list_artifact_names
+from flows.run.stage_kinds import STAGES, get_stage_index
 
 RECIPE = """
 name = "small"
@@ -108,7 +108,7 @@ def stages_without(*kinds: str) -> tuple[str, ...]:
     Raises ValueError for a kind that is not a stage.
     """
     for kind in kinds:
-        stage_order(kind)
+        get_stage_index(kind)
     missing = {*kinds, *(("tasks", "answers") if "models" in kinds else ())}
     return tuple(kind for kind, described in STAGES.items() if kind not in missing and not described.has_many)
 
@@ -241,7 +241,7 @@ class Run:
             stages=tuple(stage.record(0.1 * number) for number, stage in enumerate(self.stages, 1)),
             versions={"python": "3.11"},
             overrides=self.recipe.overrides,
-            names=names_of(self.recipe),
+            names=list_artifact_names(self.recipe),
             settled=self.outcome.settled,
         )
 
@@ -284,22 +284,22 @@ def run_lock(
     """Run a recipe whose lock is resolved. What is damaged is built again here; `tell` hears of it."""
     done: dict[str, StageRun] = {}
     mending = DamageTracker(place=place, tell=tell)
-    mending.distrust_listed(names_of(recipe))
+    mending.mark_listed(list_artifact_names(recipe))
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
         for stage in stages:
             mending.rewrite_records(stage)
         surveys = [mending.survey(stage) for stage in stages]
-        faults = [mending.faults_of(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
+        faults = [mending.list_faults(stage, survey) for stage, survey in zip(stages, surveys, strict=True)]
         reasons = [explain(*looked) for looked in zip(stages, surveys, faults, strict=True)]
         for stage, survey, reason in zip(stages, surveys, reasons, strict=True):
             mending.refuse_changed_inputs(stage, survey)
-            if mending.distrusted:
-                built: Sequence[Part] = build_parts(place, stage, survey.missing, mending.distrusted)
+            if mending.damaged:
+                built: Sequence[Part] = build_parts(place, stage, survey.missing, mending.damaged)
             else:
                 built = build(place, stage, survey.missing) or []
             manifest = publish_stage(place, stage, survey, built)
-            mending.trust_rebuilt(survey, manifest)
+            mending.mark_rebuilt(survey, manifest)
             names = tuple(plan.name for plan in survey.missing)
             run = StageRun(stage=stage, manifest=manifest, built=names, reason=reason)
             before = done.pop(stage.folder, run)
@@ -307,7 +307,7 @@ def run_lock(
         return [done[stage.folder].manifest for stage in stages]
 
     def attempt() -> Outcome:
-        return run_recipe(place, recipe, lock, perform, tell, settle=not mending.distrusted)
+        return run_recipe(place, recipe, lock, perform, tell, settle=not mending.damaged)
 
     outcome = run_past_damage(attempt, mending)
     return Run(place=place, recipe=recipe, outcome=outcome, stages=tuple(done.values()), lock=lock)

@@ -13,7 +13,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from corpora.store.tables import read_table
-from flows.report.masked_example import example_masks
+from flows.report.masked_example import get_example_masks
 from shards.build import plan_shards
 from shards.frequencies import read_frequencies
 from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary, draw_masks, with_frequencies
@@ -87,7 +87,7 @@ def test_the_loader_draws_by_frequency(tmp_path: Path) -> None:
     assert len(drawn) > 50 and counts[drawn].min() > 0
     static = ShardSet(place, put(place, 1, "static")[1])
     for number in range(20):
-        masks = example_masks(shard_set, shard_set[number])
+        masks = get_example_masks(shard_set, shard_set[number])
         assert masks.positions.tolist() == static[number].mask_positions.tolist()
         assert masks.replacements.tolist() == static[number].mask_ids.tolist()
 

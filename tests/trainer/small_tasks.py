@@ -21,7 +21,7 @@ from trainer.settings.model import FAMILIES, build_encoder_shape
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.finetuning import finetune as finetuning
 from trainer.tasks.finetuning.finetune import finetune
-from trainer.tasks.folders import RECORD, load_task, task_json, write_task
+from trainer.tasks.folders import RECORD, load_task, to_task_json, write_task
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
 from trainer.tasks.predict import predict
@@ -123,7 +123,7 @@ def encoded_for(
     task: Task, folder: Path, values: Sequence[dict[str, Any]], length: int = 40, labelled: bool = True
 ) -> EncodedExamples:
     """FileExamples of values by role, as items of the model in a folder."""
-    made = [task.example(each, labelled) for each in values]
+    made = [task.make_example(each, labelled) for each in values]
     counts = RowCounts(given=len(made), rows=len(made))
     found = FileExamples(
         path="here",
@@ -133,7 +133,7 @@ def encoded_for(
         counts=counts,
         labelled=labelled,
     )
-    return encode(task, found, TextEncoder.of(folder, load_pretrained(folder).inputs, length))
+    return encode(task, found, TextEncoder.from_folder(folder, load_pretrained(folder).inputs, length))
 
 
 def exported_model(task: Task, folder: Path, output: Path, record: Mapping[str, Any] | None = None) -> TaskModel:
@@ -147,7 +147,7 @@ def exported_model(task: Task, folder: Path, output: Path, record: Mapping[str, 
     for path in (*folder.glob("*token*.json"), *folder.glob("vocab.txt")):
         shutil.copyfile(path, output / path.name)
     if record is not None:
-        (output / RECORD).write_text(json.dumps({"task": task_json(task), **record}), encoding="utf-8")
+        (output / RECORD).write_text(json.dumps({"task": to_task_json(task), **record}), encoding="utf-8")
     return model.eval()
 
 

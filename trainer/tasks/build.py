@@ -37,7 +37,7 @@ from trainer.metrics import METRICS_FILE, Event
 from trainer.start_weights import CONFIG, StartModel, copy_model, list_model_files
 from trainer.tasks.data import describe_file
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.registry import task_class, task_package
+from trainer.tasks.registry import find_task_class, find_task_package
 from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
 from trainer.tasks.suites.suite import (
     Suite,
@@ -99,9 +99,9 @@ class TaskJob:
         """The task."""
         return self.suite.tasks[0]
 
-    def runs(self) -> dict[str, list[SuiteRun]]:
+    def plan_runs(self) -> dict[str, list[SuiteRun]]:
         """Return the runs of the model, and of what it is compared with. Raises InputError if the model is gone."""
-        folders = {OURS: model_at(Place(self.store), self.model)}
+        folders = {OURS: fetch_model_folder(Place(self.store), self.model)}
         if self.baseline is not None:
             folders[BASELINE] = Path(self.baseline.folder)
         if self.control:
@@ -110,7 +110,7 @@ class TaskJob:
         return {of: [*iter_runs(self.suite, folder, work / of, of == CONTROL)] for of, folder in folders.items()}
 
 
-def model_at(place: Place, model: JobInput) -> Path:
+def fetch_model_folder(place: Place, model: JobInput) -> Path:
     """Return the folder of an artifact's model on this machine: of an object store a copy. Raises InputError."""
     manifest = read_manifest(place, model.folder)
     if manifest is None or manifest.content != model.content:
@@ -135,7 +135,7 @@ def plan_tasks(
         shared["baseline"] = baseline.content
     if control:
         shared["control"] = True
-    tasks = {task.name: asked_of(task) for task in suite.tasks}
+    tasks = {task.name: describe_task(task) for task in suite.tasks}
     alone = len(suite.tasks) == 1
     jobs = {
         task.name: TaskJob(
@@ -173,7 +173,7 @@ def plan_tasks(
     )
 
 
-def asked_of(task: SuiteTask) -> Json:
+def describe_task(task: SuiteTask) -> Json:
     """Return all that decides what is learnt and answered, but for the seed, without a path of this machine."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
@@ -183,14 +183,16 @@ def asked_of(task: SuiteTask) -> Json:
     ]
     return {
         "task": json.loads(json.dumps(dict(task.task))),
-        "version": [task_class(kind).version, task_package(kind)],
+        "version": [find_task_class(kind).version, find_task_package(kind)],
         "settings": json.loads(json.dumps(settings)),
         "training": describe_file(task.training),
         "splits": json.loads(json.dumps(splits)),
     }
 
 
-def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None) -> None:
+def train_and_answer(
+    job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None
+) -> None:
     """Learn a task from every seed and answer its splits, as far as that is not done yet.
 
     on_event: called with every event, on this thread; stop: stops it from another thread
@@ -201,14 +203,14 @@ def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, 
         with explain_write_errors(job.work):
             work.mkdir(parents=True, exist_ok=True)
             alone.enter_context(hold_lock(work / "lock"))  # of several that are to learn this, one does
-        waiting = tuple(run for runs in job.runs().values() for run in runs if run.unanswered_splits)
+        waiting = tuple(run for runs in job.plan_runs().values() for run in runs if run.unanswered_splits)
         if not waiting:
             return
         path, log = work / JOB, work / LOG_FILE
         with explain_write_errors(str(path)):
             path.write_text(json.dumps(asdict(SuiteJob(runs=waiting)), ensure_ascii=False), encoding="utf-8")
             log.touch()
-        begin, training = log.stat().st_size, job.task.settings.training(1)
+        begin, training = log.stat().st_size, job.task.settings.to_training_settings(1)
         if code := run_trainer(path, log, training, on_event, stop or Stop(), does=("evaluate",)):
             raise build_exit_error(log, begin, code)
 
@@ -216,39 +218,39 @@ def learn(job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, 
 def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Learn, unless that is done; put the best seed's folder, all scores and its answers into the part."""
     job: TaskJob = plan.job
-    learn(job)
-    runs = job.runs()
-    best = best_run(runs[OURS])
+    train_and_answer(job)
+    runs = job.plan_runs()
+    best = find_best_run(runs[OURS])
     folder = Path(best.job.output)
     check_folder(folder)
     for name in list_files(folder):
         if name != METRICS_FILE:  # it has times
             writer.write_file(job.folder + name, (folder / name).read_bytes())
-    rows = [(of, run, split, _judged(run, split)) for of, all_runs in runs.items() for run in all_runs
+    rows = [(of, run, split, _read_judged_split(run, split)) for of, all_runs in runs.items() for run in all_runs
             for split in run.splits]  # fmt: skip
     with writer.create_table("scores", SCORES) as sink:
-        sink.write(pa.Table.from_pylist([row for each in rows for row in _score_rows(*each)], SCORES))
+        sink.write(pa.Table.from_pylist([row for each in rows for row in _iter_score_rows(*each)], SCORES))
     with writer.create_table("judged", JUDGED) as sink:
-        sink.write(pa.Table.from_pylist([_judged_row(*each) for each in rows], JUDGED))
+        sink.write(pa.Table.from_pylist([_make_judged_row(*each) for each in rows], JUDGED))
     with writer.create_table("answers", ANSWERS) as sink:
-        sink.write(pa.Table.from_pylist([*_answers(best)], ANSWERS))
-    return _ledger(best, sum(map(len, runs.values())))
+        sink.write(pa.Table.from_pylist([*_iter_answers(best)], ANSWERS))
+    return _build_ledger(best, sum(map(len, runs.values())))
 
 
-def best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
+def find_best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
     """Return the run that is best on the examples by which epochs are judged; of equals the first."""
     split = runs[0].splits[0]
-    return max(runs, key=lambda run: _judged(run, split).scores[split.metrics[0]])
+    return max(runs, key=lambda run: _read_judged_split(run, split).scores[split.metrics[0]])
 
 
-def _judged(run: SuiteRun, split: SuiteSplit) -> JudgedSplit:
+def _read_judged_split(run: SuiteRun, split: SuiteSplit) -> JudgedSplit:
     judged = read_judged(run.locate_scores(split))
     assert judged is not None, "a run ends with its splits judged"
     check_judged(run, split, judged)
     return judged
 
 
-def _score_rows(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> Iterator[dict[str, Any]]:
+def _iter_score_rows(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> Iterator[dict[str, Any]]:
     named = {"of": of, "task": run.task, "split": split.name, "seed": run.seed}
     for metric in split.metrics:
         if metric in judged.scores:
@@ -256,17 +258,17 @@ def _score_rows(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) 
             yield {**named, "metric": metric, "score": judged.scores[metric], "majority": majority}
 
 
-def _judged_row(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> dict[str, Any]:
+def _make_judged_row(of: str, run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> dict[str, Any]:
     return {"of": of, "task": run.task, "split": split.name, "seed": run.seed, "judged": json.dumps(asdict(judged))}
 
 
-def _answers(run: SuiteRun) -> Iterator[dict[str, str]]:
+def _iter_answers(run: SuiteRun) -> Iterator[dict[str, str]]:
     for split in run.splits:
         with run.locate_answers(split).open(encoding="utf-8") as lines:
             yield from ({"task": run.task, "split": split.name, "answer": line.rstrip("\n")} for line in lines)
 
 
-def _ledger(best: SuiteRun, learnt: int) -> Ledger:
+def _build_ledger(best: SuiteRun, learnt: int) -> Ledger:
     """Return what became of the records of both files, by the record of the fine-tuned folder. learnt: models"""
     files = json.loads((Path(best.job.output) / RECORD).read_text(encoding="utf-8"))["files"]
     accounts, figures = [], {"models learnt": learnt}
@@ -282,17 +284,17 @@ def _ledger(best: SuiteRun, learnt: int) -> Ledger:
 # What an artifact says.
 
 
-def suite_in(tasks: Manifest) -> Suite:
+def rebuild_suite(tasks: Manifest) -> Suite:
     """Return the suite that an artifact is of, without the paths of its files."""
     return Suite(
         name=tasks.settings["suite"],
         seeds=tuple(tasks.settings["seeds"]),
-        tasks=tuple(_task_in(name, asked) for name, asked in tasks.settings["tasks"].items()),
+        tasks=tuple(_rebuild_task(name, asked) for name, asked in tasks.settings["tasks"].items()),
         average=tasks.settings["average"],
     )
 
 
-def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
+def _rebuild_task(name: str, asked: Mapping[str, Json]) -> SuiteTask:
     def nowhere(file: Mapping[str, Json]) -> Json:
         return {key: value for key, value in file.items() if key != "sha256"}
 
@@ -301,7 +303,7 @@ def _task_in(name: str, asked: Mapping[str, Json]) -> SuiteTask:
     return bind_settings(SuiteTask, {"name": name, **table, "splits": splits}, name)
 
 
-def found_in(place: Place, tasks: Manifest, of: str = OURS) -> JudgedSplits:
+def read_judged_splits(place: Place, tasks: Manifest, of: str = OURS) -> JudgedSplits:
     """Return the judged splits of an artifact, by task, seed and split; none if it has no such baseline.
 
     Raises Damaged.

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.store.ledger import Ledger
 from trainer.tasks.formats.reading import ENDINGS, check_columns, read_examples
 from trainer.tasks.formats.records import ID, KEEP_PREFIX, FileSettings, RowCounts, Values, find_unpacked_ending
@@ -170,8 +170,8 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
     counts = RowCounts()
 
     def make(values: Values) -> tuple[Values, Example]:
-        example = task.example(values, labelled)
-        if learning and (reason := task.unknown(example)):
+        example = task.make_example(values, labelled)
+        if learning and (reason := task.find_unknown_label(example)):
             raise reason
         return values, example
 
@@ -194,7 +194,7 @@ def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
     """Return labelled examples with those counted whose answer the task does not have. Raises InputError for all."""
     unknown = RowCounts()
     for line, example in zip(file.lines, file.examples, strict=True):
-        if reason := task.unknown(example):
+        if reason := task.find_unknown_label(example):
             unknown.drop(str(reason), line, reason.where)
     if file.examples and sum(unknown.unusable.values()) == len(file):
         raise InputError(
@@ -212,15 +212,17 @@ def select_kept_values(values: Values) -> Values:
 def fit_task(task: Task, file: FileExamples) -> Task:
     """Return the task fitted to a file's examples. Raises InputError, with the line where one example is to blame."""
     try:
-        return task.fitted(file.examples, file.path)
+        return task.fit(file.examples, file.path)
     except Misfit as misfit:
         raise InputError(f"{file.path}, line {file.lines[misfit.example]}: {misfit}") from misfit
 
 
 def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
     """Return the roles without which a record cannot be used, and those that are read where they are there."""
-    read = [role for role in task.roles if labelled or role not in task.learnt]
-    return [role for role in read if role not in task.optional], [role for role in read if role in task.optional]
+    read = [role for role in task.roles if labelled or role not in task.label_roles]
+    return [role for role in read if role not in task.optional_roles], [
+        role for role in read if role in task.optional_roles
+    ]
 
 
 def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
@@ -268,8 +270,8 @@ def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, 
     """Return the items of examples, made about TOGETHER at a time, with the numbers of all examples."""
     return PackedItems(
         replace(item, example=groups[0].start + item.example)
-        for groups in group_by_size(task.groups(examples), len, EXAMPLES_PER_CALL)
-        for item in task.items(examples[groups[0].start : groups[-1].stop], encoder, labelled)
+        for groups in group_by_size(task.iter_groups(examples), len, EXAMPLES_PER_CALL)
+        for item in task.make_items(examples[groups[0].start : groups[-1].stop], encoder, labelled)
     )
 
 
@@ -279,7 +281,7 @@ def compute_sha256(path: str) -> str:
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{compute_sha256(str(file))}  {file.relative_to(path)}\n" for file in files]
         return hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
-    with raw_path(path).open("rb") as file:
+    with parse_raw_path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -291,7 +293,7 @@ def digest_files(paths: Iterable[Path]) -> str:
 
 def digest_if_exists(path: str) -> str | None:
     """The same; None of what is neither file nor folder: a pipe would be empty afterwards."""
-    return compute_sha256(path) if raw_path(path).is_file() or Path(path).is_dir() else None
+    return compute_sha256(path) if parse_raw_path(path).is_file() or Path(path).is_dir() else None
 
 
 def describe_file(file: FileSettings) -> dict[str, Any]:

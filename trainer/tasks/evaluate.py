@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from trainer.metrics import print_event
 from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.data import read_file
 from trainer.tasks.finetuning.finetune import finetune
-from trainer.tasks.folders import RECORD, Loaded, load_task
-from trainer.tasks.predict import FileAnswers, answered, write_answers
+from trainer.tasks.folders import RECORD, LoadedFolder, load_task
+from trainer.tasks.predict import FileAnswers, predict_file, write_answers
 from trainer.tasks.settings import read_job
 from trainer.tasks.suites.baselines import MAJORITY, compute_baseline_answers
 from trainer.tasks.suites.compare import compute_p_value
@@ -68,10 +68,10 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
     return 0
 
 
-def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> JudgedSplit:
+def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) -> JudgedSplit:
     """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
-    with unchanged(states_of([split.file.path])):
-        answers = answered(Path(run.job.output), loaded, split.file, split.labelled, ranks)
+    with hold_unchanged(read_states([split.file.path])):
+        answers = predict_file(Path(run.job.output), loaded, split.file, split.labelled, ranks)
         examples, counts = answers.file.examples, answers.file.counts
         if ranks.rank == 0:
             write_answers(run.locate_answers(split), loaded.task, answers)
@@ -83,16 +83,18 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: Loaded, ranks: Ranks) -> Jud
     if not split.labelled:
         return JudgedSplit(**counted)
     training = read_file(loaded.task, run.job.training, learning=True).examples
-    scored = JudgedSplit(**counted, **_judged(split, loaded.task, answers, answers.predictions))
+    scored = JudgedSplit(**counted, **_score_answers(split, loaded.task, answers, answers.predictions))
     compared = dict[str, Any]()
     for name, predictions in compute_baseline_answers(loaded.task, training, examples).items():
-        baseline = JudgedSplit(**counted, **_judged(split, loaded.task, answers, predictions))
+        baseline = JudgedSplit(**counted, **_score_answers(split, loaded.task, answers, predictions))
         field = "majority" if name == MAJORITY else "words"
         compared |= {field: baseline.scores, f"p_{field}": compute_p_value(scored, baseline, split.metrics[0])}
     return replace(scored, **compared)
 
 
-def _judged(split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]) -> dict[str, Any]:
+def _score_answers(
+    split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]
+) -> dict[str, Any]:
     """Return the scores of answers, and their rows."""
     examples = answers.file.examples
     fields = score_predictions(task, examples, predictions)

@@ -23,9 +23,9 @@ from trainer.huggingface.checkpoints import load_model
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
 from trainer.tasks.folders import check_model
-from trainer.tasks.heads.task_model import batch_of_items
+from trainer.tasks.heads.task_model import batch_items
 from trainer.tasks.task import TaskItem, Tokens, check_finite
-from trainer.tasks.text_encoder import TextEncoder, ids_of
+from trainer.tasks.text_encoder import TextEncoder, to_ids
 
 MASKS = ("[MASK]", "<mask>")
 
@@ -54,20 +54,20 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     shown = as_json if asked.json else as_line if asked.brief else as_table
     for text in asked.texts:
-        check_asked(text, asked.top)
+        check_request(text, asked.top)
     guesser = Guesser(asked.model)
     for text in asked.texts:
-        print(shown(text, guesser.guesses(text, asked.top)))
+        print(shown(text, guesser.guess_masks(text, asked.top)))
     return 0
 
 
 def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
     """Return what a folder's model guesses at the masks of a text. Raises InputError, as `Guesser` does."""
-    check_asked(text, top)
-    return Guesser(folder).guesses(text, top)
+    check_request(text, top)
+    return Guesser(folder).guess_masks(text, top)
 
 
-def check_asked(text: str, top: int) -> None:
+def check_request(text: str, top: int) -> None:
     """Raise InputError for a text without a mask, and for less than one guess."""
     COUNT.check("--top", top)
     if not any(mask in text for mask in MASKS):
@@ -81,29 +81,29 @@ class Guesser:
         """Load a folder. Raises InputError if it has no model that guesses."""
         check_model(folder)
         settings, self._inputs, state = load_model(folder)
-        _check_guesses(folder, settings, self._inputs)
-        self._folder, self._encoder = folder, TextEncoder.of(folder, self._inputs, settings.positions)
+        _check_has_masked_head(folder, settings, self._inputs)
+        self._folder, self._encoder = folder, TextEncoder.from_folder(folder, self._inputs, settings.positions)
         self._model = build_model(settings, self._inputs)
         self._model.load_state_dict(state)
 
-    def guesses(self, text: str, top: int) -> list[list[Guess]]:
+    def guess_masks(self, text: str, top: int) -> list[list[Guess]]:
         """For every mask of the text in turn its `top` most probable tokens, the most probable first.
 
         Raises InputError for a text without a mask, or longer than the model reads.
         """
-        check_asked(text, top)
-        ids = _ids(self._encoder, text, self._folder)
+        check_request(text, top)
+        ids = _encode(self._encoder, text, self._folder)
         with torch.inference_mode():
             masked = np.flatnonzero(ids == self._inputs.special_ids.mask)
             item = TaskItem(sequences=(Tokens(ids, np.zeros_like(ids)),), example=0, points=masked)
-            logits_MV = self._model.eval()(batch_of_items([item]), answering=True)
+            logits_MV = self._model.eval()(batch_items([item]), answering=True)
             check_finite(logits_MV.float().numpy())
             best = logits_MV.float().softmax(-1).topk(min(top, self._inputs.vocab_size))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        return [[_guess(self._encoder.tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]
+        return [[_make_guess(self._encoder.tokenizer, *pair) for pair in zip(*row, strict=True)] for row in pairs]
 
 
-def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
+def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
     """Raise InputError for a model that has no head for masked tokens."""
     here, *others = settings.objective_settings.list_parts(settings.family_row, inputs)
     if "masked_head" in here.heads.values():
@@ -116,14 +116,14 @@ def _check_guesses(folder: Path, settings: ModelSettings, inputs: ModelInputs) -
     )
 
 
-def _ids(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
+def _encode(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
     """The ids of a text, the mask spelt as this tokenizer knows it. Raises InputError."""
     masking = encoder.inputs.special_ids.mask
     mask = str(encoder.tokenizer.id_to_token(masking))
     for spelling in MASKS:
         text = text.replace(spelling, mask)
     before = encoder.tokens_cut
-    ids = ids_of(encoder.encode([text])[0])
+    ids = to_ids(encoder.encode([text])[0])
     if encoder.tokens_cut > before:
         raise InputError(
             f"The text has {len(ids) + encoder.tokens_cut - before} tokens, and the model reads {len(ids)}: shorten it."
@@ -133,7 +133,7 @@ def _ids(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
     return ids
 
 
-def _guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
+def _make_guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
     token = tokenizer.id_to_token(number)
     text = tokenizer.decode([number], skip_special_tokens=False)
     return Guess(id=number, token=token or "", text=text if token else "", probability=probability)
@@ -151,7 +151,7 @@ def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
     >>> as_line("a [MASK]", [[Guess(id=7, token="dog", text="dog", probability=0.5)]])
     'a [MASK]  ->  dog 50%'
     """
-    guesses = (", ".join(f"{_shown(guess.text)} {guess.probability:.0%}" for guess in mask) for mask in masks)
+    guesses = (", ".join(f"{_format_token(guess.text)} {guess.probability:.0%}" for guess in mask) for mask in masks)
     return f"{text}  ->  {'; '.join(guesses)}"
 
 
@@ -160,10 +160,10 @@ def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
     lines = [text]
     for number, mask in enumerate(masks, 1):
         lines += ["", f"mask {number} of {len(masks)}"]
-        lines += [f"  {guess.probability:7.2%}  {_shown(guess.text)}" for guess in mask]
+        lines += [f"  {guess.probability:7.2%}  {_format_token(guess.text)}" for guess in mask]
     return "\n".join(lines)
 
 
-def _shown(text: str) -> str:
+def _format_token(text: str) -> str:
     """A token as it reads, in one line; in quotes where it would not be seen or would do something."""
     return text.strip() if text.strip().isprintable() and text.strip() else repr(text)

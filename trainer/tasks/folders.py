@@ -47,12 +47,12 @@ from trainer.objectives.contract import ModelPart, Term
 from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorTask
-from trainer.tasks.registry import read_task, task_of_config, task_package, without_former
+from trainer.tasks.registry import find_task_for_config, find_task_package, read_task, without_removed_settings
 from trainer.tasks.task import Task
 
 RECORD = "finetune.json"
-MORE = "task.safetensors"
-AFTER = "after."  # how the names of parameters of what follows a pooling begin
+EXTRA_WEIGHTS = "task.safetensors"
+AFTER_PREFIX = "after."  # how the names of parameters of what follows a pooling begin
 HEADS: Mapping[str, tuple[str, ...]] = {
     "encoder": (),
     "next": ("masked_head",),
@@ -64,7 +64,7 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedFolder:
     """A fine-tuned model, and its task.
 
     max_length: tokens of a sequence in its training, or all that it reads
@@ -83,52 +83,55 @@ def write_task(
     folder: Path, state: Mapping[str, Tensor], task: Task, settings: ModelSettings, inputs: ModelInputs
 ) -> None:
     """Write a whole (not a sharded) state."""
-    part = _part(task, settings)
-    write_model(folder, state, settings, inputs, part, task.config())
+    part = _build_model_part(task, settings)
+    write_model(folder, state, settings, inputs, part, task.to_config())
     named = {*map_names(state, settings.family_row, part)}
-    named |= {name for name in state if name.startswith(AFTER)}
+    named |= {name for name in state if name.startswith(AFTER_PREFIX)}
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
-        save_tensors(more, folder / MORE)
+        save_tensors(more, folder / EXTRA_WEIGHTS)
 
 
-def task_json(task: Task) -> dict[str, Any]:
+def to_task_json(task: Task) -> dict[str, Any]:
     """A task as the record has it, with its former settings in their places."""
-    package = task_package(task.kind)
+    package = find_task_package(task.kind)
     now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
-    return dict(pair for name in now for pair in ((name, now[name]), *task.former.get(name, {}).items()))
+    return dict(pair for name in now for pair in ((name, now[name]), *task.removed_settings.get(name, {}).items()))
 
 
-def load_task(folder: Path) -> Loaded:
+def load_task(folder: Path) -> LoadedFolder:
     """Load the fine-tuned model of a folder. Raises InputError if it holds none, or is damaged."""
     check_model(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
-    task, sentences = _task(folder, record), None
+    task, sentences = _find_task(folder, record), None
     settings, inputs, *_ = pretrained = load_pretrained(folder, task.causal)
     if isinstance(task, VectorTask) and (sentences := read_sentences(folder)) is not None:
-        pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
+        pretrained, task = pretrained._replace(sentences=sentences), task.with_folder_settings(sentences)
     model = build_task_model(task, pretrained)
-    names = map_names(model.state_dict(), settings.family_row, _part(task, settings))
+    names = map_names(model.state_dict(), settings.family_row, _build_model_part(task, settings))
     tensors, whole = update_names(read_weights(folder / WEIGHTS)), model.state_dict()
-    more = read_weights(folder / MORE) if (folder / MORE).is_file() else {}
+    more = read_weights(folder / EXTRA_WEIGHTS) if (folder / EXTRA_WEIGHTS).is_file() else {}
     heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
     lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
     elsewhere = {*names, *more}
-    lacking += [name for name in whole if not name.startswith(AFTER) and name not in elsewhere]
+    lacking += [name for name in whole if not name.startswith(AFTER_PREFIX) and name not in elsewhere]
     if lacking:
         raise InputError(
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
             "incomplete. Give the folder that `cloze finetune` wrote, with all its files."
         )
     read = {ours: stack_tensors(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
-    read |= {name: stack_tensors(more, whole[name], (name,), str(folder / MORE)) for name in more.keys() & whole.keys()}
+    read |= {
+        name: stack_tensors(more, whole[name], (name,), str(folder / EXTRA_WEIGHTS))
+        for name in more.keys() & whole.keys()
+    }
     model.load_state_dict({**whole, **read})
-    length = record.get("max_length") or usual_length(sentences, settings.positions)
+    length = record.get("max_length") or find_max_length(sentences, settings.positions)
     file = record.get("files", {}).get("training", {})
-    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=length, file=file)
+    return LoadedFolder(task=task, settings=settings, inputs=inputs, model=model, max_length=length, file=file)
 
 
-def usual_length(sentences: SentenceFolder | None, positions: int) -> int:
+def find_max_length(sentences: SentenceFolder | None, positions: int) -> int:
     """Return to how many tokens the authors of a folder cut texts; at most all that the model reads."""
     return min(sentences.max_length or positions, positions) if sentences is not None else positions
 
@@ -139,7 +142,7 @@ class NoTask(Task):
     kind: ClassVar[str] = "encoder"
     unit: ClassVar[str] = "token"
 
-    def terms(self) -> tuple[Term, ...]:
+    def list_terms(self) -> tuple[Term, ...]:
         """Return nothing: it learns nothing."""
         return ()
 
@@ -147,37 +150,37 @@ class NoTask(Task):
 class StatesModel(TaskModel):
     """An encoder by itself."""
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """Return the vectors of all tokens: [T, H]."""
         hidden_TH: Tensor = self.encoder(batch)
         return hidden_TH
 
 
-def read_source(folder: Path) -> Loaded:
+def read_source(folder: Path) -> LoadedFolder:
     """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
     check_model(folder)
     says = (folder / RECORD, folder / MODULES)
-    if any(path.is_file() for path in says) or task_of_config(read_config(folder / CONFIG)) is not None:
+    if any(path.is_file() for path in says) or find_task_for_config(read_config(folder / CONFIG)) is not None:
         return load_task(folder)
     settings, inputs, *_ = pretrained = load_pretrained(folder)
     model, length = StatesModel(NoTask(), pretrained), settings.positions
-    return Loaded(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
+    return LoadedFolder(task=NoTask(), settings=settings, inputs=inputs, model=model, max_length=length)
 
 
-def _part(task: Task, settings: ModelSettings) -> ModelPart:
+def _build_model_part(task: Task, settings: ModelSettings) -> ModelPart:
     named = settings.family_row.names.architectures
-    exported = task.exported if task.exported in named else "encoder"
+    exported = task.export_architecture if task.export_architecture in named else "encoder"
     config = {"direction": "left", "is_decoder": True} if task.causal and "next" in named else {}
     return ModelPart("", "encoder", {name: name for name in HEADS[exported]}, exported, config)
 
 
-def _task(folder: Path, record: Mapping[str, Any]) -> Task:
+def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
     if "task" in record:
-        return read_task(without_former(record["task"]), str(folder / RECORD))
+        return read_task(without_removed_settings(record["task"]), str(folder / RECORD))
     if (sentences := read_sentences(folder)) is not None:
         return RetrievalTask() if sentences.similarity == "dot" else SimilarityTask()
     config = read_config(folder / CONFIG)
-    task = task_of_config(config)
+    task = find_task_for_config(config)
     if task is None:
         raise InputError(
             f"{folder} has no task: its {CONFIG} names {', '.join(config.get('architectures') or ('no class',))}. "
@@ -189,9 +192,9 @@ def _task(folder: Path, record: Mapping[str, Any]) -> Task:
 # Whether weights are those that were written.
 
 
-def described_weights(folder: Path) -> dict[str, Json]:
+def describe_weights(folder: Path) -> dict[str, Json]:
     """The files of weights of a fine-tuned folder, for its record. Reads them."""
-    paths = [folder / MORE, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
+    paths = [folder / EXTRA_WEIGHTS, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
     return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
 
@@ -223,13 +226,13 @@ def check_model(folder: Path) -> None:
 
 
 def write_vector_files(
-    folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], begun: Pretrained
+    folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], start: Pretrained
 ) -> None:
     """Write them next to the encoder. max_length: tokens of a text in its training; begun: with what it began"""
-    as_before = begun.sentences or SentenceFolder(folder=folder, pooling="")
+    as_before = start.sentences or SentenceFolder(folder=folder, pooling="")
     sentences = replace(as_before, pooling=task.pooling or "mean", max_length=max_length)
-    for place, path in enumerate(write_sentences(folder, sentences, hidden_size, task.by)):
-        first = f"{AFTER}{place}."
+    for place, path in enumerate(write_sentences(folder, sentences, hidden_size, task.resolved_similarity)):
+        first = f"{AFTER_PREFIX}{place}."
         tensors = {name.removeprefix(first): tensor for name, tensor in state.items() if name.startswith(first)}
         if tensors:
             save_tensors(

@@ -20,12 +20,12 @@ from corpora.kernels.arrays import Float32s
 from trainer.ranks import make_single_rank
 from trainer.tasks.data import with_defaults_from
 from trainer.tasks.fill import Guesser
-from trainer.tasks.folders import Loaded, load_task
+from trainer.tasks.folders import LoadedFolder, load_task
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.predict import answer_rows, answered
-from trainer.tasks.vectors.embed import Embedder, named_texts, vector_rows, windows_of
+from trainer.tasks.predict import iter_answer_rows, predict_file
+from trainer.tasks.vectors.embed import Embedder, build_vector_rows, iter_windows, read_named_texts
 from trainer.tasks.vectors.settings import EmbedSettings
-from trainer.tasks.vectors.vector_files import vector_schema, vector_table
+from trainer.tasks.vectors.vector_files import build_schema, build_table
 
 
 class LoadedModel:
@@ -36,7 +36,7 @@ class LoadedModel:
         self._embedder: tuple[EmbedSettings, Embedder] | None = None
 
     @cached_property
-    def _task(self) -> Loaded:
+    def _task(self) -> LoadedFolder:
         loaded = load_task(self._folder)
         loaded.model.to(self._ranks.device)
         return loaded
@@ -45,17 +45,19 @@ class LoadedModel:
     def _guesser(self) -> Guesser:
         return Guesser(self._folder)
 
-    def predict(self, file: FileSettings, written: bool) -> Iterator[dict[str, Any]]:
+    def predict(self, file: FileSettings, is_own_file: bool) -> Iterator[dict[str, Any]]:
         """Yield the answer to each record of a file, as a line of `cloze predict` is. Raises InputError.
 
         written: the file was written of rows, which have the names of those of training, whatever its format is
         """
         learnt = self._task.file
-        read = with_defaults_from(file, {**learnt, "path": file.path, "format": ""} if written and learnt else learnt)
-        return answer_rows(self._task.task, answered(self._folder, self._task, read, False, self._ranks))
+        read = with_defaults_from(
+            file, {**learnt, "path": file.path, "format": ""} if is_own_file and learnt else learnt
+        )
+        return iter_answer_rows(self._task.task, predict_file(self._folder, self._task, read, False, self._ranks))
 
     def embed(
-        self, file: FileSettings, settings: EmbedSettings, say: Callable[[int], None], empty: bool = False
+        self, file: FileSettings, settings: EmbedSettings, report: Callable[[int], None], is_empty: bool = False
     ) -> Float32s:
         """Return the vectors of a file's texts, words or tokens, in its order: [N, H].
 
@@ -64,17 +66,19 @@ class LoadedModel:
         Raises InputError, also for a record that cannot be used, because a vector would be missing.
         """
         if self._embedder is None or self._embedder[0] != settings:
-            self._embedder = settings, Embedder.of(self._folder, settings, self._ranks.device)
+            self._embedder = settings, Embedder.from_folder(self._folder, settings, self._ranks.device)
         embedder, counts, done = self._embedder[1], RowCounts(), 0
-        schema = vector_schema(embedder.made, embedder.width, settings.precision)
+        schema = build_schema(embedder.origin, embedder.width, settings.precision)
         vectors = [np.empty((0, embedder.width), np.float32)]
-        named = iter(()) if empty else named_texts(file, counts)
-        for texts, encodings in windows_of(named, embedder.texts):
-            column = vector_table(vector_rows(embedder, texts, encodings), schema).column("vector").combine_chunks()
+        named = iter(()) if is_empty else read_named_texts(file, counts)
+        for texts, encodings in iter_windows(named, embedder.texts):
+            column = (
+                build_table(build_vector_rows(embedder, texts, encodings), schema).column("vector").combine_chunks()
+            )
             numbers = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
             vectors.append(numbers.reshape(-1, embedder.width))
             done += len(texts)
-            say(done)
+            report(done)
         if counts.unusable:
             raise InputError(
                 f"{file.path}: {counts.reasons}: a vector would be missing. Give each a text, or leave it out."
@@ -83,4 +87,4 @@ class LoadedModel:
 
     def fill(self, text: str, top: int) -> list[list[dict[str, Any]]]:
         """Return the most probable tokens for each mask of a text. Raises InputError."""
-        return [[asdict(guess) for guess in mask] for mask in self._guesser.guesses(text, top)]
+        return [[asdict(guess) for guess in mask] for mask in self._guesser.guess_masks(text, top)]

@@ -33,7 +33,7 @@ from tokenizers_train.vocabularies.borders import find_piece_offsets
 from trainer.families.contract import SpecialIds
 from trainer.tasks.formats.question_layouts import Span
 from trainer.tasks.task import Tokens
-from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+from trainer.tasks.text_encoder import TextEncoder, to_ids, to_segment_ids
 
 # Jamo of vowels and ends, and the marks of half-width Japanese: NFKC joins them with the letter before.
 PARTS_OF_LETTERS = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0xD7FC), 0xFF9E, 0xFF9F)))
@@ -62,39 +62,39 @@ class Candidate(NamedTuple):
     score: float
 
 
-class Text(NamedTuple):
+class TokenizedText(NamedTuple):
     """The tokens of a text. begun: the first of them, as the tokenizer holds them; offsets: int32 [C, 2]"""
 
-    begun: Encoding
+    start: Encoding
     ids: Int32s
     offsets: Int32s
 
     @staticmethod
-    def of(text: str, encoder: TextEncoder) -> "Text":
+    def from_text(text: str, encoder: TextEncoder) -> "TokenizedText":
         """All of them."""
-        [pieces] = encoder.pieces([text])
-        ids, offsets = ids_of(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
-        pieces.truncate(encoder.room(2))
-        return Text(pieces, ids, offsets)
+        [pieces] = encoder.tokenize([text])
+        ids, offsets = to_ids(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
+        pieces.truncate(encoder.count_room(2))
+        return TokenizedText(pieces, ids, offsets)
 
 
-def windows_of(encoder: TextEncoder, first: Encoding, text: Text, step: int) -> list[tuple[Tokens, Window]]:
+def cut_windows(encoder: TextEncoder, first: Encoding, text: TokenizedText, step: int) -> list[tuple[Tokens, Window]]:
     """Return the sequences of a first text with each window of the other.
 
     Each window begins `step` tokens after the one before, or where that ends if that is sooner; the last holds the end
     of the text. (The overflowing parts that tokenizers 0.23 makes have wrong segments.)
     """
-    room = encoder.room(2) - len(first)
+    room = encoder.count_room(2) - len(first)
     assert room > 0, "the first text leaves no room"
     step, length = min(step, room), len(text.ids)
     firsts = np.arange(1 + max(0, -(-(length - room) // step)), dtype=np.int64) * step
     sizes = np.minimum(length - firsts, room)
-    begun = encoder.begun(first, text.begun)
-    ids, segments, sides = ids_of(begun), segments_of(begun), begun.sequence_ids
+    begun = encoder.encode_start(first, text.start)
+    ids, segments, sides = to_ids(begun), to_segment_ids(begun), begun.sequence_ids
     place = sides.index(1) if length else len(ids)
     end = place + sides.count(1)
     windows = []
-    for start, size, decides in zip(firsts.tolist(), sizes.tolist(), deciding(firsts, sizes), strict=True):
+    for start, size, decides in zip(firsts.tolist(), sizes.tolist(), find_deciding_tokens(firsts, sizes), strict=True):
         own = np.full(size, segments[place] if size else 0, np.int32)
         tokens = Tokens(
             np.concatenate([ids[:place], text.ids[start : start + size], ids[end:]]),
@@ -104,7 +104,7 @@ def windows_of(encoder: TextEncoder, first: Encoding, text: Text, step: int) -> 
     return windows
 
 
-def deciding(firsts: Int64s, sizes: Int64s) -> list[Bools]:
+def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
     """Return for each window which tokens it decides: bool [C]. firsts, sizes: int64 [W], in ascending order"""
     if len(firsts) == 1:
         return [np.ones(sizes[0], np.bool_)]
@@ -122,7 +122,7 @@ def deciding(firsts: Int64s, sizes: Int64s) -> list[Bools]:
     return [row[:size] for row, size in zip(decides_WC, sizes, strict=True)]
 
 
-def token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
+def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
     """Return the first and the last token that hold a part of a span of the text; None if none does."""
     begin = span[0] + len(span[1]) - len(span[1].lstrip())
     end = span[0] + len(span[1].rstrip())
@@ -131,7 +131,7 @@ def token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
     return (first, last) if first <= last else None
 
 
-def places_of(window: Window, span: tuple[int, int] | None) -> tuple[int, int]:
+def locate_span(window: Window, span: tuple[int, int] | None) -> tuple[int, int]:
     """Return the place of a span of tokens in a sequence; 0, 0 ([CLS]) where it does not hold the whole span."""
     if span is None or span[0] < window.first or span[1] >= window.first + len(window.offsets):
         return 0, 0
@@ -139,40 +139,44 @@ def places_of(window: Window, span: tuple[int, int] | None) -> tuple[int, int]:
     return span[0] + move, span[1] + move
 
 
-def best_spans(
-    begins_C: Float32s, ends_C: Float32s, longest: int, most: int
+def find_best_spans(
+    begins_C: Float32s, ends_C: Float32s, max_tokens: int, max_spans: int
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.float64]]:
     """First tokens, last tokens and scores of the spans with the highest sums, best first.
 
     begins_C: a span begins nowhere where this is -inf, and ends nowhere where `ends_C` is. most: so many spans at most
     """
-    length = min(longest, len(begins_C))
+    length = min(max_tokens, len(begins_C))
     if not length:
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     after = np.concatenate([ends_C.astype(np.float64), np.full(length - 1, -np.inf)])
     sums = (begins_C.astype(np.float64)[:, None] + np.lib.stride_tricks.sliding_window_view(after, length)).ravel()
-    some = np.argpartition(-sums, min(most, len(sums)) - 1)[:most]
+    some = np.argpartition(-sums, min(max_spans, len(sums)) - 1)[:max_spans]
     some = some[np.isfinite(sums[some])]
     some = some[np.lexsort((some, -sums[some]))]
     return some // length, some // length + some % length, sums[some]
 
 
-def candidates(text: str, window: Window, logits: npt.NDArray[Any], longest: int, most: int) -> Iterable[Candidate]:
+def iter_candidates(
+    text: str, window: Window, logits: npt.NDArray[Any], max_tokens: int, max_spans: int
+) -> Iterable[Candidate]:
     """The best spans of a window. logits: [T, 2] of all tokens of its sequence"""
     own = logits[window.place : window.place + len(window.offsets)]
     something = window.offsets[:, 0] < window.offsets[:, 1]
     begins = np.where(window.decides & something, own[:, 0], -np.inf)
     ends = np.where(something, own[:, 1], -np.inf)
-    for first, last, score in zip(*(each.tolist() for each in best_spans(begins, ends, longest, most)), strict=True):
-        begin, end = slice_of(text, int(window.offsets[first, 0]), int(window.offsets[last, 1]))
+    for first, last, score in zip(
+        *(each.tolist() for each in find_best_spans(begins, ends, max_tokens, max_spans)), strict=True
+    ):
+        begin, end = trim_slice(text, int(window.offsets[first, 0]), int(window.offsets[last, 1]))
         if begin < end:
             yield Candidate(text[begin:end], begin, score)
 
 
-def slice_of(text: str, begin: int, end: int) -> tuple[int, int]:
+def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
     """A slice without space around it, and with all the marks of its letters.
 
-    >>> slice_of("cafe\\u0301 au lait", 0, 4), slice_of(" a b ", 0, 5)
+    >>> trim_slice("cafe\\u0301 au lait", 0, 4), trim_slice(" a b ", 0, 5)
     ((0, 5), (1, 4))
     """
     begin += len(text[begin:end]) - len(text[begin:end].lstrip())
@@ -189,15 +193,15 @@ def _is_mark(letter: str) -> bool:
     return unicodedata.category(letter).startswith("M") or letter in PARTS_OF_LETTERS
 
 
-def distinct(candidates: Iterable[Candidate], most: int) -> list[Candidate]:
+def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[Candidate]:
     """Return the best candidates with different texts, best first."""
     kept = dict[str, Candidate]()
     for candidate in sorted(candidates, key=lambda each: (-each.score, each.begin, len(each.text))):
         kept.setdefault(candidate.text, candidate)
-    return list(kept.values())[:most]
+    return list(kept.values())[:max_candidates]
 
 
-def windows_by_example(
+def group_windows(
     items: Sequence[Any], answers: Sequence[npt.NDArray[Any]]
 ) -> Iterable[list[tuple[Window, npt.NDArray[Any]]]]:
     """Yield the windows of each example with the answers on their tokens."""
@@ -205,7 +209,7 @@ def windows_by_example(
         yield [(item.origin, answer) for item, answer in some]
 
 
-MOST_WINDOWS = 8  # that are learnt from at once: longer sentences are several items
+MAX_WINDOWS = 8  # that are learnt from at once: longer sentences are several items
 
 # Shapes: T pieces, W words that have any.
 
@@ -218,7 +222,7 @@ class Pieces(NamedTuple):
     firsts: Int64s
 
 
-class ReadPieces(NamedTuple):
+class PieceWindows(NamedTuple):
     """The part of a text that one item reads: windows, from begin to end, and the place and window of each point.
 
     places: [W], in the text; windows: begins and ends; window_of: [W]
@@ -228,7 +232,7 @@ class ReadPieces(NamedTuple):
     places: Int64s
     window_of: Int64s
 
-    def sequences(self, ids: Int32s, special: SpecialIds) -> tuple[Tokens, ...]:
+    def build_sequences(self, ids: Int32s, special: SpecialIds) -> tuple[Tokens, ...]:
         """The windows with their special tokens. ids: of the text"""
         rows = [
             np.concatenate([[special.cls], ids[begin:end], [special.sep]]).astype(np.int32)
@@ -236,7 +240,7 @@ class ReadPieces(NamedTuple):
         ]
         return tuple(Tokens(row, np.zeros(len(row), np.int32)) for row in rows)
 
-    def points(self) -> Int64s:
+    def locate_points(self) -> Int64s:
         """Return the places among the tokens of all its sequences."""
         begins = np.array([begin for begin, _ in self.windows], np.int64)
         lengths = np.array([end - begin + 2 for begin, end in self.windows], np.int64)
@@ -245,16 +249,16 @@ class ReadPieces(NamedTuple):
         return points
 
 
-def pieces_of(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
+def split_into_pieces(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
     """Sentences of words as pieces."""
     texts = [" ".join(words) for words in sentences]
     return [
-        _with_words(ids_of(encoding), find_piece_offsets(text, encoding), words)
-        for encoding, text, words in zip(encoder.pieces(texts), texts, sentences, strict=True)
+        _locate_words(to_ids(encoding), find_piece_offsets(text, encoding), words)
+        for encoding, text, words in zip(encoder.tokenize(texts), texts, sentences, strict=True)
     ]
 
 
-def _with_words(ids: Int32s, offsets: Sequence[tuple[int, int]], words: Sequence[str]) -> Pieces:
+def _locate_words(ids: Int32s, offsets: Sequence[tuple[int, int]], words: Sequence[str]) -> Pieces:
     lengths = np.array([len(word) for word in words], np.int64)
     befores = np.cumsum(lengths + 1) - lengths - 2  # the space before each word
     ends = np.array(offsets, np.int64).reshape(-1, 2)[:, 1]
@@ -263,25 +267,25 @@ def _with_words(ids: Int32s, offsets: Sequence[tuple[int, int]], words: Sequence
     return Pieces(ids, numbers.astype(np.int64), firsts.astype(np.int64))
 
 
-def parts_of(places: Int64s, begin: int, end: int, total: int, room: int, overlap: int) -> Iterator[ReadPieces]:
+def iter_parts(places: Int64s, begin: int, end: int, total: int, room: int, overlap: int) -> Iterator[PieceWindows]:
     """Yield windows over the pieces from begin to end of a text, with as much before and after as there is room for.
 
     places: of points among them; total: pieces of the text; room: pieces of a window; overlap: of two windows
     """
-    windows = _windows(begin, end, total, room, min(overlap, room // 2))
+    windows = _plan_windows(begin, end, total, room, min(overlap, room // 2))
     centers = np.array([first + last - 1 for first, last in windows])  # twice: all windows are of one length
     best = np.searchsorted((centers[:-1] + centers[1:]) / 2, 2 * places)
-    for first in range(0, len(windows), MOST_WINDOWS):
-        some = windows[first : first + MOST_WINDOWS]
+    for first in range(0, len(windows), MAX_WINDOWS):
+        some = windows[first : first + MAX_WINDOWS]
         mine = (best >= first) & (best < first + len(some))
         if mine.any():
-            yield ReadPieces(some, places[mine], best[mine] - first)
+            yield PieceWindows(some, places[mine], best[mine] - first)
 
 
-def _windows(begin: int, end: int, total: int, room: int, overlap: int) -> list[tuple[int, int]]:
+def _plan_windows(begin: int, end: int, total: int, room: int, overlap: int) -> list[tuple[int, int]]:
     """Begins and ends.
 
-    >>> _windows(4, 6, 20, 8, 2), _windows(0, 20, 20, 8, 2)
+    >>> _plan_windows(4, 6, 20, 8, 2), _plan_windows(0, 20, 20, 8, 2)
     ([(1, 9)], [(0, 8), (6, 14), (12, 20)])
     """
     spare = room - (end - begin)

@@ -46,11 +46,11 @@ from trainer.huggingface.sentence_transformers import list_sentence_files
 from trainer.model.attention import rotate, to_sight
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
-from trainer.tasks.folders import RECORD, Loaded, StatesModel, read_source
+from trainer.tasks.folders import RECORD, LoadedFolder, StatesModel, read_source
 from trainer.tasks.heads.next_word import NextModel
 from trainer.tasks.heads.tags import TagModel
-from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.heads.vectors import VectorModel, pooled, pooled_rows
+from trainer.tasks.heads.task_model import batch_items
+from trainer.tasks.heads.vectors import VectorModel, pool_rows, pool_tokens
 from trainer.tasks.kinds.texts import TextTask
 from trainer.tasks.task import TaskItem, Tokens
 from trainer.tasks.text_encoder import TOKENIZER_FILES
@@ -60,10 +60,10 @@ Answer = Callable[[Mapping[str, Int64s]], npt.NDArray[Any]]  # the first output 
 # Shapes in the names of tensors: B rows, S tokens of each, T = B * S, A heads, D size of a head, H hidden size.
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-BESIDE = (*TOKENIZER_FILES, "tokenizer_config.json", CONFIG, RECORD)
+COPIED_FILES = (*TOKENIZER_FILES, "tokenizer_config.json", CONFIG, RECORD)
 INPUTS = IDS, MASK, SEGMENTS = ("input_ids", "attention_mask", "token_type_ids")
-LENGTHS = (4, 8, 16, 32, 64, 128)  # of the texts by which a file is compared with the model
-DIFFERENT = 1e-3  # as a share of the largest number in the model's answers
+TEST_LENGTHS = (4, 8, 16, 32, 64, 128)  # of the texts by which a file is compared with the model
+MAX_DIFFERENCE = 1e-3  # as a share of the largest number in the model's answers
 
 
 class Graph(NamedTuple):
@@ -96,21 +96,21 @@ def export_onnx(folder: Path, output: Path, int8: bool) -> None:
             )
     with open_new_folder(output) as new:
         write_files(read_source(folder), new, int8)
-        for name in (*BESIDE, *(name for name in list_sentence_files(folder) if name.endswith(".json"))):
+        for name in (*COPIED_FILES, *(name for name in list_sentence_files(folder) if name.endswith(".json"))):
             if (folder / name).is_file():
                 (new / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, new / name)
         mark_complete(new)
 
 
-def write_files(loaded: Loaded, new: Path, int8: bool) -> None:
+def write_files(loaded: LoadedFolder, new: Path, int8: bool) -> None:
     """Write the files of a model, each compared with it. Raises InputError if answers differ."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    for graph in graphs_of(loaded):
+    for graph in list_graphs(loaded):
         whole = new / f"{graph.name}.onnx"
         write_graph(loaded, graph, whole)
-        if (away := difference(loaded, graph, opened(whole))) > DIFFERENT:
+        if (away := measure_difference(loaded, graph, open_graph(whole))) > MAX_DIFFERENCE:
             raise InputError(
                 f"The ONNX file answers differently from the model: by {away:.2g} of the largest answer. It is not "
                 "kept."
@@ -120,7 +120,7 @@ def write_files(loaded: Loaded, new: Path, int8: bool) -> None:
             quantize_dynamic(whole, small, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
-def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
+def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
     """Return the parts of a model that are written. Raises InputError for one whose answers are more than outputs."""
     model = loaded.model.eval()
     searched = isinstance(model, TagModel) and model.chain is not None
@@ -135,7 +135,7 @@ def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
         )
     if not isinstance(model, VectorModel):
         name = "last_hidden_state" if isinstance(model, StatesModel) else "logits"
-        return (Graph("model", model, lambda model, batch: (model.outputs(batch),), (name,)),)
+        return (Graph("model", model, lambda model, batch: (model.compute_outputs(batch),), (name,)),)
     if model.sentences is not None and model.sentences.skips_prompts:
         raise InputError(
             "A model that does not pool the tokens of its prompts (`include_prompt`) cannot be written as ONNX: a file "
@@ -146,16 +146,20 @@ def graphs_of(loaded: Loaded) -> tuple[Graph, ...]:
     def vectors(modules: nn.ModuleList, batch: Batch) -> tuple[Tensor, ...]:
         encoder, after = modules
         hidden_TH = encoder(batch)
-        padded = batch.pooled(hidden_TH, pooling) if isinstance(batch, PaddedBatch) else None
-        vectors_BH = after(pooled(hidden_TH, batch, pooling) if padded is None else padded)
-        return (vectors_BH, F.normalize(vectors_BH, dim=-1)) if task.by == "cosine" else (vectors_BH,)
+        padded = batch.pool(hidden_TH, pooling) if isinstance(batch, PaddedBatch) else None
+        vectors_BH = after(pool_tokens(hidden_TH, batch, pooling) if padded is None else padded)
+        return (vectors_BH, F.normalize(vectors_BH, dim=-1)) if task.resolved_similarity == "cosine" else (vectors_BH,)
 
-    names = ("sentence_embedding", "normalized_embedding") if task.by == "cosine" else ("sentence_embedding",)
+    names = (
+        ("sentence_embedding", "normalized_embedding")
+        if task.resolved_similarity == "cosine"
+        else ("sentence_embedding",)
+    )
     encoders = zip(("model", "second"), model.list_encoders(), strict=False)
     return tuple(Graph(name, nn.ModuleList([encoder, model.after]), vectors, names) for name, encoder in encoders)
 
 
-def write_graph(loaded: Loaded, graph: Graph, path: Path) -> None:
+def write_graph(loaded: LoadedFolder, graph: Graph, path: Path) -> None:
     """Write a file with padded rows as its input. Raises InputError if torch cannot export it."""
     names = (IDS, MASK, *([SEGMENTS] if loaded.model.encoder.shape.segment_types > 1 else []))
     free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
@@ -178,7 +182,7 @@ def write_graph(loaded: Loaded, graph: Graph, path: Path) -> None:
             raise InputError(f"A model of {loaded.task.kind!r} cannot be written as ONNX: {reason}") from error
 
 
-def opened(path: Path) -> Answer:
+def open_graph(path: Path) -> Answer:
     """Return what answers padded rows by a file."""
     from onnxruntime import InferenceSession
 
@@ -188,12 +192,12 @@ def opened(path: Path) -> Answer:
 
 
 @torch.inference_mode()
-def difference(loaded: Loaded, graph: Graph, answer: Answer) -> float:
+def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> float:
     """Return the largest difference of answers to padded rows from the model's, as a share of its largest number.
 
     The rows are drawn, their padding too; the second half of each is of segment 1.
     """
-    lengths = sorted({min(length, loaded.max_length) for length in LENGTHS})
+    lengths = sorted({min(length, loaded.max_length) for length in TEST_LENGTHS})
     places, counts = np.arange(lengths[-1]), np.array(lengths)[:, None]
     ids = np.random.default_rng(0).integers(0, loaded.inputs.vocab_size, (len(lengths), len(places)))
     rows = {IDS: ids, MASK: (places < counts).astype(np.int64), SEGMENTS: (places > counts // 2).astype(np.int64)}
@@ -201,7 +205,7 @@ def difference(loaded: Loaded, graph: Graph, answer: Answer) -> float:
     for row, (length, found) in enumerate(zip(lengths, answer(rows), strict=True)):
         sequence = Tokens(*(rows[name][row, :length].astype(np.int32) for name in (IDS, SEGMENTS)))
         item = TaskItem(sequences=(sequence,), example=0, points=np.arange(length))
-        wanted = graph.outputs(graph.module, batch_of_items([item]))[0].float().numpy()
+        wanted = graph.outputs(graph.module, batch_items([item]))[0].float().numpy()
         answered = found[None] if loaded.task.unit == "sequence" else found[:length]
         most, away = max(most, np.abs(wanted).max()), max(away, np.abs(wanted - answered).max())
     return float(away / most)
@@ -226,11 +230,11 @@ class PaddedBatch(Batch):
 
     def compute_means(self, values_TH: Tensor) -> Tensor:
         """float32 [B, H]."""
-        return self.pooled(values_TH, "mean")
+        return self.pool(values_TH, "mean")
 
-    def pooled(self, values_TH: Tensor, pooling: str) -> Tensor:
+    def pool(self, values_TH: Tensor, pooling: str) -> Tensor:
         """float32 [B, H times modes], as `vector_steps.pooled`."""
-        return pooled_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
+        return pool_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
 
 
 class PaddedAttention(nn.Module):

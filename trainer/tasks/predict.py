@@ -20,9 +20,9 @@ from trainer.complete_folders import write_lines
 from trainer.metrics import print_event
 from trainer.ranks import Ranks, join_process_group
 from trainer.tasks.data import FileExamples, encode, read_file, select_kept_values, with_defaults_from
-from trainer.tasks.folders import Loaded, load_task
+from trainer.tasks.folders import LoadedFolder, load_task
 from trainer.tasks.formats.records import ID, FileSettings, Values
-from trainer.tasks.heads.task_model import answers_of
+from trainer.tasks.heads.task_model import compute_answers
 from trainer.tasks.task import Prediction, Task
 
 
@@ -56,19 +56,19 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
     """Write a line for each record; return a summary, with scores if there are labels. Raises InputError."""
     loaded = load_task(folder)
     loaded.model.to(ranks.device)
-    answers = answered(folder, loaded, with_defaults_from(file, loaded.file), labelled, ranks)
+    answers = predict_file(folder, loaded, with_defaults_from(file, loaded.file), labelled, ranks)
     write_answers(output, loaded.task, answers)
     examples = answers.file.examples
-    scores = loaded.task.scores(examples, answers.predictions) if labelled else {}
+    scores = loaded.task.compute_scores(examples, answers.predictions) if labelled else {}
     return {"examples": len(examples), "task": loaded.task.kind, "scores": scores, "ledger": answers.ledger.to_json()}
 
 
-def answered(folder: Path, loaded: Loaded, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
+def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
     """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
     examples = read_file(loaded.task, file, labelled)
-    encoded = encode(loaded.task, examples, loaded.task.text_encoder(folder, loaded.inputs, loaded.max_length))
-    answers, _ = answers_of(loaded.model, loaded.task, encoded.items, ranks)
-    return FileAnswers(examples, encoded.ledger, loaded.task.predictions(encoded.examples, encoded.items, answers))
+    encoded = encode(loaded.task, examples, loaded.task.build_text_encoder(folder, loaded.inputs, loaded.max_length))
+    answers, _ = compute_answers(loaded.model, loaded.task, encoded.items, ranks)
+    return FileAnswers(examples, encoded.ledger, loaded.task.make_predictions(encoded.examples, encoded.items, answers))
 
 
 def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
@@ -76,13 +76,15 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
     A number is written with all its digits, so scores of the lines are those of the answers.
     """
-    write_lines(output, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in answer_rows(task, answers)))
+    write_lines(
+        output, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in iter_answer_rows(task, answers))
+    )
 
 
-def answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
+def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
     """Yield what is written of each record of a file, in its order: its line and names, and the answer or why none.
 
-    Of a file that is labelled also what `Task.judged` has of an example.
+    Of a file that is labelled also what `Task.judge` has of an example.
     """
     file = answers.file
     given = zip(file.lines, file.ids, file.kept or repeat({}), file.examples, answers.predictions)  # noqa: B905
@@ -90,13 +92,13 @@ def answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
     for number in range(file.counts.rows):
         if number in dropped:
             _, line, reason, names = dropped[number]
-            yield {**_named(line, names.get(ID), select_kept_values(names)), "unusable": reason}
+            yield {**_name_record(line, names.get(ID), select_kept_values(names)), "unusable": reason}
         else:
             line, name, kept, example, prediction = next(given)
-            judged = task.judged(example, prediction) if file.labelled else {}
-            yield {**_named(line, name, kept), **task.row(example, prediction), **judged}
+            judged = task.judge(example, prediction) if file.labelled else {}
+            yield {**_name_record(line, name, kept), **task.to_row(example, prediction), **judged}
 
 
-def _named(line: int, name: Any, kept: Values) -> dict[str, Any]:
+def _name_record(line: int, name: Any, kept: Values) -> dict[str, Any]:
     """Return how a row is found in its file."""
     return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

@@ -36,11 +36,14 @@ OTHER_NAMES: Mapping[str, str] = MappingProxyType(  # what others call our setti
         **{"lr_scheduler_type": "schedule", "max_grad_norm": "clip_norm", "adam_epsilon": "epsilon"},
     }
 )
-_MEMBERS = ("version", "builder", "roles", "metrics", "terms", "example", "items", "predictions", "scores", "row")
+_MEMBERS = (
+    *("version", "builder", "roles", "metrics", "list_terms", "make_example", "make_items", "make_predictions"),
+    *("compute_scores", "to_row"),
+)
 _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBERS)
 
 
-def task_class(kind: str) -> Any:
+def find_task_class(kind: str) -> Any:
     """Return the dataclass of a task. Raises InputError for an unknown name and for a broken package."""
     return _KINDS.find(kind)
 
@@ -50,11 +53,11 @@ def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(TASKS)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
-    task: Task = bind_settings(task_class(str(table["kind"])), own, where)
+    task: Task = bind_settings(find_task_class(str(table["kind"])), own, where)
     return task
 
 
-def task_and_settings(
+def split_settings(
     kind: str,
     given: Mapping[str, Any],
     where: str,
@@ -66,7 +69,7 @@ def task_and_settings(
 
     defaults: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
     """
-    of_task, of_training = field_names(task_class(kind)), field_names(FinetuneSettings) - {*without}
+    of_task, of_training = list_field_names(find_task_class(kind)), list_field_names(FinetuneSettings) - {*without}
     strange = [key for key in given if key not in of_task | of_training]
     if others := [key for key in strange if key in OTHER_NAMES]:
         raise InputError(f"{where} has no key {others[0]!r}: it is called {OTHER_NAMES[others[0]]!r}.")
@@ -76,30 +79,30 @@ def task_and_settings(
     return task, bind_settings(FinetuneSettings, {key: v for key, v in given.items() if key not in of_task}, where)
 
 
-def field_names(kind: Any) -> set[str]:
+def list_field_names(kind: Any) -> set[str]:
     """The keys of a dataclass of settings."""
     return {field.name for field in dataclasses.fields(kind)}
 
 
-def task_package(kind: str) -> str:
+def find_task_package(kind: str) -> str:
     """The package that a task comes from, with its version; empty for one of ours."""
     return _KINDS.find_package(kind)
 
 
-def without_former(table: Mapping[str, Json]) -> dict[str, Json]:
+def without_removed_settings(table: Mapping[str, Json]) -> dict[str, Json]:
     """Return a recorded task's table without its package, and without settings that are gone if they say what is done.
 
-    >>> without_former({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
+    >>> without_removed_settings({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
     {'kind': 'next', 'leaky': True, 'metric': ''}
     """
-    former = task_class(str(table.get("kind"))).former.values()
+    former = find_task_class(str(table.get("kind"))).removed_settings.values()
     gone = {name: value for settings in former for name, value in settings.items()}
     return {name: value for name, value in table.items() if name != "package" and (name, value) not in gone.items()}
 
 
-def task_of_config(config: Mapping[str, Any]) -> Task | None:
+def find_task_for_config(config: Mapping[str, Any]) -> Task | None:
     """Return the task of a folder that others wrote, by its class; None if it is none of ours."""
     architectures = find_family(config["model_type"]).names.architectures
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
-    tasks = (each.of_config(config) for each in _OURS if each.architecture in names - {Task.architecture})
+    tasks = (each.from_config(config) for each in _OURS if each.architecture in names - {Task.architecture})
     return next((task for task in tasks if task is not None), None)

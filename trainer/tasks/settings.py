@@ -15,12 +15,17 @@ from trainer.tasks.formats.records import FileSettings
 
 Job = TypeVar("Job")
 
-MOST = float(1 << 20)
+MAX_VALUE = float(1 << 20)
 BOUNDS = (
-    *(("max_length", 3.0, MOST), ("epochs", 1.0, MOST), ("batch", 1.0, MOST), ("patience", 1.0, MOST)),
+    *(
+        ("max_length", 3.0, MAX_VALUE),
+        ("epochs", 1.0, MAX_VALUE),
+        ("batch", 1.0, MAX_VALUE),
+        ("patience", 1.0, MAX_VALUE),
+    ),
     *(("warmup", 0.0, 1.0), ("dropout", 0.0, 0.9)),
 )
-AS_IN_TRAINING = (  # keys that mean the same in pre-training
+TRAINING_KEYS = (  # keys that mean the same in pre-training
     *("schedule", "epsilon", "clip_norm", "precision", "compile", "micro_batch", "seed", "log_every", "device"),
     "processes",
 )
@@ -88,12 +93,12 @@ class FinetuneSettings:
         check_choice("precision", self.precision, ("auto", *PRECISIONS))
         check_choice("keep", self.keep, ("best", "last"))
         for layers in self.freeze:
-            _ = frozen_layers(layers)
+            _ = parse_frozen_layers(layers)
         if self.keep == "last" and self.restarts > 1:
             raise InputError('restarts are compared by their best epochs, and keep is "last": leave one of them out.')
-        self.training(1)  # checks what is left
+        self.to_training_settings(1)  # checks what is left
 
-    def training(self, steps: int) -> TrainingSettings:
+    def to_training_settings(self, steps: int) -> TrainingSettings:
         """Return the same for the optimizer, once the steps of a restart are known: each is a phase of its own."""
         warmup_steps = round((self.warmup or 0.0) * steps)
         return TrainingSettings(
@@ -101,7 +106,7 @@ class FinetuneSettings:
             learning_rate=self.learning_rate or 0.0,
             weight_decay=self.weight_decay or 0.0,
             layer_decay=1.0 if self.layer_decay is None else self.layer_decay,
-            **{name: getattr(self, name) for name in AS_IN_TRAINING},
+            **{name: getattr(self, name) for name in TRAINING_KEYS},
         )
 
 
@@ -112,10 +117,10 @@ def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
     return bind_settings(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
-def frozen_layers(text: str) -> range | None:
+def parse_frozen_layers(text: str) -> range | None:
     """Return the layers from 0 that an entry of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
 
-    >>> frozen_layers("0-5"), frozen_layers("3"), frozen_layers("encoder")
+    >>> parse_frozen_layers("0-5"), parse_frozen_layers("3"), parse_frozen_layers("encoder")
     (range(0, 6), range(3, 4), None)
     """
     if text in ("embeddings", "encoder"):
@@ -177,21 +182,21 @@ class FinetuneJob:
 #
 # The rates of tasks are those of models of the size base; small ones keep their own.
 
-SMALL = 512  # hidden size up to which a BERT is one of the small ones
+MAX_SMALL_HIDDEN_SIZE = 512  # hidden size up to which a BERT is one of the small ones
 
-USUAL: dict[str, Any] = {"epochs": 3, "batch": 32, "learning_rate": 5e-5, "warmup": 0.1, "weight_decay": 0.01}
-FAMILIES: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, Any] = {"epochs": 3, "batch": 32, "learning_rate": 5e-5, "warmup": 0.1, "weight_decay": 0.01}
+FAMILY_DEFAULTS: dict[str, dict[str, Any]] = {
     "roberta": {"epochs": 10, "learning_rate": 2e-5, "warmup": 0.06, "weight_decay": 0.1},
     "albert": {"learning_rate": 2e-5},
     "modernbert": {"learning_rate": 5e-5, "warmup": 0.06, "weight_decay": 1e-5},
     "electra": {"weight_decay": 0.0},
 }
 ELECTRA_SIZES = ((256, 3e-4, 0.8), (768, 1e-4, 0.8), (1 << 20, 5e-5, 0.9))  # up to this hidden size: rate, decay
-TASKS: dict[str, dict[str, Any]] = {
+TASK_DEFAULTS: dict[str, dict[str, Any]] = {
     "similarity": {"batch": 16, "epochs": 4, "learning_rate": 2e-5, "warmup": 0.1, "weight_decay": 0.01},
     "retrieval": {"batch": 128, "epochs": 40, "learning_rate": 2e-5, "warmup": 0.07, "weight_decay": 0.0},
 }
-BOTH: dict[tuple[str, str], dict[str, Any]] = {
+TASK_AND_FAMILY_DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
     ("span", "roberta"): {"epochs": 2, "batch": 48, "learning_rate": 1.5e-5, "weight_decay": 0.01},
     ("span", "electra"): {"epochs": 2},
     ("span", "albert"): {"epochs": 2, "batch": 48, "learning_rate": 5e-5},
@@ -203,13 +208,13 @@ BOTH: dict[tuple[str, str], dict[str, Any]] = {
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
     """Return the settings, with published values where they name none. kind: of the task; it precedes the family"""
     family, hidden_size = model.family_row.name, model.shape[1]
-    taken = {**USUAL, "layer_decay": 1.0, **FAMILIES.get(family, {})}
+    taken = {**DEFAULTS, "layer_decay": 1.0, **FAMILY_DEFAULTS.get(family, {})}
     if family == "electra":
         _, rate, decay = next(row for row in ELECTRA_SIZES if hidden_size <= row[0])
         taken |= {"learning_rate": rate, "layer_decay": decay}
-    elif family == "bert" and hidden_size <= SMALL:
+    elif family == "bert" and hidden_size <= MAX_SMALL_HIDDEN_SIZE:
         taken |= {"learning_rate": 3e-4, "epochs": 4}
-    small = {"learning_rate"} if hidden_size <= SMALL else set()
-    of_task = {**TASKS.get(kind, {}), **BOTH.get((kind, family), {})}
+    small = {"learning_rate"} if hidden_size <= MAX_SMALL_HIDDEN_SIZE else set()
+    of_task = {**TASK_DEFAULTS.get(kind, {}), **TASK_AND_FAMILY_DEFAULTS.get((kind, family), {})}
     taken |= {name: value for name, value in of_task.items() if name not in small}
     return replace(settings, **{name: value for name, value in taken.items() if getattr(settings, name) is None})

@@ -34,11 +34,11 @@ from corpora.store.settings import check_choice
 from trainer.families.contract import ModelInputs
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable
-from trainer.tasks.text_encoder import TextEncoder, ids_of, segments_of
+from trainer.tasks.text_encoder import TextEncoder, to_ids, to_segment_ids
 
 NO_POINTS: Int64s = np.empty(0, np.int64)
-MOST_LISTED = 8
-MANY = 1 << 20  # tokens or sentences: no setting of a kind is larger
+MAX_LISTED = 8
+MAX_COUNT = 1 << 20  # tokens or sentences: no setting of a kind is larger
 
 Example = Any  # the task's own, hashable or not
 Prediction = Any  # the task's own
@@ -51,9 +51,9 @@ class Tokens(NamedTuple):
     segment_ids: Int32s
 
     @staticmethod
-    def of(encoding: Encoding) -> "Tokens":
+    def from_encoding(encoding: Encoding) -> "Tokens":
         """Return what a tokenizer has made."""
-        return Tokens(ids_of(encoding), segments_of(encoding))
+        return Tokens(to_ids(encoding), to_segment_ids(encoding))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class TaskItem:
 
 Items = Sequence[TaskItem]
 Answers = Sequence[npt.NDArray[Any]]  # of a model to items
-Former = Mapping[str, Mapping[str, Json]]
+RemovedSettings = Mapping[str, Mapping[str, Json]]
 
 
 class Misfit(InputError):
@@ -128,9 +128,9 @@ class Task:
     unit: ClassVar[str] = "sequence"
     architecture: ClassVar[str] = "encoder"
     causal: ClassVar[bool] = False
-    usual_length: ClassVar[int] = 512
-    learnt: ClassVar[frozenset[str]] = frozenset()
-    former: ClassVar[Former] = {}
+    default_length: ClassVar[int] = 512
+    label_roles: ClassVar[frozenset[str]] = frozenset()
+    removed_settings: ClassVar[RemovedSettings] = {}
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class Task:
         raise NotImplementedError
 
     @property
-    def optional(self) -> frozenset[str]:
+    def optional_roles(self) -> frozenset[str]:
         """Return those of them that a file may lack."""
         return frozenset()
 
@@ -148,7 +148,7 @@ class Task:
         raise NotImplementedError
 
     @property
-    def exported(self) -> str:
+    def export_architecture(self) -> str:
         """Return the class that is exported; "encoder" where none has the heads: these are in a file next to it."""
         return self.architecture
 
@@ -157,81 +157,81 @@ class Task:
         """Return the term of what is learnt from labels."""
         raise NotImplementedError
 
-    def terms(self) -> tuple[Term, ...]:
+    def list_terms(self) -> tuple[Term, ...]:
         """Return the terms of the loss."""
         return (self.term,)
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> Example:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> Example:
         """Return a record's values by role as an example. Raises Unusable.
 
         labelled: whether it must have what is to be learnt; without, that may be missing
         """
         raise NotImplementedError
 
-    def fitted(self, examples: Sequence[Example], where: str) -> Self:
+    def fit(self, examples: Sequence[Example], where: str) -> Self:
         """Return the task with what it must know of the training examples: names of classes, and the like.
 
         where: their file, for messages. Raises InputError if they cannot be learnt; Misfit where one is to blame.
         """
         return self
 
-    def unknown(self, example: Example) -> Unusable | None:
+    def find_unknown_label(self, example: Example) -> Unusable | None:
         """Return why an example has an answer that the task does not have: one that no row of training had, say.
 
         Nothing is learnt from such an example; where it judges, every prediction for it is wrong.
         """
         return None
 
-    def source(self, example: Example) -> Any:
+    def find_source(self, example: Example) -> Any:
         """Return the text, context or document that an example is of: those of one are held out together."""
         return example[0] if isinstance(example, tuple) else example
 
-    def text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
+    def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
         """Return what reads texts for a model in a folder. Raises InputError."""
-        return TextEncoder.of(folder, inputs, max_length)
+        return TextEncoder.from_folder(folder, inputs, max_length)
 
-    def groups(self, examples: Sequence[Example]) -> Iterable[range]:
+    def iter_groups(self, examples: Sequence[Example]) -> Iterable[range]:
         """Return which examples belong together, like those of a document, and are encoded in one call; in order."""
         return (range(number, number + 1) for number in range(len(examples)))
 
-    def items(self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+    def make_items(self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Return examples as items, in their order, numbered from 0.
 
         A file is encoded in parts, each by a call of its own; the items are those of one call (see `groups`).
         """
         raise NotImplementedError
 
-    def counts(self, items: Items) -> tuple[int, ...]:
+    def count_targets(self, items: Items) -> tuple[int, ...]:
         """Return by what the sum of each term is divided, once they are added up over the step: items, or points."""
         number = sum(len(item.points) for item in items) if self.unit == "point" else len(items)
-        return (number,) * len(self.terms())
+        return (number,) * len(self.list_terms())
 
-    def predictions(self, examples: Sequence[Example], items: Items, answers: Answers) -> list[Prediction]:
+    def make_predictions(self, examples: Sequence[Example], items: Items, answers: Answers) -> list[Prediction]:
         """Return the model's prediction for each example, from the answers to all items: by default these."""
         return list(answers)
 
-    def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return the scores of predictions, by name."""
         raise NotImplementedError
 
-    def tuned(self, scores: Mapping[str, float]) -> Self:
+    def tune(self, scores: Mapping[str, float]) -> Self:
         """Return the task with what it takes from the scores of the epoch that is kept, such as a threshold."""
         return self
 
-    def row(self, example: Example, prediction: Prediction) -> dict[str, Any]:
+    def to_row(self, example: Example, prediction: Prediction) -> dict[str, Any]:
         """Return a prediction as a row of JSON."""
         raise NotImplementedError
 
-    def judged(self, example: Example, prediction: Prediction) -> dict[str, Any]:
+    def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:
         """Return what a row of a labelled example has as well: `gold`, and `score` where the row has one by itself."""
         return {}
 
     @classmethod
-    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
+    def from_config(cls, config: Mapping[str, Any]) -> Self | None:
         """Return the task of a folder of its architecture that others wrote; None if it is not of this task."""
         return cls()
 
-    def config(self) -> Mapping[str, Any]:
+    def to_config(self) -> Mapping[str, Any]:
         """Return the keys of the exported `config.json` that are the task's."""
         return {}
 
@@ -239,24 +239,24 @@ class Task:
 # What kinds share: names of metrics and of classes, shares of answers.
 
 
-def listed(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Names, not too many of them.
 
-    >>> listed(["a", "b"]), listed([str(n) for n in range(10)])
+    >>> format_names(["a", "b"]), format_names([str(n) for n in range(10)])
     ("'a', 'b'", "'0', '1', '2', '3', '4', '5', '6', '7' and 2 more")
     """
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return ", ".join(map(repr, names[:MOST_LISTED])) + more
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(map(repr, names[:MAX_LISTED])) + more
 
 
-def with_first(asked: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
+def with_first(requested: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
     """Return metrics with the requested one first. asked: "": as they are. Raises InputError for another.
 
     >>> with_first("f1", ("accuracy", "f1"))
     ('f1', 'accuracy')
     """
-    check_choice("metric", asked, ("", *metrics))
-    return (asked, *(name for name in metrics if name != asked)) if asked else metrics
+    check_choice("metric", requested, ("", *metrics))
+    return (requested, *(name for name in metrics if name != requested)) if requested else metrics
 
 
 def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ def check_labels(labels: Sequence[str]) -> None:
         raise InputError(f"labels = {', '.join(labels)} names a class twice: give each name once.")
 
 
-def label_keys(labels: Sequence[str]) -> dict[str, Any]:
+def to_label_keys(labels: Sequence[str]) -> dict[str, Any]:
     """The keys of a configuration that name classes."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
@@ -282,7 +282,7 @@ def label_keys(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+def parse_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The classes that a configuration names, in their order."""
     named = {int(n): str(label) for n, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()}
     return tuple(named[number] for number in sorted(named))

@@ -29,10 +29,13 @@ TOKENIZER_FILES = (
     *(TOKENIZER, "special_tokens_map.json", "added_tokens.json"),
     *("vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
 )
-PART, PARTS = 1 << 13, 16  # characters of a long text that are encoded together, and how many such parts at once
-LONG_WORD = 16  # parts, after which one is cut in the middle of a word
-BEGINS_WORD = re.compile(r"[^\w]|[\u2e80-\u9fff]")  # at which a part may begin: no word of a vocabulary goes over it
-LONGEST, FIRST, SECOND = "longest_first", "only_first", "only_second"  # of two texts, which is cut
+PART_CHARACTERS, PARTS_AT_ONCE = (
+    1 << 13,
+    16,
+)  # characters of a long text that are encoded together, and how many such parts at once
+MAX_WORD_PARTS = 16  # parts, after which one is cut in the middle of a word
+WORD_START = re.compile(r"[^\w]|[\u2e80-\u9fff]")  # at which a part may begin: no word of a vocabulary goes over it
+CUT_LONGEST, CUT_FIRST, CUT_SECOND = "longest_first", "only_first", "only_second"  # of two texts, which is cut
 
 
 def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
@@ -85,7 +88,9 @@ class TextEncoder:
         keep_spaces(self.tokenizer)  # `find_piece_offsets` says where pieces begin
 
     @staticmethod
-    def of(folder: Path, inputs: ModelInputs, max_length: int, prompts: Sequence[Prompt] = ()) -> "TextEncoder":
+    def from_folder(
+        folder: Path, inputs: ModelInputs, max_length: int, prompts: Sequence[Prompt] = ()
+    ) -> "TextEncoder":
         """With the tokenizer of a model's folder. Raises InputError.
 
         prompts: of the folder, before first texts and before others; (): what it says of vectors does not matter
@@ -93,12 +98,12 @@ class TextEncoder:
         encoder = TextEncoder(tokenizer=open_tokenizer(folder, inputs), max_length=max_length, inputs=inputs)
         sentences = read_sentences(folder) if prompts else None
         if sentences is not None:
-            encoder._read_as(sentences, prompts)
+            encoder._apply_folder_settings(sentences, prompts)
         elif prompts and isinstance(prompts[0], str) and prompts[0]:
             raise InputError(f"{folder} has no prompts, of which one is named: leave {prompts[0]!r} out.")
         return encoder
 
-    def _read_as(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
+    def _apply_folder_settings(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
         """Read texts in lower case and after prompts, as a folder of sentence-transformers says."""
         own = self.tokenizer.normalizer
         alone: list[Any] = [own] if isinstance(own, Normalizer) else []
@@ -111,89 +116,89 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
         """Texts, each with its second one where there are such, as sequences with their special tokens."""
-        return self.joined(self._begun(texts), None if seconds is None else self._begun(seconds))
+        return self.join(self._encode_starts(texts), None if seconds is None else self._encode_starts(seconds))
 
-    def _begun(self, texts: Sequence[str]) -> list[Encoding]:
+    def _encode_starts(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the tokens of texts, of long ones at least one more than can be read; count what follows these."""
-        parts = [_parts_of(text, max(PART, 16 * self.max_length)) for text in texts]
-        firsts = self.pieces([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
-        return [self._counted(*each) for each in zip(firsts, texts, parts, strict=True)]
+        parts = [_iter_parts(text, max(PART_CHARACTERS, 16 * self.max_length)) for text in texts]
+        firsts = self.tokenize([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
+        return [self._extend_and_count(*each) for each in zip(firsts, texts, parts, strict=True)]
 
-    def _counted(self, first: Encoding, text: str, parts: Iterator[tuple[int, int]]) -> Encoding:
-        while some := [text[begin:end] for begin, end in islice(parts, PARTS)]:
-            for encoding in self.pieces(some):
+    def _extend_and_count(self, first: Encoding, text: str, parts: Iterator[tuple[int, int]]) -> Encoding:
+        while some := [text[begin:end] for begin, end in islice(parts, PARTS_AT_ONCE)]:
+            for encoding in self.tokenize(some):
                 if len(first) > self.max_length:
                     self.tokens_cut += len(encoding)
                 else:
                     first = Encoding.merge([first, encoding])
         return first
 
-    def joined(
-        self, firsts: Sequence[Encoding], seconds: Sequence[Encoding] | None = None, cut: str = LONGEST
+    def join(
+        self, firsts: Sequence[Encoding], seconds: Sequence[Encoding] | None = None, cut: str = CUT_LONGEST
     ) -> list[Encoding]:
         """The same of what `pieces` gives; the same pieces may be given several times.
 
         cut: which of two texts loses tokens at its end where they are too long: LONGEST or FIRST
         """
         sides = [firsts] if seconds is None else [firsts, seconds]
-        room = self.room(len(sides))
+        room = self.count_room(len(sides))
         self.tokenizer.enable_truncation(self.max_length, strategy=cut)
         encodings = [self.tokenizer.post_process(*both) for both in zip(*sides, strict=True)]
         self.tokenizer.no_truncation()
         for encoding, both in zip(encodings, zip(*sides, strict=True), strict=True):
-            self.lost(sum(map(len, both)) + self.max_length - room - len(encoding))
+            self.count_lost(sum(map(len, both)) + self.max_length - room - len(encoding))
         return encodings
 
-    def begun(self, first: Encoding, second: Encoding) -> Encoding:
+    def encode_start(self, first: Encoding, second: Encoding) -> Encoding:
         """Encode the whole first text and the beginning of the second; what does not fit is not counted."""
-        self.tokenizer.enable_truncation(self.max_length, strategy=SECOND)
+        self.tokenizer.enable_truncation(self.max_length, strategy=CUT_SECOND)
         encoding: Encoding = self.tokenizer.post_process(first, second)
         self.tokenizer.no_truncation()
         return encoding
 
-    def shortened(self, pieces: Sequence[Encoding], most: int) -> None:
+    def shorten(self, pieces: Sequence[Encoding], max_tokens: int) -> None:
         """Cut pieces that have more tokens than `most`, at their ends."""
         for piece in pieces:
-            self.lost(max(0, len(piece) - most))
-            piece.truncate(most)
+            self.count_lost(max(0, len(piece) - max_tokens))
+            piece.truncate(max_tokens)
 
-    def room(self, texts: int = 1) -> int:
+    def count_room(self, texts: int = 1) -> int:
         """Tokens that one text, or two together, may have."""
         return self.max_length - int(self.tokenizer.num_special_tokens_to_add(texts == 2))
 
-    def lost(self, lost: int) -> None:
+    def count_lost(self, num_tokens: int) -> None:
         """Count the tokens that a text has lost."""
-        self.num_cut += lost > 0
-        self.tokens_cut += lost
+        self.num_cut += num_tokens > 0
+        self.tokens_cut += num_tokens
 
-    def pieces(self, texts: Sequence[str]) -> list[Encoding]:
+    def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the tokens of texts alone: uncut, without special ones."""
         encodings: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return encodings
 
 
-def _parts_of(text: str, size: int) -> Iterator[tuple[int, int]]:
+def _iter_parts(text: str, size: int) -> Iterator[tuple[int, int]]:
     """Yield begins and ends of the parts of a text, of so many characters or fewer; only a very long word has more.
 
-    >>> [*_parts_of("a good film", 8)]
+    >>> [*_iter_parts("a good film", 8)]
     [(0, 6), (6, 11)]
     """
     begin = 0
     while begin < len(text):
         end, middle = begin + size, begin + size // 2
         if end < len(text):
-            before = BEGINS_WORD.search(text[middle:end][::-1])
-            after = None if before else BEGINS_WORD.search(text, end, begin + LONG_WORD * size)
-            end = end - before.end() if before else after.start() if after else begin + LONG_WORD * size
+            before = WORD_START.search(text[middle:end][::-1])
+            after = None if before else WORD_START.search(text, end, begin + MAX_WORD_PARTS * size)
+            end = end - before.end() if before else after.start() if after else begin + MAX_WORD_PARTS * size
         yield begin, min(end, len(text))
         begin = end
 
 
-def ids_of(encoding: Encoding) -> Int32s:
+def to_ids(encoding: Encoding) -> Int32s:
     """int32 [T]."""
     return np.array(encoding.ids, np.int32)
 
 
-def segments_of(encoding: Encoding) -> Int32s:
+def to_segment_ids(encoding: Encoding) -> Int32s:
     """int32 [T]: to which of two texts each token belongs."""
     return np.array(encoding.type_ids, np.int32)

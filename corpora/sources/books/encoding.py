@@ -15,15 +15,15 @@ from collections import Counter
 from itertools import islice
 
 from corpora.sources.books.epub import BadBook
-from corpora.sources.books.gutenberg import stated_encoding
+from corpora.sources.books.gutenberg import find_stated_encoding
 
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 EIGHT_BIT = ("cp1252", "mac-roman", "cp437")  # the first where none is clearly it
 PLAIN_NAMES = frozenset("utf-8 utf8 iso-8859-1 iso-latin-1 latin-1 latin1 windows-1252 cp1252".split())
 CODECS = ("iso8859", "cp", "koi8", "mac", "gb", "big5", "shift_jis", "euc", "tis", "ptcp")  # that may be stated
 HEAD_BYTES = 30_000
-MOST_WITNESSES = 20_000  # bytes beyond ASCII that are asked what they make
-CLEARLY = 0.5  # by how much of them another encoding must make more sense than windows-1252
+MAX_WITNESSES = 20_000  # bytes beyond ASCII that are asked what they make
+MIN_LEAD = 0.5  # by how much of them another encoding must make more sense than windows-1252
 STRAY_SHARE = 0.1  # of bytes that are no UTF-8, to sequences that are, up to which a file is UTF-8 with strays
 UTF8_OR_STRAY = re.compile(
     rb"""[\xc2-\xdf][\x80-\xbf]
@@ -38,47 +38,53 @@ CP1252 = {byte: bytes([byte]).decode("cp1252") for byte in range(0x80, 0xA0) if 
 
 
 def decode_text(data: bytes) -> str:
-    r"""A text file's characters, its lines ending in `\n`. Raises BadBook.
+    r"""Decode a text file; lines of the result end in `\n`.
+
+    Raises:
+        BadBook: If it holds zeros, or is not in the encoding that its mark says.
 
     >>> decode_text(b"caf\xe9\r\n"), decode_text(b"\xef\xbb\xbfcaf\xc3\xa9"), decode_text(b"caf\x8e, cr\x90pe, th\x8e")
     ('café\n', 'café', 'café, crêpe, thé')
     """
-    encoding = text_encoding(data)
+    encoding = guess_encoding(data)
     if encoding == STRAYS:
-        return _lines(UTF8_OR_STRAY.sub(_as_utf8, data).decode())
+        return _normalize_line_ends(UTF8_OR_STRAY.sub(_to_utf8, data).decode())
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         if encoding == "cp1252":
-            return _lines(data.decode("latin-1").translate(CP1252))
+            return _normalize_line_ends(data.decode("latin-1").translate(CP1252))
         raise BadBook(f"its mark says {encoding}, which it is not at byte {error.start}: {error.reason}") from error
     if "\0" in text:
         raise BadBook(f"no text: a zero at character {text.index(chr(0))}")
-    return _lines(text)
+    return _normalize_line_ends(text)
 
 
-def text_encoding(data: bytes) -> str:
-    r"""The name of the encoding in which a text file is read: a codec's, or `STRAYS`. Raises BadBook.
+def guess_encoding(data: bytes) -> str:
+    r"""Guess the encoding in which a text file is read: the name of a codec, or `STRAYS`.
 
-    >>> [text_encoding(data) for data in (b"cafe", b"caf\xc3\xa9", b"caf\xe9", "\ufeffcafé".encode("utf-16-le"))]
+    Raises:
+        BadBook: If it holds zeros and is not UTF-16.
+
+    >>> [guess_encoding(data) for data in (b"cafe", b"caf\xc3\xa9", b"caf\xe9", "\ufeffcafé".encode("utf-16-le"))]
     ['ascii', 'utf-8', 'cp1252', 'utf-16']
     """
     if data.isascii():
-        return "ascii" if b"\0" not in data else _without_mark(data)
+        return "ascii" if b"\0" not in data else _guess_utf16(data)
     for mark, encoding in MARKS.items():
         if data.startswith(mark):
             return encoding
     if b"\0" in data:
-        return _without_mark(data)
+        return _guess_utf16(data)
     try:
         data.decode()
     except UnicodeDecodeError:
-        return STRAYS if _is_nearly_utf8(data) else _by_header(data)
+        return STRAYS if _is_nearly_utf8(data) else _choose_by_header(data)
     return "utf-8"
 
 
-def _without_mark(data: bytes) -> str:
-    """UTF-16 without its mark, where every other byte is zero for the most part. Raises BadBook."""
+def _guess_utf16(data: bytes) -> str:
+    """Return the codec of UTF-16 without its mark, in which most of every second byte are zero. Raises BadBook."""
     even, odd = data[::2].count(0), data[1::2].count(0)
     if 8 * max(even, odd) > 3 * len(data) and 50 * min(even, odd) < max(even, odd) and len(data) % 2 == 0:
         return "utf-16-be" if even > odd else "utf-16-le"
@@ -91,37 +97,41 @@ def _is_nearly_utf8(data: bytes) -> bool:
     return strays < STRAY_SHARE * sequences
 
 
-def _as_utf8(match: re.Match[bytes]) -> bytes:
+def _to_utf8(match: re.Match[bytes]) -> bytes:
     stray = match["stray"]
-    return _decoded(stray, "cp1252").encode() if stray else match[0]
+    return _decode_byte(stray, "cp1252").encode() if stray else match[0]
 
 
-def _by_header(data: bytes) -> str:
-    stated = (stated_encoding(_lines(data[:HEAD_BYTES].decode("latin-1"))) or "ascii").lower().replace(" ", "-")
+def _choose_by_header(data: bytes) -> str:
+    stated = (
+        (find_stated_encoding(_normalize_line_ends(data[:HEAD_BYTES].decode("latin-1"))) or "ascii")
+        .lower()
+        .replace(" ", "-")
+    )
     if "ascii" in stated or stated in PLAIN_NAMES:
-        return _by_words(data)
+        return _choose_by_words(data)
     try:
         codec = codecs.lookup(stated).name
         usable = codec.startswith(CODECS) and bool(data.decode(codec))
     except (LookupError, UnicodeDecodeError):
         usable = False  # an invented name, or a wrong one: the bytes say more
-    return codec if usable else _by_words(data)
+    return codec if usable else _choose_by_words(data)
 
 
-def _by_words(data: bytes) -> str:
-    """The eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
-    starts = (match.start() for match in islice(RUN.finditer(data), MOST_WITNESSES))
+def _choose_by_words(data: bytes) -> str:
+    """Choose the eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
+    starts = (match.start() for match in islice(RUN.finditer(data), MAX_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
     sense = {encoding: _sense(encoding, witnesses) for encoding in EIGHT_BIT}
     best = max(EIGHT_BIT, key=lambda encoding: sense[encoding])  # of equals the first
     first = EIGHT_BIT[0]
-    return best if sense[best] - sense[first] > CLEARLY * witnesses.total() else first
+    return best if sense[best] - sense[first] > MIN_LEAD * witnesses.total() else first
 
 
 def _sense(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]]) -> int:
     total = 0
     for (before, byte, after), times in witnesses.items():
-        character = _decoded(byte, encoding)
+        character = _decode_byte(byte, encoding)
         total += times * _makes_sense(before.decode("latin-1"), character, after.decode("latin-1"))
     return total
 
@@ -147,12 +157,12 @@ def _is_letter(character: str) -> bool:
     return character.isascii() and character.isalpha()
 
 
-def _decoded(byte: bytes, encoding: str) -> str:
+def _decode_byte(byte: bytes, encoding: str) -> str:
     try:
         return byte.decode(encoding)
     except UnicodeDecodeError:
         return byte.decode("latin-1")
 
 
-def _lines(text: str) -> str:
+def _normalize_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -25,7 +25,7 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from corpora.sources.books.matter import prose_words
+from corpora.sources.books.matter import count_prose_words
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.formulas import show_mathml
 
@@ -48,7 +48,7 @@ APPARATUS_NAME = re.compile(
     r"(?:[\W_]|$)",
     re.I,
 )
-MOST_APPARATUS_WORDS = 1_000  # a page with more running text is read whatever the guide or its name says
+MAX_APPARATUS_WORDS = 1_000  # a page with more running text is read whatever the guide or its name says
 REFERENCES = frozenset("noteref biblioref backlink pagebreak".split())
 REFERENCE_CLASS = re.compile(r"(?:^|\s)(?:fnanchor|footnote-?ref|noteref|pagenum|page-?no|pagebreak)(?:\s|$)", re.I)
 NOTE_CLASS = re.compile(r"(?:^|\s)(?:foot|end|rear)notes?(?:\s|$)", re.I)
@@ -72,10 +72,10 @@ ZIP_FAULTS = (
 ENCRYPTED_MEMBER = 1  # bit of a member's flags
 PACKINGS = frozenset((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))  # all that OCF allows; others take any memory
 MEMBER_START = b"PK\1\2"  # of an entry of a zip's directory
-MOST_MEMBERS = 50_000
-MOST_RATIO = 200  # of what a member unpacks to and its packed bytes, beyond FREE_BYTES; XHTML has 3 to 20
+MAX_MEMBERS = 50_000
+MAX_RATIO = 200  # of what a member unpacks to and its packed bytes, beyond FREE_BYTES; XHTML has 3 to 20
 FREE_BYTES = 1_000_000
-MOST_TAGS = 1_000_000  # of one page, each of which takes some hundred bytes of memory
+MAX_TAGS = 1_000_000  # of one page, each of which takes some hundred bytes of memory
 
 BLOCKS = frozenset(
     "address article aside blockquote body caption center dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 "
@@ -116,9 +116,9 @@ class LargeBook(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epub:
-    """A book's paragraphs in order, and what its package file says of it; `identifiers` are all it has.
+    """The paragraphs of a book in order, and what its package file says of it. `identifiers` has all that it states.
 
-    hidden: elements with text that the book does not show
+    `hidden` is the number of elements with text that the book does not show.
     """
 
     paragraphs: list[str]
@@ -133,7 +133,10 @@ class Epub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpinePage:
-    """One item of the spine. apparatus: the package or the file's name says that it is not text of the book."""
+    """One item of the spine.
+
+    `apparatus` is True if the package or the file's name says that it is not text of the book.
+    """
 
     path: str
     nav: bool
@@ -141,12 +144,19 @@ class SpinePage:
 
 
 def read_epub(data: bytes, max_bytes: int) -> Epub:
-    """A book from the bytes of its file. Raises BadBook, LockedBook, LargeBook.
+    """Read a book from the bytes of its EPUB.
 
-    max_bytes: what may be unpacked in all
+    Args:
+        data: The file.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadBook: If it is damaged, or not what an EPUB must be.
+        LockedBook: If its text is encrypted.
+        LargeBook: If it takes more than is allowed (bytes, members, tags of a page).
     """
-    if data.count(MEMBER_START) > MOST_MEMBERS:
-        raise LargeBook(f"over {MOST_MEMBERS} files in one zip")
+    if data.count(MEMBER_START) > MAX_MEMBERS:
+        raise LargeBook(f"over {MAX_MEMBERS} files in one zip")
     try:
         archive = zipfile.ZipFile(BytesIO(data))
     except ZIP_FAULTS as error:
@@ -166,7 +176,7 @@ class _Unpacker:
         self.names = {info.filename: info for info in archive.infolist() if info.filename[-1:] not in ("", "/")}
 
     def read(self, name: str) -> bytes:
-        """Raises BadBook if there is no such member, or a damaged one; LockedBook, LargeBook."""
+        """Read a member. Raises BadBook if it is missing or damaged; LockedBook and LargeBook."""
         info = self.names.get(name)
         if info is None:
             raise BadBook(f"it names {name}, which it does not hold")
@@ -174,7 +184,7 @@ class _Unpacker:
             raise LockedBook(f"{name} is encrypted")
         if info.compress_type not in PACKINGS:
             raise BadBook(f"{name} is packed in a way that no EPUB may have (method {info.compress_type})")
-        allowed = max(FREE_BYTES, MOST_RATIO * info.compress_size)
+        allowed = max(FREE_BYTES, MAX_RATIO * info.compress_size)
         try:
             with self.archive.open(info) as stream:
                 data = stream.read(min(self.left, allowed) + 1)
@@ -184,40 +194,40 @@ class _Unpacker:
         if self.left < 0:
             raise LargeBook(f"over {self.max_bytes} bytes unpacked")
         if len(data) > allowed:
-            raise LargeBook(f"{name} unpacks to over {MOST_RATIO} times its size")
+            raise LargeBook(f"{name} unpacks to over {MAX_RATIO} times its size")
         return data
 
 
 def _read_book(unpacker: _Unpacker) -> Epub:
-    _refuse_encrypted(unpacker)
-    package_path = _package_path(unpacker)
+    _check_not_encrypted(unpacker)
+    package_path = _find_package_path(unpacker)
     package = _parse_xml(unpacker.read(package_path))
-    if package is None or _local(package) != "package":
+    if package is None or _get_local_name(package) != "package":
         raise BadBook(f"{package_path} is no package file")
-    pages = list(_spine(package, posixpath.dirname(package_path), unpacker))
+    pages = list(_iter_spine(package, posixpath.dirname(package_path), unpacker))
     if not pages:
         raise BadBook(f"{package_path} names no page of text")
     paragraphs: list[str] = []
-    walk = _Walk()
+    walk = _PageWalker()
     for page in pages:
-        paragraphs.extend(_page_paragraphs(page, unpacker, walk))
-    return replace(_described(package, paragraphs), hidden=walk.hidden)
+        paragraphs.extend(_read_page(page, unpacker, walk))
+    return replace(_describe_book(package, paragraphs), hidden=walk.hidden)
 
 
-def _page_paragraphs(page: SpinePage, unpacker: _Unpacker, walk: "_Walk") -> list[str]:
+def _read_page(page: SpinePage, unpacker: _Unpacker, walk: "_PageWalker") -> list[str]:
     if page.nav or (page.apparatus and page.path not in unpacker.names):
         return []
     data = unpacker.read(page.path)
-    if data.count(b"<") > MOST_TAGS:
-        raise LargeBook(f"{page.path} has over {MOST_TAGS} tags")
+    if data.count(b"<") > MAX_TAGS:
+        raise LargeBook(f"{page.path} has over {MAX_TAGS} tags")
     root = _parse_page(_decode(data))
-    paragraphs = [] if root is None else list(walk.paragraphs(root))
-    if page.apparatus and prose_words(paragraphs, MOST_APPARATUS_WORDS) < MOST_APPARATUS_WORDS:
+    paragraphs = [] if root is None else list(walk.iter_paragraphs(root))
+    if page.apparatus and count_prose_words(paragraphs, MAX_APPARATUS_WORDS) < MAX_APPARATUS_WORDS:
         return []
     return paragraphs
 
 
-def _refuse_encrypted(unpacker: _Unpacker) -> None:
+def _check_not_encrypted(unpacker: _Unpacker) -> None:
     """Raise LockedBook if encryption.xml names anything but obfuscated fonts."""
     if ENCRYPTION not in unpacker.names:
         return
@@ -229,8 +239,8 @@ def _refuse_encrypted(unpacker: _Unpacker) -> None:
                 raise LockedBook(f"{reference.get('URI')} is encrypted")
 
 
-def _package_path(unpacker: _Unpacker) -> str:
-    """Return the path of the package file: the one that the container names, or the only one there is."""
+def _find_package_path(unpacker: _Unpacker) -> str:
+    """Return the path of the package file: the one that the container names, or the only one. Raises BadBook."""
     if CONTAINER in unpacker.names:
         root = _parse_xml(unpacker.read(CONTAINER))
         for rootfile in root.iter("{*}rootfile") if root is not None else ():
@@ -243,11 +253,11 @@ def _package_path(unpacker: _Unpacker) -> str:
     return candidates[0]
 
 
-def _spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
-    """The pages of text in reading order, each once; without a spine, in the manifest's."""
+def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
+    """Yield the pages of text in reading order, each once; without a spine, in the order of the manifest."""
     items = {item.get("id"): item for item in package.iter("{*}item")}
     order = {reference.get("idref"): reference for reference in package.iter("{*}itemref")} or items
-    named = _guide(package, folder) | _landmarks(items.values(), folder, unpacker)
+    named = _find_guide_pages(package, folder) | _find_landmark_pages(items.values(), folder, unpacker)
     seen = set()
     for idref, reference in order.items():
         item = items.get(idref)
@@ -266,8 +276,8 @@ def _is_nav(item: etree._Element) -> bool:
     return "nav" in (item.get("properties") or "").split()
 
 
-def _guide(package: etree._Element, folder: str) -> set[str]:
-    """The pages that an EPUB 2's guide says are no text."""
+def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
+    """Return the pages that the guide of an EPUB 2 says are no text."""
     return {
         _resolve(folder, reference.get("href") or "")
         for reference in package.iter("{*}reference")
@@ -275,14 +285,14 @@ def _guide(package: etree._Element, folder: str) -> set[str]:
     }
 
 
-def _landmarks(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
-    """The pages that are not text, according to an EPUB 3's landmarks."""
+def _find_landmark_pages(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
+    """Return the pages that the landmarks of an EPUB 3 say are no text."""
     landmarks = set()
     for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
         root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
         for link in root.iter("{*}a") if root is not None else ():
             href = link.get("href") or ""
-            if href and "#" not in href and _kinds(link) & APPARATUS:
+            if href and "#" not in href and _read_kinds(link) & APPARATUS:
                 landmarks.add(_resolve(posixpath.dirname(path), href))
     return landmarks
 
@@ -291,40 +301,44 @@ def _resolve(folder: str, href: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
 
 
-def _described(package: etree._Element, paragraphs: list[str]) -> Epub:
-    """The book of these paragraphs, with the first title, author, language, date and rights that say something."""
-    titles, rights = _dublin_core(package, "title"), _dublin_core(package, "rights")
-    authors = (text for role, text in _dublin_core(package, "creator") if role in ("", "aut"))
-    languages = (text for _, text in _dublin_core(package, "language") if text.lower() != "und")
+def _describe_book(package: etree._Element, paragraphs: list[str]) -> Epub:
+    """Build the book of these paragraphs, with the first title, author, language, date and rights that say
+    something.
+    """
+    titles, rights = _iter_dublin_core(package, "title"), _iter_dublin_core(package, "rights")
+    authors = (text for role, text in _iter_dublin_core(package, "creator") if role in ("", "aut"))
+    languages = (text for _, text in _iter_dublin_core(package, "language") if text.lower() != "und")
     dates = (
         match[0]
-        for event, text in _dublin_core(package, "date")
+        for event, text in _iter_dublin_core(package, "date")
         if event in ("", "publication", "original-publication") and (match := DATE.match(text))
     )
     return Epub(
         paragraphs=paragraphs,
         title=next((text for _, text in titles), None),
-        creator=next(map(author_name, authors), None),
+        creator=next(map(to_spoken_name, authors), None),
         language=next(languages, None),
         date=next(dates, None),
         rights=next((text for _, text in rights), None),
-        identifiers=tuple(text for _, text in _dublin_core(package, "identifier")),
+        identifiers=tuple(text for _, text in _iter_dublin_core(package, "identifier")),
     )
 
 
-def author_name(text: str) -> str:
-    """A name in the order in which it is spoken.
+def to_spoken_name(text: str) -> str:
+    """Return a name in the order in which it is spoken.
 
-    >>> author_name("Verne, Jules"), author_name("Martin Luther King, Jr."), author_name("Grimm, J., and Grimm, W.")
-    ('Jules Verne', 'Martin Luther King, Jr.', 'Grimm, J., and Grimm, W.')
+    >>> to_spoken_name("Verne, Jules"), to_spoken_name("Martin Luther King, Jr.")
+    ('Jules Verne', 'Martin Luther King, Jr.')
+    >>> to_spoken_name("Grimm, J., and Grimm, W.")
+    'Grimm, J., and Grimm, W.'
     """
     last, comma, first = text.partition(", ")
     title = TITLE_AFTER_NAME.fullmatch(first)
     return text if not comma or "," in first or title or not first else f"{first} {last}"
 
 
-def _dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str, str]]:
-    """(event or role, text) of each element of this name that has text."""
+def _iter_dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str, str]]:
+    """Yield (event or role, text) of each element of this name that has text."""
     for element in package.iter(f"{{*}}{name}"):
         text = " ".join("".join(element.itertext()).split())
         if text:
@@ -332,14 +346,14 @@ def _dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str, str]
             yield (kinds[0].lower() if kinds else ""), text
 
 
-def page_paragraphs(data: bytes) -> list[str]:
-    r"""The paragraphs of one page of XHTML or HTML.
+def read_page_paragraphs(data: bytes) -> list[str]:
+    r"""Read the paragraphs of one page of XHTML or HTML.
 
-    >>> page_paragraphs(b"<html><body><h2>I</h2><p>A <i>fine</i>\n day.<br/>Rain &mdash; later.</p></body></html>")
+    >>> read_page_paragraphs(b"<html><body><h2>I</h2><p>A <i>fine</i>\n day.<br/>Rain &mdash; later.</p></body></html>")
     ['I', 'A fine day.\nRain — later.']
     """
     root = _parse_page(_decode(data))
-    return [] if root is None else list(_Walk().paragraphs(root))
+    return [] if root is None else list(_PageWalker().iter_paragraphs(root))
 
 
 def _decode(data: bytes) -> str:
@@ -359,11 +373,11 @@ def _decode(data: bytes) -> str:
 def _parse_page(text: str) -> etree._Element | None:
     text = text.replace("\0", "")
     head = DECLARATION.sub("", DOCTYPE.sub("", text[:HEAD_CHARACTERS], count=1))
-    text = ENTITY.sub(_named_character, head + text[HEAD_CHARACTERS:])
+    text = ENTITY.sub(_replace_entity, head + text[HEAD_CHARACTERS:])
     if "<!ENTITY" in text:
         return _parse_html(text)  # which knows of none that a page declares
     try:
-        return etree.fromstring(text.encode(), _xml_parser(encoding="utf-8"))
+        return etree.fromstring(text.encode(), _build_xml_parser(encoding="utf-8"))
     except etree.XMLSyntaxError:
         return _parse_html(text)
 
@@ -379,13 +393,13 @@ def _parse_html(text: str) -> etree._Element | None:
 def _parse_xml(data: bytes) -> etree._Element | None:
     """Parse one of the container's own files, repaired if it is not well-formed; None if it is not XML."""
     try:
-        return etree.fromstring(data, _xml_parser(recover=True))
+        return etree.fromstring(data, _build_xml_parser(recover=True))
     except etree.XMLSyntaxError:
         return None
 
 
-def _xml_parser(recover: bool = False, encoding: str | None = None) -> etree.XMLParser:
-    """A parser that opens nothing. encoding: of the bytes, whatever they say themselves."""
+def _build_xml_parser(recover: bool = False, encoding: str | None = None) -> etree.XMLParser:
+    """Build a parser that opens nothing. `encoding` is that of the bytes, whatever they say themselves."""
     return etree.XMLParser(
         encoding=encoding,
         recover=recover,
@@ -397,18 +411,18 @@ def _xml_parser(recover: bool = False, encoding: str | None = None) -> etree.XML
     )
 
 
-def _named_character(match: re.Match[str]) -> str:
-    """The character of a name that HTML knows and XML does not."""
+def _replace_entity(match: re.Match[str]) -> str:
+    """Return the character of a name that HTML knows and XML does not."""
     return match[0] if match[1] in XML_ENTITIES else html5.get(f"{match[1]};", match[0])
 
 
 def _with_end_tag(match: re.Match[str]) -> str:
-    """`<a/>` as a parser of HTML understands it."""
+    """Return `<a/>` as a parser of HTML understands it."""
     return match[0] if match[1].lower() in VOID else f"<{match[1]}{match[2]}></{match[1]}>"
 
 
-class _Walk:
-    """One page being walked through: inline text gathers until a block begins or ends."""
+class _PageWalker:
+    """Walks through a page: inline text is collected until a block begins or ends."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -416,12 +430,12 @@ class _Walk:
         self.hidden = 0  # elements that were passed over because they are not shown
         self.in_line = False  # whether there is text after the last end of a line
 
-    def paragraphs(self, root: etree._Element) -> Iterator[str]:
-        """The text of each block in order, without what is passed over; empty blocks are none."""
+    def iter_paragraphs(self, root: etree._Element) -> Iterator[str]:
+        """Yield the text of each block in order, without what is skipped; empty blocks are omitted."""
         walker = etree.iterwalk(root, events=("start", "end"))
         skipped = None
         for event, element in walker:
-            name = _local(element)
+            name = _get_local_name(element)
             if name == "line" or (name in LINES and _is_line(element)):
                 self._break_line()
             elif name in BLOCKS:
@@ -440,7 +454,7 @@ class _Walk:
         yield from self._flush()
 
     def _is_hidden(self, element: etree._Element) -> bool:
-        """Return True, and count, if an element says that it is not shown."""
+        """Return True if an element says that it is not shown, and count it if it has text."""
         is_hidden = "hidden" in element.attrib or HIDDEN_STYLE.search(element.get("style") or "") is not None
         self.hidden += is_hidden and bool("".join(element.itertext()).strip())
         return is_hidden
@@ -482,23 +496,23 @@ def _is_passed_over(element: etree._Element, name: str) -> bool:
         return True
     if not element.attrib and name != "sup":
         return False
-    types = _kinds(element)
+    types = _read_kinds(element)
     note = name in NOTE_BLOCKS and NOTE_CLASS.search(element.get("class") or "")
     return bool(types & APPARATUS or types & REFERENCES or note or _is_reference(element, name))
 
 
-def _kinds(element: etree._Element) -> set[str]:
+def _read_kinds(element: etree._Element) -> set[str]:
     """Return what an element says it is, by `epub:type` or ARIA role."""
     kinds = f"{element.get(EPUB_TYPE) or element.get('epub:type') or ''} {element.get('role') or ''}".lower()
     return {kind.removeprefix("doc-") for kind in kinds.split()}
 
 
 def _is_line(element: etree._Element) -> bool:
-    """Return True if an element is a line of verse by its class, either alone or within a poem."""
+    """Return True if an element is a line of verse by its class, either by itself or within a poem."""
     match = LINE_CLASS.search(element.get("class") or "")
     if match is None or match["sure"]:
         return match is not None
-    around = (f"{parent.get('class') or ''} {' '.join(_kinds(parent))}" for parent in element.iterancestors())
+    around = (f"{parent.get('class') or ''} {' '.join(_read_kinds(parent))}" for parent in element.iterancestors())
     return any(VERSE.search(text) for text in around)
 
 
@@ -511,5 +525,5 @@ def _is_reference(element: etree._Element, name: str) -> bool:
     return linked and bool(NOTE_SIGN.fullmatch("".join(element.itertext()).strip()))
 
 
-def _local(element: etree._Element) -> str:
+def _get_local_name(element: etree._Element) -> str:
     return str(element.tag).rpartition("}")[2].lower()

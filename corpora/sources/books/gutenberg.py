@@ -19,7 +19,7 @@ BACK_BLOCKS = 8
 NOTES_SHARE = 0.05
 NOTES_CHARACTERS = 4_000
 HEADER_CHARACTERS = 30_000
-MOST_NOTE = 1_500
+MAX_NOTE_CHARACTERS = 1_500
 LICENSE_CHARACTERS = 40_000  # at most after the text: the license has 19,000, and transcribers' notes may follow
 
 STARRED_START = re.compile(
@@ -75,12 +75,12 @@ BACK_NOTE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GutenbergText:
-    """A text without Gutenberg's header and license, and what the header says of the book.
+    """A text without the header and license of Project Gutenberg, and what the header says of the book.
 
-    marked:   the text bore Gutenberg's marks; else it is whole and nothing is known
-    number:   the e-book's number, its name at Gutenberg
+    marked:   True if the text had Gutenberg's marks; else it is whole and nothing is known
+    number:   number of the e-book, its name at Gutenberg
     released: "2004-10-02" or "1992-07"
-    revision: the latest date in the header as a number, 20180114
+    revision: latest date in the header as a number, 20180114
     """
 
     body: str
@@ -94,7 +94,7 @@ class GutenbergText:
 
 
 def cut_gutenberg(text: str) -> GutenbergText:
-    """Cut Gutenberg's header and license off a text whose lines end in `\\n`.
+    """Remove Gutenberg's header and license from a text with line ends `\\n`.
 
     >>> book = cut_gutenberg("Title: Emma\\n*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\\nShe was.\\n")
     >>> book.title, book.body.strip()
@@ -110,8 +110,8 @@ def cut_gutenberg(text: str) -> GutenbergText:
     return _with_header(text[: min(begin or 2_000, HEADER_CHARACTERS)], body)
 
 
-def whole_book(text: str) -> str | None:
-    """Return what a text that is one book of Gutenberg's holds without header and license; None for any other text.
+def cut_whole_book(text: str) -> str | None:
+    """Return the text of one whole book of Gutenberg without header and license; None for any other text.
 
     A file of several books, or a text that quotes the marks far from its ends, is no such book: its text would be lost.
     """
@@ -121,7 +121,7 @@ def whole_book(text: str) -> str | None:
     last = end.start() if end else len(text)
     near = begin <= HEADER_CHARACTERS and len(text) - last <= LICENSE_CHARACTERS
     prints = [match.end() for match in SMALL_PRINT_END.finditer(text, last)]  # some end with it, and others begin
-    another = STARRED_START.search(text, last) or (prints and len(text) - prints[-1] > MOST_NOTE)
+    another = STARRED_START.search(text, last) or (prints and len(text) - prints[-1] > MAX_NOTE_CHARACTERS)
     book = cut_gutenberg(text)
     return book.body if near and not another and book.marked and (start or end) else None
 
@@ -132,7 +132,7 @@ def _with_header(header: str, body: str) -> GutenbergText:
         fields.setdefault(match["name"].lower(), " ".join(match["value"].split()))
     headline = HEADLINE.search(header[:400])
     number = NUMBER.search(header)
-    released, revision = _dates(header)
+    released, revision = _find_dates(header)
     return GutenbergText(
         body=body,
         marked=True,
@@ -145,8 +145,8 @@ def _with_header(header: str, body: str) -> GutenbergText:
     )
 
 
-def _dates(header: str) -> tuple[str | None, int | None]:
-    """The first date of a header, and the latest as a number (a month alone counts as its day 0)."""
+def _find_dates(header: str) -> tuple[str | None, int | None]:
+    """Return the first date of a header, and the latest as a number (a month without a day counts as its day 0)."""
     dates = [
         (int(match["year"]), 1 + MONTHS.index(match["month"].capitalize()), int(match["day"] or 0))
         for match in DATED.finditer(header)
@@ -158,10 +158,10 @@ def _dates(header: str) -> tuple[str | None, int | None]:
     return released, max(year * 10_000 + month * 100 + day for year, month, day in dates)
 
 
-def stated_encoding(head: str) -> str | None:
-    """The encoding that Gutenberg's header names.
+def find_stated_encoding(head: str) -> str | None:
+    """Return the encoding that Gutenberg's header names, or None.
 
-    >>> stated_encoding("Language: English\\n\\nCharacter set encoding: ISO-8859-1\\n")
+    >>> find_stated_encoding("Language: English\\n\\nCharacter set encoding: ISO-8859-1\\n")
     'ISO-8859-1'
     """
     for match in FIELD.finditer(head):
@@ -171,7 +171,7 @@ def stated_encoding(head: str) -> str | None:
 
 
 def cut_notes(blocks: list[str]) -> list[str]:
-    """Paragraphs without the notes of Gutenberg's volunteers at either end of the book."""
+    """Remove the notes of Gutenberg's volunteers at either end of a book from its paragraphs."""
     kept = _cut_front_notes(blocks)
     total, after = sum(map(len, kept)), 0
     bound = max(NOTES_SHARE * total, NOTES_CHARACTERS)
@@ -180,7 +180,7 @@ def cut_notes(blocks: list[str]) -> list[str]:
         after += len(kept[index])
         if after > bound or after > total / 2:
             break
-        if BACK_NOTE.search(_opening(kept[index])):
+        if BACK_NOTE.search(_get_opening(kept[index])):
             cut = index
     tail = max(cut - BACK_BLOCKS, 0)
     return kept[:tail] + [block for block in kept[tail:cut] if not MENTION.search(block)]
@@ -190,24 +190,24 @@ def _cut_front_notes(blocks: list[str]) -> list[str]:
     front, kept = blocks[:FRONT_BLOCKS], []
     index = 0
     while index < len(front):
-        length = _note_length(front, index)
+        length = _count_note_paragraphs(front, index)
         if length == 0:
             kept.append(front[index])
         index += max(length, 1)
     return kept + blocks[max(index, len(front)) :]
 
 
-def _note_length(blocks: list[str], index: int) -> int:
-    """Return how many paragraphs the note that begins here takes; 0 if none begins here."""
-    block = " ".join(blocks[index][: 2 * MOST_NOTE].split())
+def _count_note_paragraphs(blocks: list[str], index: int) -> int:
+    """Return the number of paragraphs of the note that begins here; 0 if none begins here."""
+    block = " ".join(blocks[index][: 2 * MAX_NOTE_CHARACTERS].split())
     if NOTE.search(block):
         if block.startswith("[") and "]" not in block:
             ends = [later for later in range(index, min(index + 12, len(blocks))) if "]" in blocks[later]]
             return ends[0] - index + 1 if ends else 1
         heading_alone = len(block) < 40 and index + 1 < len(blocks)
         return 2 if heading_alone else 1
-    return 1 if len(block) < MOST_NOTE and VOLUNTEERS.search(block) else 0
+    return 1 if len(block) < MAX_NOTE_CHARACTERS and VOLUNTEERS.search(block) else 0
 
 
-def _opening(block: str) -> str:
+def _get_opening(block: str) -> str:
     return " ".join(block[:200].split())

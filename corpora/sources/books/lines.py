@@ -32,7 +32,7 @@ DENSE_BLANKS = 0.03  # share of blank lines below which they cannot be what part
 FEW_INDENTED = 0.5
 SHORT_SHARE = 0.7  # of the width: no line of a block that is as short as this was wrapped at it
 HALF = 0.5
-MOST_WORD = 60  # letters
+MAX_WORD_LETTERS = 60  # letters
 SET_OFF = " " * 4
 INSERTED = re.compile(
     r"""\[(?: (?:Illustration|Frontispiece|Decoration|Ornament|Colophon|Tailpiece|Headpiece|Music|Picture)\b
@@ -42,8 +42,8 @@ INSERTED = re.compile(
     re.I | re.X,
 )
 NUMBER_LINE = re.compile(r"^[ \t]*[\[({-]*[ ]?(\d{1,4})[ ]?[\])}-]*[ \t]*$", re.M)
-LEAST_PAGES = 20  # lines of a number alone that rise by one
-LONG_ENOUGH = 40  # characters of a line that was wrapped
+MIN_PAGE_LINES = 20  # lines of a number alone that rise by one
+MIN_WRAPPED_CHARACTERS = 40  # characters of a line that was wrapped
 IN_SENTENCES = 0.3  # share of them that are within a sentence; a chapter's number never does
 PAGE_NUMBER = re.compile(r"\[(?:Pg|Page)\.? ?[\divxlc]+\]|\{(?:pg )?\d{1,4}[a-z]?\}", re.I)
 BLOCK = re.compile(r"(?:^.*\S.*\n?)+", re.M)
@@ -61,39 +61,40 @@ RULE = re.compile(r"[\W_]*")
 class LineLayout:
     """The layout of a book's lines, measured on all of them.
 
-    width:   column at which its prose is wrapped; None where a line is a paragraph
-    dense:   blank lines do not part its paragraphs
+    width: column at which its prose is wrapped; None if a line is a paragraph
+    dense: True if blank lines do not divide its paragraphs
     """
 
     width: int | None
     dense: bool
 
 
-def paragraphs(text: str) -> list[str]:
-    r"""The paragraphs of a text whose lines end in `\n`, without lines of mere signs and marks of pictures.
+def split_paragraphs(text: str) -> list[str]:
+    r"""Split a text with line ends `\n` into paragraphs, without lines of mere signs and marks of pictures.
 
-    >>> paragraphs("It was a dark\nnight.\n\n* * *\n\nI went _home_ late\nthat night.")
+    >>> split_paragraphs("It was a dark\nnight.\n\n* * *\n\nI went _home_ late\nthat night.")
     ['It was a dark night.', 'I went home late that night.']
     """
     text = drop_page_lines(text.expandtabs(4).replace("\f", "\n"))
     text = INSERTED.sub("", PAGE_NUMBER.sub("", text))
-    layout = measure(text)
+    layout = measure_layout(text)
     hyphens = Hyphens(text)
     shaped = []
     for block in BLOCK.finditer(text):
         lines = [line.rstrip() for line in block[0].split("\n") if not RULE.fullmatch(line)]
-        for group in _groups(lines, layout):
-            shaped.append(drop_italics(_shape(group, layout, hyphens)))
+        for group in _iter_groups(lines, layout):
+            shaped.append(drop_italics(_join_group(group, layout, hyphens)))
     return shaped
 
 
 def drop_page_lines(text: str) -> str:
-    """Text without the lines that hold nothing but the number of a page, where they rise through the book; a
-    sentence that such a line divides is one again.
+    """Remove the lines that hold only the number of a page, if these rise through the book.
+
+    A sentence that such a line divides is joined again.
     """
     numbers = [int(match[1]) for match in NUMBER_LINE.finditer(text)]
     rising = sum(after - before == 1 for before, after in pairwise(numbers))
-    if len(numbers) < LEAST_PAGES or rising < 0.9 * (len(numbers) - 1):
+    if len(numbers) < MIN_PAGE_LINES or rising < 0.9 * (len(numbers) - 1):
         return text
     pieces = NUMBER_LINE.split(text)[::2]
     divided = [_is_divided(before, after) for before, after in pairwise(pieces)]
@@ -113,11 +114,11 @@ def _is_divided(before: str, after: str) -> bool:
     last, begins = before.rstrip().rpartition("\n")[2], after.lstrip()[:2]
     if SENTENCE_END.search(last[-8:]) or FIRST_WORD.search(begins) is None:
         return False
-    return begins[0].islower() or len(last.strip()) >= LONG_ENOUGH
+    return begins[0].islower() or len(last.strip()) >= MIN_WRAPPED_CHARACTERS
 
 
 def drop_italics(text: str) -> str:
-    """Text without the underscores that mark italics.
+    """Remove the underscores that mark italics.
 
     >>> drop_italics("_The Times_, and snake_case, and Mr. ____")
     'The Times, and snake_case, and Mr. ____'
@@ -125,8 +126,8 @@ def drop_italics(text: str) -> str:
     return ITALICS.sub("", text) if "_" in text else text
 
 
-def measure(text: str) -> LineLayout:
-    """The layout of a book: its width is what nine tenths of its lines stay within."""
+def measure_layout(text: str) -> LineLayout:
+    """Measure the layout of a book: its width is what nine tenths of its lines stay within."""
     lines = text.split("\n")
     lengths = sorted(len(line.rstrip()) for line in lines if not line.isspace() and line)
     if not lengths:
@@ -138,19 +139,19 @@ def measure(text: str) -> LineLayout:
     return LineLayout(width=lengths[int(0.9 * (len(lengths) - 1))], dense=dense)
 
 
-def _groups(lines: list[str], layout: LineLayout) -> Iterator[list[str]]:
-    """The lines between two blank lines, cut where a paragraph begins without one."""
+def _iter_groups(lines: list[str], layout: LineLayout) -> Iterator[list[str]]:
+    """Yield the lines between two blank lines, cut at each paragraph that begins without one."""
     if layout.width is None:
         yield from ([[line] for line in lines] if any(len(line) > LONG_LINE for line in lines) else [lines])
         return
-    starts = _paragraph_starts(lines, layout.width, layout.dense) if len(lines) > 1 else []
+    starts = _find_paragraph_starts(lines, layout.width, layout.dense) if len(lines) > 1 else []
     for start, stop in pairwise([0, *starts, len(lines)]):
         if start < stop:
             yield lines[start:stop]
 
 
-def _paragraph_starts(lines: list[str], width: int, dense: bool) -> list[int]:
-    indented = _indented(lines) if any(line[0] == " " for line in lines) else []
+def _find_paragraph_starts(lines: list[str], width: int, dense: bool) -> list[int]:
+    indented = _find_indented(lines) if any(line[0] == " " for line in lines) else []
     if indented and len(indented) < FEW_INDENTED * len(lines):
         return [index for index in indented if TERMINAL.search(lines[index - 1])]
     if not dense:
@@ -158,60 +159,60 @@ def _paragraph_starts(lines: list[str], width: int, dense: bool) -> list[int]:
     return [
         index
         for index, (line, after) in enumerate(pairwise(lines), start=1)
-        if _could_go_on(line, after, width) and (TERMINAL.search(line) or len(line) < 0.6 * width)
+        if _can_fit_next(line, after, width) and (TERMINAL.search(line) or len(line) < 0.6 * width)
     ]
 
 
-def _indented(lines: list[str]) -> list[int]:
-    """The lines after the first that begin a little to the right of the others."""
+def _find_indented(lines: list[str]) -> list[int]:
+    """Return the indices of lines after the first that begin a little to the right of the others."""
     indents = [len(line) - len(line.lstrip()) for line in lines]
     left = min(indents)
     return [index for index in range(1, len(lines)) if 2 <= indents[index] - left <= 10]
 
 
-def _could_go_on(line: str, after: str, width: int) -> bool:
-    """Return True if the next line's first word would have fitted on this one, so that the break is meant."""
+def _can_fit_next(line: str, after: str, width: int) -> bool:
+    """Return True if the next line's first word would have fitted on this line, so that the break is meant."""
     room = width - SLACK - len(line) - 1
     return room > 0 and len(after.lstrip().partition(" ")[0]) <= room
 
 
-def keeps_lines(lines: list[str], width: int) -> bool:
-    """Return True if a block is verse, a title, an address: something whose line breaks are meant.
+def has_meant_breaks(lines: list[str], width: int) -> bool:
+    """Return True if the line breaks of a block are meant: it is verse, a title or an address.
 
-    Most breaks must come before the book's width. Then what decides is the capital at the beginning of a line
-    that does not follow the end of a sentence: verse has it, prose set narrower or fixed by hand does not.
-    Lines much shorter than the book's are kept without it, and so are lines set off to the right of which each
-    has its capital. Long verse fills the width, but then every line has its capital.
+    Most breaks must come before the book's width. Then the capital at the beginning of a line that does not follow the
+    end of a sentence decides: verse has it, prose set narrower or fixed by hand does not. Lines much shorter than the
+    book's are kept without it, and so are lines set off to the right that each have a capital. Long verse fills the
+    width, but then every line has its capital.
     """
     num_breaks = len(lines) - 1
     if num_breaks < 1:
         return False
-    meant = sum(_could_go_on(line, after, width) for line, after in pairwise(lines))
-    if 2 * meant <= num_breaks and not (num_breaks >= 3 and _begins_with_capital(lines[1])):
+    meant = sum(_can_fit_next(line, after, width) for line, after in pairwise(lines))
+    if 2 * meant <= num_breaks and not (num_breaks >= 3 and _is_capitalized(lines[1])):
         return False
     telling = [after for line, after in pairwise(lines) if not SENTENCE_END.search(line)]
-    capitals = sum(map(_begins_with_capital, telling))
+    capitals = sum(map(_is_capitalized, telling))
     if 2 * meant <= num_breaks:
         return len(telling) >= 3 and capitals == len(telling)
     if (telling and 2 * capitals >= len(telling)) or (meant == num_breaks and _is_set_off(lines)):
         return True
     longest = max(map(len, lines))
-    narrow = sum(_could_go_on(line, after, longest + SLACK // 2) for line, after in pairwise(lines))
+    narrow = sum(_can_fit_next(line, after, longest + SLACK // 2) for line, after in pairwise(lines))
     return longest < HALF * width or (bool(telling) and 2 * narrow > num_breaks and longest < SHORT_SHARE * width)
 
 
 def _is_set_off(lines: list[str]) -> bool:
     """Return True if all lines of a block are indented and each begins with a capital."""
-    return all(line.startswith(SET_OFF) and _begins_with_capital(line) for line in lines)
+    return all(line.startswith(SET_OFF) and _is_capitalized(line) for line in lines)
 
 
-def _begins_with_capital(line: str) -> bool:
+def _is_capitalized(line: str) -> bool:
     word = FIRST_WORD.search(line)
     return word is not None and word[0][0].isupper()
 
 
-def _shape(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str:
-    if layout.width is None or keeps_lines(lines, layout.width):
+def _join_group(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str:
+    if layout.width is None or has_meant_breaks(lines, layout.width):
         return "\n".join(" ".join(line.split()) for line in lines)
     return " ".join(hyphens.join_lines([line.strip() for line in lines]).split())
 
@@ -225,14 +226,14 @@ class Hyphens:
         self.divides = False
 
     def join_lines(self, lines: list[str]) -> str:
-        """A paragraph's lines as one."""
-        return "".join([*(self._before(line, after) for line, after in pairwise(lines)), lines[-1]])
+        """Return a paragraph's lines as one."""
+        return "".join([*(self._end_line(line, after) for line, after in pairwise(lines)), lines[-1]])
 
-    def _before(self, line: str, after: str) -> str:
-        """A line as it is before another: with a space, or at a dash without, or without its hyphen."""
+    def _end_line(self, line: str, after: str) -> str:
+        """Return a line as it is before another: with a space, or at a dash without, or without its hyphen."""
         if line.endswith(("--", "—")) or (after.startswith(("--", "—")) and line[-1:].isalnum()):
             return line
-        head = SPLIT_WORD.search(line[-MOST_WORD:]) if line.endswith("-") else None
+        head = SPLIT_WORD.search(line[-MAX_WORD_LETTERS:]) if line.endswith("-") else None
         if head is None:
             return f"{line} "
         tail = FIRST_WORD.match(after)
@@ -241,8 +242,9 @@ class Hyphens:
         return line[:-1]
 
     def has_hyphen(self, head: str, tail: str) -> bool:
-        """Return True if the hyphen belongs to the word, as the book writes it elsewhere. If it nowhere does, the
-        hyphen belongs to it unless the book divides words at the ends of its lines.
+        """Return True if the hyphen belongs to the word, as the book writes it elsewhere.
+
+        If it is nowhere else, the hyphen belongs to it unless the book divides words at the ends of its lines.
 
         >>> hyphens = Hyphens("To-morrow he will scrutinise the room.")
         >>> hyphens.has_hyphen("to", "morrow"), hyphens.has_hyphen("scru", "tinise"), hyphens.has_hyphen("half", "coy")
@@ -255,7 +257,7 @@ class Hyphens:
         return head + tail not in self.words and not self.divides
 
     def _observe(self) -> tuple[frozenset[str], bool]:
-        """The book's words, and whether most of those cut at a line's end are elsewhere one word."""
+        """Return the book's words, and whether most of those cut at a line's end are one word elsewhere."""
         text = self.text.lower()
         words = frozenset(WORD.findall(CUT_WORD.sub(" ", text)))
         cuts = CUT_WORD.findall(text)
@@ -266,7 +268,7 @@ class Hyphens:
 
 
 PAGE_BLOCKS = 12
-MOST_TITLE = 150  # characters
+MAX_TITLE_CHARACTERS = 150  # characters
 PARTICLES = "de|von|van|der|la|le|du|and|&"
 NAME = rf"(?:[A-Z][\w.'’-]*|{PARTICLES})(?:[ ](?:[A-Z(][\w.'’()-]*|{PARTICLES})){{0,6}}"
 BY = re.compile(rf"(?:(?P<title>\S.*?),?\s+)?(?:[Bb]y|BY)\s+(?P<author>{NAME})[.,]?", re.S)
@@ -285,32 +287,39 @@ COMPANY = re.compile(r"\b(?:Co|Company|Inc|Ltd|Limited|Press|Publish\w*|Books)\b
 SMALL = frozenset("a an and at by for from in of on or the to with".split())
 
 
-def title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
-    """Return the title and author on a title page, (None, None) if it does not have both.
+def find_title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
+    """Find the title and author on a title page; (None, None) if it does not have both.
 
-    >>> title_and_author(["THE SECRET GARDEN\\nBY FRANCES HODGSON BURNETT", "CHAPTER I"])
+    Args:
+        blocks: The paragraphs of the book.
+
+    >>> find_title_and_author(["THE SECRET GARDEN\\nBY FRANCES HODGSON BURNETT", "CHAPTER I"])
     ('The Secret Garden', 'Frances Hodgson Burnett')
-    >>> title_and_author(["The Sky", "A tale by night", "It was late."])
+    >>> find_title_and_author(["The Sky", "A tale by night", "It was late."])
     (None, None)
     """
     page = blocks[:PAGE_BLOCKS]
     for index, block in enumerate(page[:6]):
-        if len(block) > MOST_TITLE or OTHER_ROLE.search(block):
+        if len(block) > MAX_TITLE_CHARACTERS or OTHER_ROLE.search(block):
             continue
         by_line = BY.fullmatch(block)
         after = AUTHOR.fullmatch(page[index + 1]) if BY_ALONE.fullmatch(block) and index + 1 < len(page) else None
         named = by_line or after
         title = (by_line["title"] if by_line else None) or (page[0] if index else None)
-        if named and title and len(title) <= MOST_TITLE:
-            return _spoken(title), _spoken(named["author"])
+        if named and title and len(title) <= MAX_TITLE_CHARACTERS:
+            return _normalize_name(title), _normalize_name(named["author"])
     holders = (match["publisher"] or match["holder"] for block in page if (match := RIGHTS.fullmatch(block)))
     author = next((holder for holder in holders if not COMPANY.search(holder)), None)
     title = next((block for block in page[:2] if block != author), None) if author else None
-    return (_spoken(title), _spoken(author)) if title and author and len(title) <= MOST_TITLE else (None, None)
+    return (
+        (_normalize_name(title), _normalize_name(author))
+        if title and author and len(title) <= MAX_TITLE_CHARACTERS
+        else (None, None)
+    )
 
 
-def _spoken(name: str) -> str:
-    """A name on one line, and not in capitals; a full stop at its end stays after an initial alone."""
+def _normalize_name(name: str) -> str:
+    """Return a name on one line and not in capitals; a full stop at its end stays only after an initial."""
     line = " ".join(name.split()).strip(' ,;:"“”')
     line = line[:-1] if re.search(r"[^\W\d_]{4}\.\Z", line) else line
     if not line.isupper():

@@ -4,7 +4,7 @@ Promises: pure functions on a book's paragraphs. What they cut is bounded: matte
 paragraph, out of the first `FRONT_CHARACTERS` and `FRONT_SHARE` of the characters; matter of the back goes from its
 heading to the end, if that is no more than `BACK_CHARACTERS` and `BACK_SHARE` of them, nor than half; contents go from
 their heading to the first heading that they name.
-Costs: next to nothing, except `prose_words`, which reads until it has seen enough.
+Costs: next to nothing, except `count_prose_words`, which reads until it has seen enough.
 
 Source: the Smashwords Style Guide (what its books must say at the front and may say at the back).
 
@@ -16,7 +16,7 @@ Publishers' advertisements and catalogues after a book's end.
 
 Promises: pure functions on a book's paragraphs. Nothing before the last "THE END" or "FINIS" is cut; without such a
 line a catalogue goes from its first sign, if signs follow one another to the book's end. No more is cut than
-`MOST_SHARE` of the characters.
+`MAX_CATALOGUE_SHARE` of the characters.
 Costs: next to nothing: the search goes backwards from the end as far as that share.
 
 Source: the back pages of reprints and series of 1890 to 1930, as Project Gutenberg's volunteers keep them.
@@ -29,7 +29,7 @@ Lists of contents and of illustrations at the beginning of a book, headed or not
     CHAPTER I                     ... to the first heading that it names, or to its last numbered entry
 
 Promises: pure functions on a book's paragraphs. A list ends before the prose that follows it, and after
-`MOST_ENTRIES` at the latest; where its end is not clear it stays. Beyond the first `CONTENTS_BLOCKS` a list must
+`MAX_ENTRIES` at the latest; where its end is not clear it stays. Beyond the first `CONTENTS_BLOCKS` a list must
 have its heading and several numbered entries, as that of a second volume has.
 Costs: next to nothing.
 
@@ -51,11 +51,11 @@ from collections.abc import Sequence
 # ruff: noqa: RUF001 - typographic quotes are the subject here
 
 
-MOST_SHARE = 0.15
-LEAST_SIGNS = 2
-MOST_APART = 15  # paragraphs between two signs of one catalogue
-MOST_HEADINGS = 4  # short paragraphs before the first sign that are the catalogue's own
-MOST_HEADING = 80  # characters
+MAX_CATALOGUE_SHARE = 0.15
+MIN_SIGNS = 2
+MAX_SIGN_GAP = 15  # paragraphs between two signs of one catalogue
+MAX_HEADINGS = 4  # short paragraphs before the first sign that are the catalogue's own
+MAX_HEADING_CHARACTERS = 80  # characters
 
 END = re.compile(r"\W*(?:the end|finis|end|the end of .{1,60})\W*", re.I)
 PRINTER = re.compile(r"^\W*(?:printed|made and printed|print(?:ed)? and bound)[ ](?:by|in|at)\b", re.I)
@@ -76,25 +76,25 @@ SIGN = re.compile(
 
 
 def cut_catalogue(blocks: list[str]) -> list[str]:
-    """Paragraphs without the advertisements that follow a book's end.
+    """Remove the advertisements that follow a book's end from its paragraphs.
 
     >>> book = ["It was late. " * 90] * 2
     >>> cut_catalogue([*book, "THE END", "NEW FICTION", "The Moon. 12mo, cloth extra. $1.50"])[2:]
     ['THE END']
     """
-    first = _first_allowed(blocks)
+    first = _find_first_allowed(blocks)
     ends = [index for index in range(first, len(blocks)) if END.fullmatch(blocks[index])]
     behind = blocks[ends[-1] + 1 :] if ends else []
-    if behind and sum(bool(SIGN.search(block)) for block in behind) >= min(LEAST_SIGNS, len(behind)):
+    if behind and sum(bool(SIGN.search(block)) for block in behind) >= min(MIN_SIGNS, len(behind)):
         return blocks[: ends[-1] + 1]
     if behind and all(PRINTER.search(block) for block in behind):
         return blocks[: ends[-1] + 1]
-    return blocks[: _catalogue_start(blocks, max(first, ends[-1] + 1) if ends else first)]
+    return blocks[: _find_catalogue_start(blocks, max(first, ends[-1] + 1) if ends else first)]
 
 
-def _first_allowed(blocks: list[str]) -> int:
-    """The first paragraph of those at the end that hold `MOST_SHARE` of the characters."""
-    left = MOST_SHARE * sum(map(len, blocks))
+def _find_first_allowed(blocks: list[str]) -> int:
+    """Return the index of the first of the last paragraphs that hold `MAX_CATALOGUE_SHARE` of the characters."""
+    left = MAX_CATALOGUE_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, -1, -1):
         left -= len(blocks[index])
         if left < 0:
@@ -102,39 +102,41 @@ def _first_allowed(blocks: list[str]) -> int:
     return len(blocks)
 
 
-def _catalogue_start(blocks: list[str], first: int) -> int:
-    """Return where a catalogue begins whose signs last to the end of the book; after the book if there is none."""
+def _find_catalogue_start(blocks: list[str], first: int) -> int:
+    """Return where a catalogue begins that has signs up to the end of the book; the number of paragraphs if there is
+    none.
+    """
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
-        if signs[-1] - index > MOST_APART:
+        if signs[-1] - index > MAX_SIGN_GAP:
             break
         if SIGN.search(blocks[index]):
             signs.append(index)
-    if len(signs) <= LEAST_SIGNS + 1:
+    if len(signs) <= MIN_SIGNS + 1:
         return len(blocks)
     begin = signs[-1]
-    while begin > max(first, signs[-1] - MOST_HEADINGS) and _is_heading(blocks[begin - 1]):
+    while begin > max(first, signs[-1] - MAX_HEADINGS) and _is_heading(blocks[begin - 1]):
         begin -= 1
     return begin
 
 
 def _is_heading(block: str) -> bool:
-    return len(block) < MOST_HEADING and block[-1:] not in ".!?\"'”’"
+    return len(block) < MAX_HEADING_CHARACTERS and block[-1:] not in ".!?\"'”’"
 
 
 # ruff: noqa: RUF001 - typographic quotes are the subject here
 
 
 CONTENTS_BLOCKS = 100
-MOST_ENTRIES = 400
+MAX_ENTRIES = 400
 LAST_HEADINGS = 8  # paragraphs before the first prose among which the first chapter's heading is looked for
 PROSE_WORDS = 15
-MOST_PAGE = 60  # characters of a page's number and the dots before it
-MOST_LINE = 120  # characters of a line of an entry
-MOST_CAPTION = 300  # characters of an entry of a list of illustrations
-LEAST_ENTRIES = 3  # of a list without a heading, or whose first chapter's heading was not found
+MAX_PAGE_CHARACTERS = 60  # characters of a page's number and the dots before it
+MAX_LINE_CHARACTERS = 120  # characters of a line of an entry
+MAX_CAPTION_CHARACTERS = 300  # characters of an entry of a list of illustrations
+MIN_ENTRIES = 3  # of a list without a heading, or whose first chapter's heading was not found
 REPEATED_WITHIN = 12  # paragraphs after a list without a heading, in which its first entry must come again
-LEAST_NAME = 8  # letters of a name that is within an entry
+MIN_NAME_LETTERS = 8  # letters of a name that is within an entry
 
 CONTENTS = re.compile(r"\W*(?:(?:a )?table of )?contents\W*|\W*(?:list of )?(?:the )?illustrations\W*", re.I)
 ILLUSTRATIONS = re.compile(r"\W*(?:list of )?(?:the )?illustrations\W*", re.I)
@@ -155,15 +157,15 @@ ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|\Z)")
 
 
 def cut_contents(blocks: list[str]) -> list[str]:
-    """Paragraphs without tables of contents and lists of illustrations at the beginning.
+    """Remove tables of contents and lists of illustrations from the paragraphs of a book.
 
     >>> cut_contents(["Emma", "CONTENTS", "I. The Walk 3", "II. The Ball 9", "I", "The Walk", "She went. " * 20])[:3]
     ['Emma', 'I', 'The Walk']
     """
     kept, index = [], 0
-    first_named = _first_named(blocks)
+    first_named = _index_names(blocks)
     while index < len(blocks):
-        find_stop = _contents_stop if index < CONTENTS_BLOCKS else _late_stop
+        find_stop = _find_contents_stop if index < CONTENTS_BLOCKS else _find_late_stop
         stop = find_stop(blocks, index, first_named)
         if stop == index:
             kept.append(blocks[index])
@@ -171,77 +173,82 @@ def cut_contents(blocks: list[str]) -> list[str]:
     return kept
 
 
-def _first_named(blocks: list[str]) -> dict[str, int]:
-    """The first paragraph that has a line of each name; nothing where no list of illustrations asks for it."""
+def _index_names(blocks: list[str]) -> dict[str, int]:
+    """Return the first paragraph with each name; {} if no list of illustrations needs it."""
     first: dict[str, int] = {}
     if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
         for index, block in enumerate(blocks):
-            for name in _names(block):
+            for name in _read_names(block):
                 first.setdefault(name, index)
     return first
 
 
-def _late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return where the contents of a later volume stop: they have a heading and several numbered entries."""
+def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
+    """Return where the contents of a later volume stop:
+
+    they have a heading and several numbered entries; else `start`.
+    """
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
-    stop = _contents_stop(blocks, start, first_named)
-    return stop if sum(map(_is_list, blocks[start + 1 : stop])) >= LEAST_ENTRIES else start
+    stop = _find_contents_stop(blocks, start, first_named)
+    return stop if sum(map(_is_list, blocks[start + 1 : stop])) >= MIN_ENTRIES else start
 
 
-def _contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
+def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
     """Return where the list that begins here stops; `start` if none does, or if its end is not clear."""
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
-        return _unheaded_stop(blocks, start)
+        return _find_unheaded_stop(blocks, start)
     first = start + (1 if rest else 2)
-    last = _next_list(blocks, start)
+    last = _find_next_list(blocks, start)
     if ILLUSTRATIONS.fullmatch(heading):
-        return _captions_stop(blocks, start, last, first_named)
+        return _find_captions_stop(blocks, start, last, first_named)
     prose = next((index for index in range(first, last) if is_prose(blocks[index])), 0)
     named = [
         index
         for index in range(max(first, prose - LAST_HEADINGS), prose)
-        if not _is_paged(blocks[index]) and _is_named(blocks, index, _names(*blocks[start:index]))
+        if not _is_paged(blocks[index]) and _is_named(blocks, index, _read_names(*blocks[start:index]))
     ]
     if named:
-        return _first_heading(blocks, named)
-    return _listed_stop(blocks, start, prose or last, bool(rest))
+        return _find_first_heading(blocks, named)
+    return _find_listed_stop(blocks, start, prose or last, bool(rest))
 
 
-def _next_list(blocks: list[str], start: int) -> int:
-    """The next heading of such a list, or as far as a list may go."""
-    end = min(start + MOST_ENTRIES, len(blocks))
+def _find_next_list(blocks: list[str], start: int) -> int:
+    """Return the index of the next heading of such a list, or as far as a list may go."""
+    end = min(start + MAX_ENTRIES, len(blocks))
     headed = (index for index in range(start + 1, end) if CONTENTS.fullmatch(blocks[index].partition("\n")[0]))
     return next(headed, end)
 
 
-def _listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
-    """The place after the last entry that is numbered or paged, where there are some and none begins again."""
+def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
+    """Return the index after the last entry that is numbered or paged; `start` if there are too few or the end is not
+    clear.
+    """
     listed = [index for index in range(start + 1, end) if _is_list(blocks[index])]
-    again = [index for index in listed[1:] if _names(blocks[index]) & _names(blocks[listed[0]])]
+    again = [index for index in listed[1:] if _read_names(blocks[index]) & _read_names(blocks[listed[0]])]
     listed = [index for index in listed if not again or index < again[-1]]
     if len(listed) > 1 and FIRST.fullmatch(blocks[listed[-1]]):
         listed.pop()  # a heading of the text, where numbers begin again
-    if not listed or (len(listed) < LEAST_ENTRIES and not has_rest and listed[0] > start + 1):
+    if not listed or (len(listed) < MIN_ENTRIES and not has_rest and listed[0] > start + 1):
         return start + 1 if has_rest else start
     return listed[-1] + 1 if 2 * len(listed) >= listed[-1] - start else start
 
 
-def _captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
-    """The first paragraph after a list of illustrations: a repeat of earlier text, or a first heading."""
-    listed = _names(blocks[start])
+def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
+    """Return the first paragraph after a list of illustrations: a repeat of earlier text, or a first heading."""
+    listed = _read_names(blocks[start])
     for index in range(start + 1, min(last + 1, len(blocks))):
         block = blocks[index]
         heading, paged = block.partition("\n")[0], _is_paged(block)
-        names = _names(block)
+        names = _read_names(block)
         repeats = any(first_named[name] < start for name in names)
         if CONTENTS.fullmatch(heading) or (not paged and (FIRST.fullmatch(heading) or repeats)):
             return index
         if not paged and index > start + 2 and _is_named(blocks, index, listed):
             return index
         listed |= names
-        if len(block) > MOST_CAPTION and not paged:
+        if len(block) > MAX_CAPTION_CHARACTERS and not paged:
             break
     stop = start + 1
     while stop < last and (_is_list(blocks[stop]) or _is_paged(blocks[stop])):
@@ -249,60 +256,67 @@ def _captions_stop(blocks: list[str], start: int, last: int, first_named: dict[s
     return stop if stop > start + 1 else start
 
 
-def _unheaded_stop(blocks: list[str], start: int) -> int:
-    """Return where a run of numbered entries stops that has no heading, but whose first entry soon comes again."""
+def _find_unheaded_stop(blocks: list[str], start: int) -> int:
+    """Return where a run of numbered entries without a heading stops, if its first entry soon comes again; else
+    `start`.
+    """
     stop = start
-    while stop < min(start + MOST_ENTRIES, len(blocks)) and _is_entry(blocks[stop]):
+    while stop < min(start + MAX_ENTRIES, len(blocks)) and _is_entry(blocks[stop]):
         stop += 1
     entries = sum(block.count("\n") + 1 for block in blocks[start:stop])
-    if entries < LEAST_ENTRIES:
+    if entries < MIN_ENTRIES:
         return start
-    names = _names(blocks[start].partition("\n")[0])
+    names = _read_names(blocks[start].partition("\n")[0])
     after = range(stop, min(stop + REPEATED_WITHIN, len(blocks) - 1))
-    again = any(_names(blocks[index].partition("\n")[0]) == names for index in after)
+    again = any(_read_names(blocks[index].partition("\n")[0]) == names for index in after)
     return stop if again else start
 
 
 def _is_entry(block: str) -> bool:
     lines = block.split("\n")
-    short = max(map(len, lines)) < MOST_LINE
+    short = max(map(len, lines)) < MAX_LINE_CHARACTERS
     return short and all(NUMBERED.match(line) and not ENDS_SENTENCE.search(line[-2:]) for line in lines)
 
 
 def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
     """Return True if the names in a list include this paragraph, or this one and the next together."""
-    own = _names(blocks[index])
+    own = _read_names(blocks[index])
     if 2 * len(own & listed) >= len(own):
         return True
     both = "".join(LETTERS.sub("", block).lower() for block in blocks[index : index + 2])
     [name, *more] = own or {""}
-    return both in listed or (not more and len(name) >= LEAST_NAME and any(name in entry for entry in listed))
+    return both in listed or (not more and len(name) >= MIN_NAME_LETTERS and any(name in entry for entry in listed))
 
 
-def _first_heading(blocks: list[str], named: list[int]) -> int:
-    """The first of the headings that end with the last named one: named too, or a number before a name, or the
-    number of a part before that of a chapter.
+def _find_first_heading(blocks: list[str], named: list[int]) -> int:
+    """Return the first of the headings that end with the last named one.
+
+    A heading is named too, or a number before a name, or the number of a part before that of a chapter.
     """
     first = named[-1]
     while first - 1 in named or (
-        ORDINAL.fullmatch(blocks[first - 1]) and _goes_before(blocks[first - 1], blocks[first])
+        ORDINAL.fullmatch(blocks[first - 1]) and _can_precede(blocks[first - 1], blocks[first])
     ):
         first -= 1
     return first
 
 
-def _goes_before(ordinal: str, heading: str) -> bool:
+def _can_precede(ordinal: str, heading: str) -> bool:
     if not ORDINAL.fullmatch(heading):
         return True
     kinds = [word[0].lower() if (word := KIND.match(text)) else "" for text in (ordinal, heading)]
     return kinds[0] in ("part", "book", "volume") and kinds[0] != kinds[1]
 
 
-def _names(*blocks: str) -> set[str]:
+def _read_names(*blocks: str) -> set[str]:
     """Return what the lines of these paragraphs name, without leading numbers and page numbers."""
     names = set()
     for line in "\n".join(blocks).split("\n"):
-        name = line if ORDINAL.fullmatch(line) else line[:-MOST_PAGE] + PAGED.sub("", line[-MOST_PAGE:])
+        name = (
+            line
+            if ORDINAL.fullmatch(line)
+            else line[:-MAX_PAGE_CHARACTERS] + PAGED.sub("", line[-MAX_PAGE_CHARACTERS:])
+        )
         number = NUMBERED.match(name)
         bare = LETTERS.sub("", name[number.end() :] if number else name).lower()
         names.add(bare if len(bare) > 2 else LETTERS.sub("", name).lower())
@@ -311,19 +325,20 @@ def _names(*blocks: str) -> set[str]:
 
 def _is_list(block: str) -> bool:
     lines = block.split("\n")
-    listed = sum(bool(NUMBERED.match(line) or PAGED.search(line[-MOST_PAGE:])) for line in lines)
-    begins = bool(NUMBERED.match(lines[0])) and max(map(len, lines)) < MOST_LINE
+    listed = sum(bool(NUMBERED.match(line) or PAGED.search(line[-MAX_PAGE_CHARACTERS:])) for line in lines)
+    begins = bool(NUMBERED.match(lines[0])) and max(map(len, lines)) < MAX_LINE_CHARACTERS
     return (begins or 2 * listed >= len(lines)) and not ENDS_SENTENCE.search(block[-4:])
 
 
 def _is_paged(block: str) -> bool:
     """Return True if a paragraph ends with a page number and is more than that."""
-    return bool(PAGED.search(block[-MOST_PAGE:])) and not ORDINAL.fullmatch(block)
+    return bool(PAGED.search(block[-MAX_PAGE_CHARACTERS:])) and not ORDINAL.fullmatch(block)
 
 
 def is_prose(block: str) -> bool:
-    """Return True if a paragraph is certainly running text: one line, many words, most of them without a capital, a
-    sentence that ends, no number before.
+    """Return True if a paragraph is certainly running text.
+
+    It is one line of many words, at least a third of them without a capital, ends a sentence, and no number precedes.
     """
     words = block.split(None, PROSE_WORDS)
     if "\n" in block or len(words) <= PROSE_WORDS or ENTRY.match(block):
@@ -339,7 +354,7 @@ FRONT_SHARE = 0.03
 FRONT_CHARACTERS = 3_000
 BACK_SHARE = 0.05
 BACK_CHARACTERS = 3_000
-MOST_NOTICE = 1_500  # characters of a license note
+MAX_NOTICE_CHARACTERS = 1_500  # characters of a license note
 
 LICENCE = re.compile(
     r"""
@@ -384,12 +399,12 @@ WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+|\d+")
 
 
 def cut_matter(blocks: list[str]) -> list[str]:
-    """A book's paragraphs without its copyright page, its contents, and what follows its end."""
+    """Remove the copyright page, the contents and what follows a book's end from its paragraphs."""
     return cut_contents(cut_front(cut_back(blocks)))
 
 
 def cut_front(blocks: list[str]) -> list[str]:
-    """Paragraphs without license, copyright and imprint near the beginning.
+    """Remove license, copyright and imprint near the beginning of a book.
 
     >>> cut_front(["Sky", "Copyright 2012 Ann Lee", "Smashwords Edition", "It was late. " * 300])[:2][0]
     'Sky'
@@ -404,12 +419,12 @@ def cut_front(blocks: list[str]) -> list[str]:
 
 
 def _is_front(block: str) -> bool:
-    line = " ".join(block.split()) if len(block) < MOST_NOTICE else ""
+    line = " ".join(block.split()) if len(block) < MAX_NOTICE_CHARACTERS else ""
     return bool(LICENCE.search(line) or (len(line) < 200 and IMPRINT.search(line)))
 
 
 def cut_back(blocks: list[str]) -> list[str]:
-    """Paragraphs up to "About the author", "Connect with me" and their like near the end."""
+    """Remove the paragraphs from "About the author", "Connect with me" and the like on, near the end of a book."""
     total, after, cut = sum(map(len, blocks)), 0, len(blocks)
     bound = min(BACK_CHARACTERS + BACK_SHARE * total, total / 2)
     for index in range(len(blocks) - 1, 0, -1):
@@ -427,10 +442,11 @@ def _is_plea(line: str) -> bool:
     return bool(BACK.search(line)) and re.match(r"\W*(?:Thank|If)", line, re.I) is not None
 
 
-def prose_words(blocks: Sequence[str], enough: int) -> int:
-    """Words of running text: of paragraphs of eight words and more that hold a sentence's end and are mostly
-    words without a capital, which lists, tables, titles and indexes are not, and hold few signs and numbers, which
-    programs and indexes are full of. Counts no further than `enough`.
+def count_prose_words(blocks: Sequence[str], max_count: int) -> int:
+    """Count the words of running text, until `max_count` is reached.
+
+    Running text are paragraphs of eight words or more that hold a sentence's end, with mostly words without a capital
+    (not lists, tables, titles and indexes) and few signs and numbers (not programs).
     """
     total = 0
     for block in blocks:
@@ -439,7 +455,7 @@ def prose_words(blocks: Sequence[str], enough: int) -> int:
         few_signs = 4 * sum(map(block.count, SIGNS)) < len(words) and 5 * sum(map(str.isdigit, words)) < len(words)
         if len(words) >= 8 and 2 * plain >= len(words) and few_signs and ENDS_SENTENCE.search(block):
             total += len(words)
-            if total >= enough:
+            if total >= max_count:
                 break
     return total
 
@@ -449,7 +465,7 @@ def prose_words(blocks: Sequence[str], enough: int) -> int:
 
 NOTE_WITHIN = 80  # paragraphs
 NOTES_SHARE = 0.1  # of the book, in which notes gathered at its end may be
-MOST_NOTE = 3_000  # characters
+MAX_NOTE_CHARACTERS = 3_000  # characters
 HEADING = re.compile(r"\W*(?:foot|end)notes?\W*", re.I)
 MARKED = re.compile(r"[\[{*†‡]")
 NOTE = re.compile(r"(?P<mark>\[(?:\d{1,3}|[A-Z])\]|\{\d{1,3}[a-z]?\}|[*†‡](?=[^*]))[ ]*(?=\S)")
@@ -459,28 +475,31 @@ REFERENCE = re.compile(
 
 
 def cut_footnotes(blocks: list[str]) -> list[str]:
-    """Paragraphs without footnotes and their marks.
+    """Remove footnotes and their marks from the paragraphs of a book.
 
     >>> cut_footnotes(["The aasvögel[1] flew.", "[1] Vulture.", "It was late."])
     ['The aasvögel flew.', 'It was late.']
     """
-    kept = blocks[: _notes_start(blocks)]
+    kept = blocks[: _find_notes_start(blocks)]
     if not any(MARKED.search(block) or HEADING.fullmatch(block) for block in kept):
         return kept
-    notes = _notes(kept)
+    notes = _find_notes(kept)
     marks = {*notes.values(), *(["[]"] if len(kept) < len(blocks) else [])}
     text = [block for index, block in enumerate(kept) if index not in notes and not HEADING.fullmatch(block)]
     return [_without_marks(block, marks) if MARKED.search(block) else block for block in text]
 
 
-def _notes(blocks: list[str]) -> dict[int, str]:
-    """The mark of each paragraph that is a note: one that begins with a mark which is in a paragraph before it."""
+def _find_notes(blocks: list[str]) -> dict[int, str]:
+    """Return {index:
+
+    mark} of the paragraphs that are notes: they begin with a mark that is in a paragraph before them.
+    """
     seen: dict[str, int] = {}  # mark: the last paragraph that refers to it
     notes = {}
     for index, block in enumerate(blocks):
         if not MARKED.search(block):
             continue
-        note = NOTE.match(block) if len(block) < MOST_NOTE else None
+        note = NOTE.match(block) if len(block) < MAX_NOTE_CHARACTERS else None
         if note and index - seen.get(note["mark"], -NOTE_WITHIN - 1) <= NOTE_WITHIN:
             notes[index] = note["mark"]
         else:
@@ -493,11 +512,11 @@ def _without_marks(block: str, marks: set[str]) -> str:
 
 
 def _is_mark(mark: str, marks: set[str]) -> bool:
-    """Return True if a mark is a note's, by the notes that were found; a letter in brackets needs none."""
+    """Return True if a mark is that of a note that was found; a letter in brackets needs none."""
     return mark in marks or mark[1:2].isupper() or ("[]" in marks and mark[0] in "[{")
 
 
-def _notes_start(blocks: list[str]) -> int:
+def _find_notes_start(blocks: list[str]) -> int:
     """Return where the notes gathered at a book's end begin; the number of its paragraphs if there are none."""
     left = NOTES_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, 0, -1):

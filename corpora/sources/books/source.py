@@ -30,18 +30,18 @@ from corpora.schema import MAX_EXCERPT_CHARACTERS, Locator
 from corpora.sources.books.encoding import decode_text
 from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub
 from corpora.sources.books.gutenberg import cut_gutenberg, cut_notes
-from corpora.sources.books.lines import paragraphs, title_and_author
-from corpora.sources.books.matter import cut_catalogue, cut_footnotes, cut_matter, prose_words
+from corpora.sources.books.lines import find_title_and_author, split_paragraphs
+from corpora.sources.books.matter import count_prose_words, cut_catalogue, cut_footnotes, cut_matter
 from corpora.sources.bytes.archives import (
     ByteReader,
     MemberCount,
     TarMember,
     TarReader,
-    file_pieces,
-    gzip_pieces,
+    read_file_pieces,
+    read_gzip_pieces,
 )
-from corpora.sources.bytes.faults import CUT_OFF, DAMAGED, READ_FAULTS, DamagedBytes
-from corpora.sources.bytes.objects import named_or_open, raw_path
+from corpora.sources.bytes.faults import CUT_OFF_ERROR, DAMAGE_ERRORS, READ_FAULTS, DamagedBytes
+from corpora.sources.bytes.objects import open_for_library, parse_raw_path
 from corpora.sources.contract import (
     Defaults,
     Drop,
@@ -49,7 +49,7 @@ from corpora.sources.contract import (
     Record,
     Slice,
     Tally,
-    find_files_with_endings,
+    find_by_ending,
     select_settings,
     slice_whole_file,
 )
@@ -61,14 +61,15 @@ ARCHIVE_ENDINGS = (".tar", ".tar.gz", ".tgz")
 ENDINGS = (*BOOK_ENDINGS, *ARCHIVE_ENDINGS)
 STEM = re.compile(r"(?P<stem>.+?)(?:\.epub)?(?:\.txt(?:\.gz)?|\.epub)", re.I)
 NUMBER = re.compile(r"gutenberg\.org/(?:ebooks|etext|files)/(\d{1,9})(?!\d)", re.I)
-LEAST_PROSE = 0.06  # words of running text to a character: novels have 0.17 to 0.20, programs 0.01 to 0.06
-MOST_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not names
+MIN_PROSE_RATIO = 0.06  # words of running text to a character: novels have 0.17 to 0.20, programs 0.01 to 0.06
+MAX_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not names
 
 
 class Book(NamedTuple):
-    """A book's paragraphs, its matter cut, and what it says of itself.
+    """The paragraphs of a book that are its text, and what it says of itself.
 
-    number: at Project Gutenberg; hidden: elements with text that it does not show
+    number: at Project Gutenberg
+    hidden: number of elements with text that it does not show
     """
 
     paragraphs: list[str]
@@ -91,8 +92,8 @@ class BookCorpusSource:
     min_prose_words:  a book with less running text (a table, an index, a cover) is dropped
     max_record_bytes: a larger book, or an EPUB that unpacks to more, is dropped
 
-    A book of which running text is but a small part (`LEAST_PROSE`: a commented program, a dictionary) is dropped too.
-    A book with Gutenberg's number has the key `gutenberg:<number>`, in whatever file it comes, and the last
+    A book of which running text is but a small part (`MIN_PROSE_RATIO`: a commented program, a dictionary) is dropped
+    too. A book with Gutenberg's number has the key `gutenberg:<number>`, in whatever file it comes, and the last
     date of its header for a revision: the newest edition supersedes the others. Any other book's id is made
     of its bytes.
     """
@@ -112,34 +113,40 @@ class BookCorpusSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return what decides the bytes of the source's documents, for fingerprints."""
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError if there are none."""
+        """List the files with known endings as (name, path), sorted by name. Raises InputError if there are none."""
         wanted = f"a file with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
-        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The book of a file, or the members of a tar in order. Raises InputError for a damaged tar."""
+        """Yield the book of a file, or one record for each member of a tar in order.
+
+        Raises InputError for a damaged tar.
+        """
         if piece.file.name.lower().endswith(ARCHIVE_ENDINGS):
             try:
-                yield from self._members(piece.file, tally)
+                yield from self._read_members(piece.file, tally)
             except (DamagedBytes, OSError) as fault:
                 raise InputError(f"{fault}, so its books cannot all be read. Get the file again.") from fault
         else:
             tally.records += 1
-            yield self._file(piece.file, tally)
+            yield self._read_file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning."""
+        """Return the bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning.
+
+        Raises InputError.
+        """
         try:
-            with gzip.open(named_or_open(file), "rb") if locator.stream >= 0 else file.open("rb") as stream:
+            with gzip.open(open_for_library(file), "rb") if locator.stream >= 0 else file.open("rb") as stream:
                 stream.seek(locator.offset)
                 data = stream.read(locator.length)
         except READ_FAULTS as error:
@@ -148,17 +155,23 @@ class BookCorpusSource:
             raise InputError(f"{file} ends before {locator}. Is it the file that was read? Get it again.")
         return data
 
-    def book(self, data: bytes, locator: Locator, name: str) -> Record:
-        """The record of a book's bytes. name: of its file, whose ending says how to read them."""
+    def build_record(self, data: bytes, locator: Locator, name: str) -> Record:
+        """Build the record of a book.
+
+        Args:
+            data: The bytes of the book.
+            locator: Where they are.
+            name: The name of its file, with the ending that says how to read it.
+        """
         try:
             book = self._read(data, name)
         except (BadBook, LockedBook, LargeBook) as error:
-            return Record(locator=locator, text="", raw=data, title=stem(name), drop=_drop(error))
+            return Record(locator=locator, text="", raw=data, title=strip_endings(name), drop=_to_drop(error))
         text = "\n\n".join(book.paragraphs)
-        enough = max(self.min_prose_words, int(LEAST_PROSE * len(text)))
-        num_words = prose_words(book.paragraphs, enough)
+        min_words = max(self.min_prose_words, int(MIN_PROSE_RATIO * len(text)))
+        num_words = count_prose_words(book.paragraphs, min_words)
         drop = None if text else Drop("empty")
-        if drop is None and num_words < enough:
+        if drop is None and num_words < min_words:
             drop = Drop("no prose", f"{num_words} words of running text")
         marked = book.number is not None
         noted = {key: value for key, value in (("language", book.language), ("hidden", book.hidden)) if value}
@@ -168,53 +181,53 @@ class BookCorpusSource:
             key=f"gutenberg:{book.number}" if marked else None,
             raw=data,
             revision=book.revision if marked else None,
-            title=book.title or stem(name),
+            title=book.title or strip_endings(name),
             url=f"https://www.gutenberg.org/ebooks/{book.number}" if marked else None,
             date=book.date,
-            license=book.rights if book.rights and len(book.rights) <= MOST_LICENSE_CHARACTERS else None,
+            license=book.rights if book.rights and len(book.rights) <= MAX_LICENSE_CHARACTERS else None,
             group=book.author,
             meta=json.dumps(noted, ensure_ascii=False) if noted else None,
             drop=drop,
         )
 
     def _read(self, data: bytes, name: str) -> Book:
-        """Raises BadBook, LockedBook, LargeBook."""
+        """Parse the bytes of a book. Raises BadBook, LockedBook and LargeBook."""
         if name.lower().endswith(".epub"):
-            return epub_book(data, self.max_record_bytes)
+            return read_epub_book(data, self.max_record_bytes)
         if name.lower().endswith(".txt.gz"):
-            data = _unzipped(data, self.max_record_bytes)
-        return text_book(decode_text(data))
+            data = _unzip(data, self.max_record_bytes)
+        return read_text_book(decode_text(data))
 
-    def _file(self, file: RawFile, tally: Tally) -> Record:
-        """The book of a file. What `.txt.gz` holds is its record; where that cannot be had, the file itself is."""
+    def _read_file(self, file: RawFile, tally: Tally) -> Record:
+        """Build the record of a file: of what a `.txt.gz` holds, or of the file itself if that cannot be read."""
         locator = Locator(file=file.name, sha256=file.sha256, length=file.size_bytes)
         if drop := tally.enter(locator):
-            return self._dropped(locator, file.name.rpartition("/")[2], drop)
-        path, name = raw_path(file.path), file.name.rpartition("/")[2]
+            return self._build_dropped(locator, file.name.rpartition("/")[2], drop)
+        path, name = parse_raw_path(file.path), file.name.rpartition("/")[2]
         try:
             with path.open("rb") as stream:
                 data = stream.read(self.max_record_bytes + 1)
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
         if len(data) > self.max_record_bytes:
-            return self._dropped(locator, name, Drop("too large", f"over {self.max_record_bytes} bytes"))
+            return self._build_dropped(locator, name, Drop("too large", f"over {self.max_record_bytes} bytes"))
         if not name.lower().endswith(".gz"):
-            return self.book(data, locator, name)
+            return self.build_record(data, locator, name)
         try:
-            data = _unzipped(data, self.max_record_bytes)
+            data = _unzip(data, self.max_record_bytes)
         except (BadBook, LargeBook) as error:
-            return self._dropped(locator, name, _drop(error))
+            return self._build_dropped(locator, name, _to_drop(error))
         inner = Locator(file=file.name, sha256=file.sha256, stream=0, length=len(data))
         if drop := tally.enter(inner):
-            return self._dropped(inner, name, drop)
-        return self.book(data, inner, name[: -len(".gz")])
+            return self._build_dropped(inner, name, drop)
+        return self.build_record(data, inner, name[: -len(".gz")])
 
-    def _members(self, file: RawFile, tally: Tally) -> Iterator[Record]:
-        path = raw_path(file.path)
+    def _read_members(self, file: RawFile, tally: Tally) -> Iterator[Record]:
+        path = parse_raw_path(file.path)
         zipped = not path.name.lower().endswith(".tar")
-        pieces = gzip_pieces(path) if zipped else file_pieces(path)
-        tar = TarReader(ByteReader(_counted(pieces, tally)), str(path))
-        for member in tar.members():
+        pieces = read_gzip_pieces(path) if zipped else read_file_pieces(path)
+        tar = TarReader(ByteReader(_count_members(pieces, tally)), str(path))
+        for member in tar.iter_members():
             if member.kind != "folder":
                 locator = Locator(
                     file=file.name,
@@ -223,34 +236,34 @@ class BookCorpusSource:
                     offset=member.start,
                     length=member.size_bytes,
                 )
-                yield self._member(tar, member, locator, tally)
+                yield self._read_member(tar, member, locator, tally)
 
-    def _member(self, tar: TarReader, member: TarMember, locator: Locator, tally: Tally) -> Record:
+    def _read_member(self, tar: TarReader, member: TarMember, locator: Locator, tally: Tally) -> Record:
         name = member.name.rpartition("/")[2]
         if member.kind != "file" or not name.lower().endswith(BOOK_ENDINGS) or name.startswith("."):
-            return self._dropped(locator, name, Drop("not a book", f"{member.kind} {member.name}"))
+            return self._build_dropped(locator, name, Drop("not a book", f"{member.kind} {member.name}"))
         if member.size_bytes > self.max_record_bytes:
-            return self._dropped(locator, name, Drop("too large", f"over {self.max_record_bytes} bytes"))
+            return self._build_dropped(locator, name, Drop("too large", f"over {self.max_record_bytes} bytes"))
         if drop := tally.enter(locator):
-            return self._dropped(locator, name, drop)
-        return self.book(tar.read(member), locator, name)
+            return self._build_dropped(locator, name, drop)
+        return self.build_record(tar.read(member), locator, name)
 
-    def _dropped(self, locator: Locator, name: str, drop: Drop) -> Record:
-        """The record of what was not read; it is known by where it is."""
-        return Record(locator=locator, text="", raw=str(locator).encode(), title=stem(name), drop=drop)
+    def _build_dropped(self, locator: Locator, name: str, drop: Drop) -> Record:
+        """Build the record of what was not read; it is known by its place."""
+        return Record(locator=locator, text="", raw=str(locator).encode(), title=strip_endings(name), drop=drop)
 
 
-def _drop(error: BadBook | LockedBook | LargeBook) -> Drop:
+def _to_drop(error: BadBook | LockedBook | LargeBook) -> Drop:
     if isinstance(error, BadBook):
         return Drop("damaged", str(error), damaged=True)
     return Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
 
 
-def text_book(text: str) -> Book:
-    """A book from plain text whose lines end in `\\n`."""
+def read_text_book(text: str) -> Book:
+    """Read a book from plain text with line ends `\\n`."""
     source = cut_gutenberg(text)
-    blocks = paragraphs(source.body)
-    title, author = title_and_author(blocks)
+    blocks = split_paragraphs(source.body)
+    title, author = find_title_and_author(blocks)
     return Book(
         paragraphs=cut_around(blocks),
         title=source.title or title,
@@ -264,14 +277,17 @@ def text_book(text: str) -> Book:
 
 
 def cut_around(blocks: list[str]) -> list[str]:
-    """A book's paragraphs without notes of those who made the file, advertisements, matter, contents, footnotes."""
+    """Remove volunteers' notes, advertisements, publishers' matter, contents and footnotes from a book's paragraphs."""
     return cut_footnotes(cut_matter(cut_catalogue(cut_notes(blocks))))
 
 
-def epub_book(data: bytes, max_bytes: int) -> Book:
-    """A book from an EPUB's bytes; Gutenberg's have its header and license in the text.
+def read_epub_book(data: bytes, max_bytes: int) -> Book:
+    """Read a book from the bytes of an EPUB; those of Gutenberg have header and license in the text.
 
-    Raises BadBook, LockedBook, LargeBook (where it unpacks to more than `max_bytes`).
+    Raises:
+        BadBook: If it is damaged.
+        LockedBook: If it is encrypted.
+        LargeBook: If it unpacks to more than `max_bytes`.
     """
     epub = read_epub(data, max_bytes)
     source = cut_gutenberg("\n\n".join(epub.paragraphs))
@@ -291,34 +307,34 @@ def epub_book(data: bytes, max_bytes: int) -> Book:
     )
 
 
-def stem(name: str) -> str:
-    """A file's name without its endings.
+def strip_endings(name: str) -> str:
+    """Return a file's name without its endings.
 
-    >>> stem("the-star.epub.txt"), stem("emma_158.txt.gz"), stem("README")
+    >>> strip_endings("the-star.epub.txt"), strip_endings("emma_158.txt.gz"), strip_endings("README")
     ('the-star', 'emma_158', 'README')
     """
     match = STEM.fullmatch(name)
     return match["stem"] if match else name
 
 
-def _unzipped(data: bytes, max_bytes: int) -> bytes:
-    """Unpack gzip bytes, one stream or several. Raises BadBook, LargeBook."""
+def _unzip(data: bytes, max_bytes: int) -> bytes:
+    """Unpack gzip bytes, one stream or several. Raises BadBook and LargeBook."""
     if not data:
         raise BadBook("a gzip file that is cut off")
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             unpacked = stream.read(max_bytes + 1)
-    except CUT_OFF as error:
+    except CUT_OFF_ERROR as error:
         raise BadBook("a gzip file that is cut off") from error
-    except DAMAGED["gz"] as error:
+    except DAMAGE_ERRORS["gz"] as error:
         raise BadBook(f"a damaged gzip file: {error}") from error
     if len(unpacked) > max_bytes:
         raise LargeBook(f"over {max_bytes} bytes unpacked")
     return unpacked
 
 
-def _counted(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """The pieces of a tar, its members counted from the headers in them before they are parsed."""
+def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
+    """Yield the pieces of a tar, and count its members from the headers in them before they are parsed."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)

@@ -16,24 +16,27 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from corpora.sources.bytes.faults import CUT_OFF, DAMAGED, REPACK, DamagedBytes, needs_memory
-from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, file_reads, most_memory
+from corpora.sources.bytes.faults import CUT_OFF_ERROR, DAMAGE_ERRORS, REPACK, DamagedBytes, needs_memory
+from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, format_max_memory, read_in_pieces
 
 BLOCK_BYTES = 512  # of a tar: one header, and what sizes are rounded up to
 ZEROS = bytes(BLOCK_BYTES)
 XZ_START = b"\xfd7zXZ\0"
-MOST_BYTES = 1 << 50  # of a member
-MOST_EXTENSION_BYTES = 1_000_000  # of a member's long name or pax records
+MAX_MEMBER_BYTES = 1 << 50  # of a member
+MAX_EXTENSION_BYTES = 1_000_000  # of a member's long name or pax records
 EXTENSIONS = b"xgLK"  # headers that say more of the member after them, or of all
-OLD_MAP_GOES_ON, MAP_GOES_ON = 482, 504  # bytes of a sparse file's header and of the blocks after it
+OLD_MAP_FLAG, MAP_FLAG = 482, 504  # bytes of a sparse file's header and of the blocks after it
 NO_DATA = b"123456"  # links, devices, folders: whatever their size says, no bytes follow
 
 
 class TarMember(NamedTuple):
-    """One member of a tar. kind: file, link, folder, sparse (a file stored without its holes), or other (a device, a
-    pipe).
+    """One member of a tar.
 
-    offset: of its first header in the tar; start: of its bytes.
+    name:       its path in the tar
+    kind:       "file", "link", "folder", "sparse" (a file stored without its holes) or "other" (a device, a pipe)
+    offset:     position of its first header in the tar
+    start:      position of its bytes
+    size_bytes: the number of bytes that are stored
     """
 
     name: str
@@ -44,7 +47,10 @@ class TarMember(NamedTuple):
 
 
 class EarlierHeaders(NamedTuple):
-    """Values from the headers before a member. size: given where the one in its own header is not the true one."""
+    """Values from extension headers before a member.
+
+    `size` is given if the one in its own header is not the true one.
+    """
 
     name: str | None = None
     size: int | None = None
@@ -52,65 +58,80 @@ class EarlierHeaders(NamedTuple):
 
 
 class Reader(Protocol):
-    """Bytes read in order. `position` counts from the beginning of what is read."""
+    """The interface of bytes that are read in order. `position` counts from the beginning of what is read."""
 
     position: int
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes."""
+        """Skip `size` bytes."""
 
 
-def file_pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """Bytes `start` to `stop` of a file (None: to its end). Raises OSError."""
+def read_file_pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    """Yield bytes `start` to `stop` of a file, in pieces; if `stop` is None, to its end. Raises OSError."""
     with path.open("rb") as file:
-        yield from file_reads(file, start, (1 << 63) if stop is None else stop, PIECE_BYTES)
+        yield from read_in_pieces(file, start, (1 << 63) if stop is None else stop, PIECE_BYTES)
 
 
-def gzip_pieces(path: Path) -> Iterator[bytes]:
-    """The bytes that a gzip file holds, in pieces. Raises DamagedBytes, and OSError if it cannot be opened."""
+def read_gzip_pieces(path: Path) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a gzip file, in pieces.
+
+    Raises:
+        DamagedBytes: If it is damaged or cut off.
+        OSError: If it cannot be opened.
+    """
     with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as stream:
         while True:
             try:
                 data = stream.read(PIECE_BYTES)
-            except CUT_OFF as error:
-                raise _fault(str(path), "is cut off", raw.tell()) from error
-            except DAMAGED["gz"] as error:
-                raise _fault(str(path), f"is damaged or no gzip file ({error}),", raw.tell()) from error
+            except CUT_OFF_ERROR as error:
+                raise _build_fault(str(path), "is cut off", raw.tell()) from error
+            except DAMAGE_ERRORS["gz"] as error:
+                raise _build_fault(str(path), f"is damaged or no gzip file ({error}),", raw.tell()) from error
             if not data:
                 return
             yield data
 
 
-def xz_pieces(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """The bytes that xz streams, one after another, hold. Raises DamagedBytes.
+def read_xz_pieces(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """Yield the decompressed bytes of xz streams that follow one another.
 
-    name: of what is decompressed, for messages.
+    Args:
+        pieces: The compressed bytes.
+        name: What is decompressed, for messages.
+
+    Raises:
+        DamagedBytes: If they are damaged or cut off, or need more memory than allowed.
     """
     position, data = 0, b""
     while True:
-        stream = PackedStream("xz", pieces, position, partial(_xz_fault, name), data)
-        yield from stream.pieces()
-        data, passed = _after_padding(stream.rest, pieces, name, stream.position)
+        stream = PackedStream("xz", pieces, position, partial(_build_xz_fault, name), data)
+        yield from stream.iter_pieces()
+        data, passed = _skip_padding(stream.rest, pieces, name, stream.position)
         position = stream.position + passed
         if not data:
             return
 
 
-def _xz_fault(name: str, position: int, error: Exception | None) -> DamagedBytes:
+def _build_xz_fault(name: str, position: int, error: Exception | None) -> DamagedBytes:
     if needs_memory(error):
-        return DamagedBytes(f"{name} needs over {most_memory()} of memory to be unpacked", position, remedy=REPACK)
-    return _fault(name, "is cut off" if error is None else f"is damaged or no xz file ({error}),", position)
+        return DamagedBytes(
+            f"{name} needs over {format_max_memory()} of memory to be unpacked", position, remedy=REPACK
+        )
+    return _build_fault(name, "is cut off" if error is None else f"is damaged or no xz file ({error}),", position)
 
 
-def _fault(name: str, what: str, position: int) -> DamagedBytes:
+def _build_fault(name: str, what: str, position: int) -> DamagedBytes:
     return DamagedBytes(f"{name} {what} at its byte {position}", position)
 
 
-def _after_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int) -> tuple[bytes, int]:
-    """(the bytes after a stream and its zeros, bytes taken from `pieces`). Zeros come in fours."""
+def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int) -> tuple[bytes, int]:
+    """Skip the zeros after a stream, which come in fours.
+
+    Returns the bytes after them, and the number of bytes taken from `pieces`. Raises DamagedBytes.
+    """
     zeros = taken = 0
     while True:
         rest = data.lstrip(b"\0")
@@ -119,32 +140,32 @@ def _after_padding(data: bytes, pieces: Iterator[bytes], name: str, position: in
             break
         taken += len(data)
     if zeros % 4:
-        raise _fault(name, "is damaged (its padding is no multiple of 4 bytes)", position + taken)
+        raise _build_fault(name, "is damaged (its padding is no multiple of 4 bytes)", position + taken)
     return rest, taken
 
 
 class ByteReader:
-    """A `Reader` of pieces, which holds one of them. position: of the first byte, where that is not 0."""
+    """A `Reader` of pieces, which holds one of them in memory. `position` is that of the first byte."""
 
     def __init__(self, pieces: Iterator[bytes], position: int = 0) -> None:
         self.pieces, self.position = pieces, position
         self._piece, self._at = b"", 0
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
         data = self._take(size)
         if len(data) == size:
             return data
         parts = [data]
-        while (size := size - len(data)) and self._next_piece():
+        while (size := size - len(data)) and self._read_next_piece():
             data = self._take(size)
             parts.append(data)
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes; at the end there are fewer."""
+        """Skip `size` bytes; fewer at the end."""
         size -= len(self._take(size))
-        while size and self._next_piece():
+        while size and self._read_next_piece():
             size -= len(self._take(size))
 
     def _take(self, size: int) -> bytes:
@@ -153,41 +174,45 @@ class ByteReader:
         self.position += len(data)
         return data
 
-    def _next_piece(self) -> bool:
+    def _read_next_piece(self) -> bool:
         self._piece, self._at = next(self.pieces, b""), 0
         return bool(self._piece)
 
 
 class FileReader:
-    """A `Reader` of a file that is not compressed: what is passed over is not read."""
+    """A `Reader` of a file that is not compressed: what is skipped is not read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.position = file, 0
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
         data = self.file.read(size)
         self.position += len(data)
         return data
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes, beyond the file's end too."""
+        """Skip `size` bytes, also past the file's end."""
         self.position = self.file.seek(size, 1)
 
 
 class TarReader:
-    """The members of a tar in order, their bytes to be read while each is given out.
+    """Reads the members of a tar in order, the bytes of each while it is the last one yielded.
 
-    name: of the tar, for messages. closed: the bytes end with the tar's end, whose blocks of zeros must come;
-    otherwise they end where a member ends. Tars one after another are read as one.
-    Old (v7), ustar, GNU and pax headers; of a sparse file the bytes are what is stored of it.
+    Old (v7), ustar, GNU and pax headers are known; the bytes of a sparse file are what is stored of it. Tars one after
+    another are read as one.
+
+    Args:
+        reader: The bytes.
+        name: The name of the tar, for messages.
+        closed: True if they end with the tar's end, which must have its blocks of zeros; else they end with a member.
     """
 
     def __init__(self, reader: Reader, name: str, closed: bool = True) -> None:
         self.reader, self.name, self.closed = reader, name, closed
 
-    def members(self) -> Iterator[TarMember]:
-        """Every member. Raises DamagedBytes."""
+    def iter_members(self) -> Iterator[TarMember]:
+        """Yield every member. Raises DamagedBytes if the tar is damaged or cut off."""
         num_zeros, earlier = 0, EarlierHeaders()
         offset: int | None = None
         while len(block := self.reader.read(BLOCK_BYTES)) == BLOCK_BYTES:
@@ -196,81 +221,89 @@ class TarReader:
                 continue
             num_zeros, start = 0, self.reader.position
             offset = start - BLOCK_BYTES if offset is None else offset
-            flag, size = self._header(block)
+            flag, size = self._read_header(block)
             if flag in EXTENSIONS:
-                earlier = self._extended(flag, size, earlier)
+                earlier = self._read_extension(flag, size, earlier)
             else:
-                start = self._after_map(block, flag)
+                start = self._skip_map(block, flag)
                 size = size if earlier.size is None or flag in NO_DATA else earlier.size
-                kind = "sparse" if earlier.sparse else _kind(flag)
-                yield TarMember(earlier.name or _name(block), kind, offset, start, size)
+                kind = "sparse" if earlier.sparse else _find_kind(flag)
+                yield TarMember(earlier.name or _read_name(block), kind, offset, start, size)
                 earlier, offset = EarlierHeaders(), None
             self.reader.skip(start + -(-size // BLOCK_BYTES) * BLOCK_BYTES - self.reader.position)
         if block or (num_zeros < 2 and self.closed):
-            raise _fault(self.name, "is cut off", self.reader.position)
+            raise _build_fault(self.name, "is cut off", self.reader.position)
 
     def read(self, member: TarMember) -> bytes:
-        """All bytes of the member given out last. Raises DamagedBytes."""
+        """Read all bytes of the member that was yielded last. Raises DamagedBytes if they are cut off."""
         data = self.reader.read(member.size_bytes)
         if len(data) < member.size_bytes:
-            raise _fault(self.name, "is cut off", self.reader.position)
+            raise _build_fault(self.name, "is cut off", self.reader.position)
         return data
 
-    def pieces(self, member: TarMember) -> Iterator[bytes]:
-        """The bytes of the member given out last, in pieces. Raises DamagedBytes."""
+    def iter_pieces(self, member: TarMember) -> Iterator[bytes]:
+        """Yield the bytes of the member that was yielded last, in pieces. Raises DamagedBytes if they are cut off."""
         left = member.size_bytes
         while left:
             data = self.reader.read(min(left, PIECE_BYTES))
             if not data:
-                raise _fault(self.name, "is cut off", self.reader.position)
+                raise _build_fault(self.name, "is cut off", self.reader.position)
             left -= len(data)
             yield data
 
-    def _header(self, block: bytes) -> tuple[bytes, int]:
-        """(type flag, bytes that follow) of a header whose checksum is right. Raises DamagedBytes."""
+    def _read_header(self, block: bytes) -> tuple[bytes, int]:
+        """Return the type flag of a header, and the number of bytes that follow.
+
+        Raises DamagedBytes for a wrong checksum.
+        """
         flag = block[156:157]
         try:
-            checksum, size = _number(block[148:156]), 0 if flag in NO_DATA else _number(block[124:136])
+            checksum, size = _parse_number(block[148:156]), 0 if flag in NO_DATA else _parse_number(block[124:136])
         except ValueError:
             checksum, size = -1, 0
-        if checksum != sum(block) - sum(block[148:156]) + 8 * ord(" ") or not 0 <= size <= MOST_BYTES:
-            raise _fault(self.name, "is damaged or no tar (a header is wrong)", self.reader.position - BLOCK_BYTES)
+        if checksum != sum(block) - sum(block[148:156]) + 8 * ord(" ") or not 0 <= size <= MAX_MEMBER_BYTES:
+            raise _build_fault(
+                self.name, "is damaged or no tar (a header is wrong)", self.reader.position - BLOCK_BYTES
+            )
         return flag, size
 
-    def _after_map(self, block: bytes, flag: bytes) -> int:
-        """Return where a member's bytes begin: after its header, and after the map that GNU's old sparse files have."""
-        more = flag == b"S" and block[OLD_MAP_GOES_ON]
+    def _skip_map(self, block: bytes, flag: bytes) -> int:
+        """Return where a member's bytes begin:
+
+        after its header, and after the map that old sparse files of GNU have.
+        """
+        more = flag == b"S" and block[OLD_MAP_FLAG]
         while more:
             block = self.reader.read(BLOCK_BYTES)
-            more = len(block) == BLOCK_BYTES and block[MAP_GOES_ON]
+            more = len(block) == BLOCK_BYTES and block[MAP_FLAG]
         return self.reader.position
 
-    def _extended(self, flag: bytes, size: int, before: EarlierHeaders) -> EarlierHeaders:
+    def _read_extension(self, flag: bytes, size: int, before: EarlierHeaders) -> EarlierHeaders:
         """Return what an extension header says of the member after it, added to earlier ones. Raises DamagedBytes."""
         if flag in b"gK":
             return before
-        if size > MOST_EXTENSION_BYTES:
-            raise self._refused(f"a name of {size} bytes")
+        if size > MAX_EXTENSION_BYTES:
+            raise self._build_refusal(f"a name of {size} bytes")
         data = self.reader.read(size)
         if flag == b"L":
-            return before._replace(name=_text(data))
-        records = dict(_pax_records(data))
+            return before._replace(name=_decode_field(data))
+        records = dict(_iter_pax_records(data))
         path = records.get(b"GNU.sparse.name", records.get(b"path"))
-        stated_size = _stated_size(records)
+        stated_size = _find_stated_size(records)
         return EarlierHeaders(
-            name=before.name if path is None else _text(path),
+            name=before.name if path is None else _decode_field(path),
             size=before.size if stated_size is None else stated_size,
             sparse=before.sparse or any(key.startswith(b"GNU.sparse") for key in records),
         )
 
-    def _refused(self, what: str) -> DamagedBytes:
-        return _fault(self.name, f"holds {what},", self.reader.position)
+    def _build_refusal(self, what: str) -> DamagedBytes:
+        return _build_fault(self.name, f"holds {what},", self.reader.position)
 
 
-def _number(field: bytes) -> int:
-    """A number of a header, octal or (GNU) in base 256. Raises ValueError.
+def _parse_number(field: bytes) -> int:
+    """Parse a number of a header, octal or (GNU) in base 256. Raises ValueError.
 
-    >>> _number(b"0000755\\0"), _number(b"\\x80" + bytes(6) + b"\\x01\\x00")
+    >>> _parse_number(b"0000755\\0"), _parse_number(b"\\x80" + bytes(6) + b"\\x01\\x00")
     (493, 256)
     """
     if field[0] in (0x80, 0xFF):
@@ -278,25 +311,25 @@ def _number(field: bytes) -> int:
     return int(field.strip(b" \0") or b"0", 8)
 
 
-def _kind(flag: bytes) -> str:
+def _find_kind(flag: bytes) -> str:
     if flag in b"12":
         return "link"
     kinds = {b"5": "folder", b"S": "sparse"}
     return kinds.get(flag, "other" if flag in NO_DATA else "file")
 
 
-def _name(block: bytes) -> str:
-    name = _text(block[:100])
-    prefix = _text(block[345:500]) if block[257:263] == b"ustar\0" else ""
+def _read_name(block: bytes) -> str:
+    name = _decode_field(block[:100])
+    prefix = _decode_field(block[345:500]) if block[257:263] == b"ustar\0" else ""
     return f"{prefix}/{name}" if prefix else name
 
 
-def _text(field: bytes) -> str:
+def _decode_field(field: bytes) -> str:
     return field.partition(b"\0")[0].decode(errors="replace")
 
 
-def _pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each record `length key=value`; what follows a broken one is passed over."""
+def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and value of each record `length key=value`; what follows a broken one is ignored."""
     at = 0
     while at < len(data):
         length = data[at : at + 10].partition(b" ")[0]
@@ -307,26 +340,26 @@ def _pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += int(length)
 
 
-def _stated_size(records: dict[bytes, bytes]) -> int | None:
-    """The size that pax records give a member, where it is one."""
+def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
+    """Return the size that pax records give a member, or None."""
     size = records.get(b"size", b"")
     return int(size) if size.isdigit() and len(size) < 16 else None
 
 
 class MemberCount:
-    """Members of a tar, counted by stepping from header to header in its bytes: folders are not counted."""
+    """Counts the members of a tar by stepping from header to header in its bytes; folders are not counted."""
 
     def __init__(self) -> None:
         self.members = 0
         self._skip = 0
         self._block = b""
         self._wanted = BLOCK_BYTES
-        self._takes = self._header  # what the gathered bytes are
+        self._on_block = self._count_header  # what the gathered bytes are
         self._stored = 0  # bytes after a sparse file's map
         self._size: int | None = None  # said by pax records for the member after them
 
     def feed(self, piece: bytes) -> int:
-        """The number of members whose header ends in this piece."""
+        """Take a piece of the tar; return the number of members with a header that ends in it."""
         before, at = self.members, 0
         while at < len(piece):
             if self._skip >= len(piece) - at:
@@ -339,41 +372,41 @@ class MemberCount:
             self._block += taken
             if len(self._block) == self._wanted:
                 block, self._block = self._block, b""
-                self._takes(block)
+                self._on_block(block)
         return self.members - before
 
-    def _header(self, block: bytes) -> None:
+    def _count_header(self, block: bytes) -> None:
         if block == ZEROS:
             return
         flag = chr(block[156])
-        padded = self._padded(block[124:136], flag)
+        padded = self._compute_padded_size(block[124:136], flag)
         self.members += flag not in "xgLK5"
-        if flag == "x" and 0 < padded <= 2 * MOST_EXTENSION_BYTES:
-            self._wanted, self._takes = padded, self._records
-        elif flag == "S" and block[OLD_MAP_GOES_ON]:
-            self._stored, self._takes = padded, self._map
+        if flag == "x" and 0 < padded <= 2 * MAX_EXTENSION_BYTES:
+            self._wanted, self._on_block = padded, self._take_records
+        elif flag == "S" and block[OLD_MAP_FLAG]:
+            self._stored, self._on_block = padded, self._take_map
         else:
             self._skip = padded
         if flag not in "xgLK":
             self._size = None
 
-    def _records(self, block: bytes) -> None:
-        size = _stated_size(dict(_pax_records(block)))
+    def _take_records(self, block: bytes) -> None:
+        size = _find_stated_size(dict(_iter_pax_records(block)))
         self._size = self._size if size is None else size
-        self._wanted, self._takes = BLOCK_BYTES, self._header
+        self._wanted, self._on_block = BLOCK_BYTES, self._count_header
 
-    def _map(self, block: bytes) -> None:
-        if not block[MAP_GOES_ON]:
-            self._skip, self._takes = self._stored, self._header
+    def _take_map(self, block: bytes) -> None:
+        if not block[MAP_FLAG]:
+            self._skip, self._on_block = self._stored, self._count_header
 
-    def _padded(self, field: bytes, flag: str) -> int:
-        """The bytes that follow a header, up to the next block; none where the parser will refuse the header."""
+    def _compute_padded_size(self, field: bytes, flag: str) -> int:
+        """Compute the number of bytes after a header up to the next block; 0 if the parser will refuse the header."""
         if flag in "123456":
             return 0
         try:
-            size = _number(field)
+            size = _parse_number(field)
         except ValueError:
             size = 0
         if self._size is not None and flag not in "xgLK":
             size = self._size
-        return size + -size % BLOCK_BYTES if 0 <= size <= MOST_BYTES else 0
+        return size + -size % BLOCK_BYTES if 0 <= size <= MAX_MEMBER_BYTES else 0

@@ -2,7 +2,7 @@
 
 Memory is bounded by the piece and the decompressor's window, never by the file. bzip2 keeps a checksum per block and
 compares it when the block has been given out, so bytes of a damaged block reach the reader before the damage is known:
-`verified` holds back as much as one block can become. Cost: the decompressor's own (about 30 MB/s of text).
+`verify_pieces` holds back as much as one block can become. Cost: the decompressor's own (about 30 MB/s of text).
 """
 
 import codecs
@@ -14,13 +14,13 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from corpora.sources.bytes.faults import DAMAGED, DamagedBytes
-from corpora.sources.bytes.objects import ObjectPath, named_or_open
-from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, file_reads
+from corpora.sources.bytes.faults import DAMAGE_ERRORS, DamagedBytes
+from corpora.sources.bytes.objects import ObjectPath, open_for_library
+from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, read_in_pieces
 
 READ_BYTES = 1 << 16
 # A block holds 900,000 run-length encoded bytes; five of them encode at most 259.
-MOST_BLOCK_BYTES = 900_000 * 259 // 5
+MAX_BLOCK_BYTES = 900_000 * 259 // 5
 STREAM_START = b"BZh"
 BLOCK_START = bytes.fromhex("314159265359")
 OPENING_BYTES = len(STREAM_START) + 1 + len(BLOCK_START)
@@ -28,7 +28,7 @@ WINDOW_BYTES = 1 << 24  # of an object, which cannot be mapped into memory
 
 
 class StreamPiece(NamedTuple):
-    """Decompressed bytes, `offset` bytes into the stream at byte `stream` of the file (-1: a plain file).
+    """Decompressed bytes, `offset` bytes into the stream that begins at byte `stream` of the file (-1: a plain file).
 
     Of a text in UTF-16 they are UTF-8, and the offsets are those of the UTF-8.
     """
@@ -38,15 +38,21 @@ class StreamPiece(NamedTuple):
     data: bytes
 
 
-def stream_fault(stream: int, position: int, truncated: bool) -> DamagedBytes:
-    """The fault of the stream at byte `stream` (-1: a plain file). truncated: the file ends before the stream does."""
+def build_stream_fault(stream: int, position: int, truncated: bool) -> DamagedBytes:
+    """Build the error of a damaged stream.
+
+    Args:
+        stream: Position of the stream in the file; -1: a plain file.
+        position: The byte at which the damage was seen.
+        truncated: True if the file ends before the stream does.
+    """
     what = f"the compressed stream at byte {stream}" if stream >= 0 else "the text"
     message = f"{what} {'is cut off' if truncated else 'is damaged'}"
     return DamagedBytes(message, position, stream=stream, truncated=truncated)
 
 
-def plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Bytes `start` to `stop` of a file that is not compressed."""
+def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
+    """Yield bytes `start` to `stop` of a file that is not compressed."""
     with path.open("rb") as file:
         if start:  # a pipe can be read, but not sought in
             file.seek(start)
@@ -55,46 +61,52 @@ def plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
             start += len(data)
 
 
-def stream_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """The streams that begin in bytes `start` to `stop` of a file. Raises DamagedBytes.
+def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
+    """Yield the bytes of the bzip2 streams that begin in bytes `start` to `stop` of a file.
 
-    `start` must be the first byte of a stream. A stream is read no further than `stop`.
+    Args:
+        path: The file.
+        start: The first byte of a stream.
+        stop: No stream is read beyond this byte.
+
+    Raises:
+        DamagedBytes: If a stream is damaged or cut off.
     """
     with path.open("rb") as file:
         while start < stop:
-            stream, offset = _bzip2_stream(file, start, stop), 0
-            for data in stream.pieces():
+            stream, offset = _open_bz2_stream(file, start, stop), 0
+            for data in stream.iter_pieces():
                 yield StreamPiece(start, offset, data)
                 offset += len(data)
             start = stream.position - len(stream.rest)
 
 
-def _bzip2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
-    """The stream that begins at byte `start`, to be read no further than `stop`."""
+def _open_bz2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
+    """Return the stream that begins at byte `start`, to be read no further than `stop`."""
 
     def fault(position: int, error: Exception | None) -> DamagedBytes:
-        return stream_fault(start, position, truncated=error is None)
+        return build_stream_fault(start, position, truncated=error is None)
 
-    return PackedStream("bz2", file_reads(file, start, stop, READ_BYTES), start, fault)
+    return PackedStream("bz2", read_in_pieces(file, start, stop, READ_BYTES), start, fault)
 
 
-def zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """A zstd file from its first byte; it is never cut, so `start` is 0 and `stop` its size. Raises DamagedBytes."""
+def read_zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
+    """Yield the bytes of a zstd file. It is never cut, so `start` is 0 and `stop` its size. Raises DamagedBytes."""
     offset = 0
     try:
-        with pa.input_stream(named_or_open(path), compression="zstd") as stream:
+        with pa.input_stream(open_for_library(path), compression="zstd") as stream:
             while data := stream.read(PIECE_BYTES):
                 yield StreamPiece(0, offset, data)
                 offset += len(data)
-    except DAMAGED["zst"] as error:
-        raise stream_fault(0, stop, truncated="truncated" in str(error).lower()) from error
+    except DAMAGE_ERRORS["zst"] as error:
+        raise build_stream_fault(0, stop, truncated="truncated" in str(error).lower()) from error
 
 
-def pieces_of(path: Path) -> Callable[[Path, int, int], Iterator[StreamPiece]]:
+def choose_reader(path: Path) -> Callable[[Path, int, int], Iterator[StreamPiece]]:
     """Return the function that reads a file, by the ending of its name."""
     if path.name.endswith(".bz2"):
-        return stream_pieces
-    return zstd_pieces if path.name.endswith(".zst") else plain_pieces
+        return read_bz2_pieces
+    return read_zstd_pieces if path.name.endswith(".zst") else read_plain_pieces
 
 
 def is_utf16(data: bytes) -> bool:
@@ -103,10 +115,12 @@ def is_utf16(data: bytes) -> bool:
 
 
 def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """A text of UTF-16, with its byte order mark, as UTF-8; any other text as it is.
+    """Yield a text of UTF-16 with a byte order mark as UTF-8; yield any other text unchanged.
 
-    Half a character stays half a character, so that the page that holds it is no XML. Raises DamagedBytes if
-    the text ends within a character.
+    Half a character stays half a character, so that the page that holds it is no XML.
+
+    Raises:
+        DamagedBytes: If the text ends within a character.
     """
     first = next(pieces, None)
     if first is None:
@@ -125,25 +139,28 @@ def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
         following = next(pieces, None)
         data = following.data if following else b""
     if decoder.getstate()[0]:
-        raise stream_fault(first.stream, offset, truncated=True)
+        raise build_stream_fault(first.stream, offset, truncated=True)
 
 
 def find_streams(path: Path) -> list[int]:
-    """Return where the bzip2 streams of a file begin, by the ten bytes that open a stream with a block.
+    """Find where the bzip2 streams of a file begin, by the ten bytes that open a stream with a block.
 
-    A pass over the compressed file, about 1.2 GB/s. The ten bytes occur by chance within a stream once in 2^77 bytes.
+    It reads the compressed file once, about 1.2 GB/s. The ten bytes occur by chance within a stream once in 2^77 bytes.
     """
     with path.open("rb") as file:
         if not path.stat().st_size:
             return []
         if isinstance(path, ObjectPath):
-            return [base + start for base, data in _windows(file) for start in _starts(data)]
+            return [base + start for base, data in _iter_windows(file) for start in _find_starts(data)]
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return list(_starts(data))
+            return list(_find_starts(data))
 
 
-def _windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The bytes of a file in windows, each with the place of its first; what opens a stream is whole in one of them."""
+def _iter_windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes of a file in windows, each with the position of its first byte.
+
+    Windows overlap, so that what opens a stream is whole in one of them.
+    """
     kept, base = b"", 0
     while data := file.read(WINDOW_BYTES):
         window = kept + data
@@ -152,7 +169,7 @@ def _windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         base += len(window) - len(kept)
 
 
-def _starts(data: mmap.mmap | bytes) -> Iterator[int]:
+def _find_starts(data: mmap.mmap | bytes) -> Iterator[int]:
     lead = len(STREAM_START) + 1
     at = data.find(BLOCK_START)
     while at >= 0:
@@ -162,10 +179,12 @@ def _starts(data: mmap.mmap | bytes) -> Iterator[int]:
         at = data.find(BLOCK_START, at + 1)
 
 
-def verified(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Pieces whose block's checksum has been compared; what a faulty stream gave unchecked stops here.
+def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
+    """Yield pieces only after the checksum of their block was compared; unverified ones of a damaged stream are never
+    yielded.
 
-    Holds back a stream's last 47 MB, so an ordinary stream of a hundred pages passes whole or not at all.
+    It holds back the last 47 MB of a stream, so an ordinary stream of a hundred pages passes whole or not at all.
+    Raises DamagedBytes as `pieces` does.
     """
     held: deque[StreamPiece] = deque()
     size = 0
@@ -177,7 +196,7 @@ def verified(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
                 size = 0
             held.append(piece)
             size += len(piece.data)
-            while size - len(held[0].data) >= MOST_BLOCK_BYTES:
+            while size - len(held[0].data) >= MAX_BLOCK_BYTES:
                 size -= len(held[0].data)
                 yield held.popleft()
     except DamagedBytes as fault:
@@ -187,27 +206,27 @@ def verified(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
     yield from held
 
 
-def begins_stream(file: BinaryIO, offset: int) -> bool:
-    """Return True if a stream with at least one block begins at this byte."""
+def is_stream_start(file: BinaryIO, offset: int) -> bool:
+    """Return True if a stream with at least one block begins at this byte of an open file."""
     file.seek(offset)
     head = file.read(len(STREAM_START) + 1 + len(BLOCK_START))
     return head.startswith(STREAM_START) and head[4:] == BLOCK_START
 
 
-def _first_bytes(path: Path) -> bytes:
+def _read_first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(2)
 
 
 def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Return `length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself).
+    """Read `length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself).
 
-    Continues into the following streams where the bytes do. Raises DamagedBytes.
+    It continues into the following streams if the bytes do. Raises DamagedBytes.
     """
     size = path.stat().st_size
-    pieces, skip = as_utf8(pieces_of(path)(path, max(0, stream), size)), offset
-    if stream < 0 and not is_utf16(_first_bytes(path)):
-        pieces, skip = plain_pieces(path, offset, size), 0
+    pieces, skip = as_utf8(choose_reader(path)(path, max(0, stream), size)), offset
+    if stream < 0 and not is_utf16(_read_first_bytes(path)):
+        pieces, skip = read_plain_pieces(path, offset, size), 0
     content = bytearray()
     for piece in pieces:
         content += piece.data[skip : skip + length - len(content)]

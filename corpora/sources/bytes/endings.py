@@ -3,15 +3,15 @@
 PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
 ZIP_ENDING = ".zip"
 ENCRYPTED, OTHER_PACKING = "encrypted member of a .zip", "member of a .zip in another packing"
-MOST_ENDING = 10  # characters: what is longer is part of a name
+MAX_ENDING_CHARACTERS = 10  # characters: what is longer is part of a name
 OWNER_MARK = "~$"  # begins the name of a file in which Office notes who has a document open
 BARE = "file without ending"
 
 
-def packed(*endings: str) -> tuple[str, ...]:
-    """Endings, and each with every ending of a packed file after it.
+def with_packed_endings(*endings: str) -> tuple[str, ...]:
+    """Return the endings, and each with every ending of a packed file after it.
 
-    >>> packed(".txt")
+    >>> with_packed_endings(".txt")
     ('.txt', '.txt.gz', '.txt.zst', '.txt.bz2', '.txt.xz')
     """
     return (*endings, *(ending + outer for outer in PACKED_ENDINGS for ending in endings))
@@ -22,18 +22,18 @@ def is_packed(name: str) -> bool:
     return name.lower().endswith(PACKED_ENDINGS)
 
 
-def ending_of(name: str) -> str:
-    """The ending of a file's name in small letters, that of what is packed included; what to call it without one.
+def find_ending(name: str) -> str:
+    """Return the ending of a file's name, lower-case, with that of what is packed in it; BARE if it has none.
 
-    >>> ending_of("Report.PDF"), ending_of("c4.json.gz"), ending_of("README"), ending_of("No. 7 (final)")
+    >>> find_ending("Report.PDF"), find_ending("c4.json.gz"), find_ending("README"), find_ending("No. 7 (final)")
     ('.pdf', '.json.gz', 'file without ending', 'file without ending')
     """
-    stem, ending = _split(name.lower())
+    stem, ending = _split_ending(name.lower())
     if ending in PACKED_ENDINGS:
-        ending = _split(stem)[1] + ending
+        ending = _split_ending(stem)[1] + ending
     return ending or BARE
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_ending(name: str) -> tuple[str, str]:
     stem, dot, last = name.rpartition(".")
-    return (stem, dot + last) if stem and last.isalnum() and len(last) <= MOST_ENDING else (name, "")
+    return (stem, dot + last) if stem and last.isalnum() and len(last) <= MAX_ENDING_CHARACTERS else (name, "")

@@ -1,7 +1,7 @@
 """Damaged bytes: the faults that reading raw files raises, and what the libraries raise that unpack them.
 
 Promises: whatever the packing, bytes that cannot be read on raise `DamagedBytes`, or, where a file object gives them,
-one of `READ_FAULTS`, which `refusing_damage` makes an InputError; one record among others that cannot be used raises
+one of `READ_FAULTS`, which `explain_damage` makes an InputError; one record among others that cannot be used raises
 `BadRecord`. What else names an exception of gzip, bzip2, xz or zstd reads bodies inside a record, or is a file object
 itself (`raw_files.py`).
 """
@@ -16,27 +16,27 @@ from pathlib import Path
 from corpora.errors import InputError
 
 # What a library raises for packed bytes that are damaged, by their packing; zstd is read by Arrow.
-DAMAGED: Mapping[str, tuple[type[Exception], ...]] = {
+DAMAGE_ERRORS: Mapping[str, tuple[type[Exception], ...]] = {
     "gz": (gzip.BadGzipFile, zlib.error),
     "bz2": (OSError,),
     "xz": (lzma.LZMAError,),
     "zst": (OSError,),
 }
 REPACK = "Pack it again with a smaller window, as `xz -9` and `zstd -19` do, or leave it unpacked."
-CUT_OFF = EOFError  # what a file object of gzip, bzip2 or xz raises where its bytes end too soon
+CUT_OFF_ERROR = EOFError  # what a file object of gzip, bzip2 or xz raises where its bytes end too soon
 READ_FAULTS: tuple[type[Exception], ...] = (
     OSError,
-    CUT_OFF,
-    *(fault for faults in DAMAGED.values() for fault in faults),
+    CUT_OFF_ERROR,
+    *(fault for faults in DAMAGE_ERRORS.values() for fault in faults),
 )
 
 
 class DamagedBytes(ValueError):
     """Bytes of a raw file that cannot be read any further. The message says which bytes, and what is wrong with them.
 
-    position:  the byte where that was seen
-    stream:    the byte where the compressed stream begins that holds them; -1: there is none, or several
-    truncated: the bytes end too soon
+    position:  the byte at which that was seen
+    stream:    the byte at which the compressed stream with these bytes begins; -1: there is none, or several
+    truncated: True if the bytes end too soon
     remedy:    how to fix it
     """
 
@@ -61,13 +61,13 @@ class BadRecord(ValueError):
 
 
 def needs_memory(error: BaseException | None) -> bool:
-    """Return True if packed bytes are not damaged, but need more memory than xz's and zstd's decompressors get."""
-    return isinstance(error, (*DAMAGED["xz"], *DAMAGED["zst"])) and "memory" in str(error).lower()
+    """Return True if packed bytes are not damaged, but need more memory than the decompressors of xz and zstd get."""
+    return isinstance(error, (*DAMAGE_ERRORS["xz"], *DAMAGE_ERRORS["zst"])) and "memory" in str(error).lower()
 
 
 @contextmanager
-def refusing_damage(path: Path) -> Iterator[None]:
-    """Refuse a file while whose bytes are read a library says that they are damaged. Raises InputError."""
+def explain_damage(path: Path) -> Iterator[None]:
+    """Turn the errors of damaged bytes in this block into an InputError that names the file (a context manager)."""
     try:
         yield
     except READ_FAULTS as error:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from corpora.errors import InputError
-from corpora.sources.bytes.zip_members import MemberPath, member_path, split_member
+from corpora.sources.bytes.zip_members import MemberPath, build_member_path, split_member
 from corpora.store.places.address import ObjectAddress, is_object_address, parse_object_address
 from corpora.store.places.object_store import ObjectFile
 from corpora.store.places.pipes import open_file
@@ -34,10 +34,14 @@ COLUMN_BYTES = 1 << 20
 WILDCARDS = frozenset("*[")  # a question mark begins the options of an address
 
 
-def raw_path(text: str) -> Path:
-    """The path of a raw file, or of a folder of them, on this machine, in an object store or in a zip.
+def parse_raw_path(text: str) -> Path:
+    """Return the path of a raw file or folder: on this machine, in an object store, or in a zip
+    (`ARCHIVE.zip!/MEMBER`).
 
-    >>> raw_path("/raw/a.txt"), str(raw_path("s3://news/2026/a b.txt"))
+    Raises:
+        InputError: If `~NAME` is no user of this machine, or an address is wrong.
+
+    >>> parse_raw_path("/raw/a.txt"), str(parse_raw_path("s3://news/2026/a b.txt"))
     (PosixPath('/raw/a.txt'), 's3://news/2026/a%20b.txt')
     """
     try:
@@ -47,19 +51,19 @@ def raw_path(text: str) -> Path:
     archive, member = split_member(text)
     if member and os.path.lexists(text):  # a folder whose name ends so
         return Path(text)
-    path = object_path(parse_object_address(archive)) if is_object_address(text) else Path(archive)
-    return member_path(path, member) if member else path
+    path = build_object_path(parse_object_address(archive)) if is_object_address(text) else Path(archive)
+    return build_member_path(path, member) if member else path
 
 
-def object_path(address: ObjectAddress) -> "ObjectPath":
-    """The path of an object."""
+def build_object_path(address: ObjectAddress) -> "ObjectPath":
+    """Build the path of an object from its address."""
     path = ObjectPath("/" + address.root)
     path.address = address
     return path
 
 
 class ObjectPath(PosixPath):
-    """An object, or a prefix of some, as a path. What is asked of the store raises OSError."""
+    """An object of an object store, or a prefix of some, as a path. What is asked of the store raises OSError."""
 
     address: ObjectAddress
 
@@ -70,15 +74,15 @@ class ObjectPath(PosixPath):
         raise TypeError(f"{self} is no path of this machine")
 
     def with_name(self, name: str) -> "ObjectPath":
-        """The object of another name next to this one."""
-        return object_path(replace(self.address, pieces=(*self.address.pieces[:-1], name)))
+        """Return the object of another name next to this one."""
+        return build_object_path(replace(self.address, pieces=(*self.address.pieces[:-1], name)))
 
     def absolute(self) -> "ObjectPath":
-        """Itself."""
+        """Return this path: it is absolute."""
         return self
 
     def expanduser(self) -> "ObjectPath":
-        """Itself."""
+        """Return this path: it has no home folder."""
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
@@ -86,50 +90,50 @@ class ObjectPath(PosixPath):
         try:
             return self._place.find_size("") is not None
         except InputError as error:
-            raise _refused(error, str(self)) from error
+            raise _to_os_error(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Return True if there is such an object."""
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """False: there are no folders."""
+        """Return False: an object store has no folders."""
         return False
 
-    def objects(self) -> dict[str, int]:
-        """Every object below this prefix: its name from there on -> its bytes."""
+    def list_objects(self) -> dict[str, int]:
+        """Return {name from this prefix on: bytes} of every object with this prefix."""
         try:
             return self._place.list_files("")
         except InputError as error:
-            raise _refused(error, str(self)) from error
+            raise _to_os_error(error, str(self)) from error
 
-    def below(self, name: str) -> "ObjectPath":
-        """The object of a name below this prefix."""
-        return object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
+    def join_name(self, name: str) -> "ObjectPath":
+        """Return the object of a name below this prefix."""
+        return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Its size, as for a file; its times are not given."""
+        """Return its size as for a file; times are 0. Raises FileNotFoundError."""
         try:
             size = self._place.find_size("")
         except InputError as error:
-            raise _refused(error, str(self)) from error
+            raise _to_os_error(error, str(self)) from error
         if size is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
 
-    def stamp(self) -> list[Any]:
+    def read_stamp(self) -> list[Any]:
         """Return what changes with its bytes: size and ETag, as the store has them."""
         with ObjectReader(self) as reader:
             return [reader.size, reader.etag]
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Its bytes, to be read at any offset; mode is "rb"."""
+        """Open it for reading at any offset; `mode` must be "rb"."""
         assert mode == "rb", "an object is read as bytes"
         reader = ObjectReader(self)
         return io.BufferedReader(reader, READ_BYTES) if buffering else reader
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """Read all of it."""
         with ObjectReader(self) as reader:
             return reader.readall()
 
@@ -139,14 +143,14 @@ class ObjectPath(PosixPath):
 
 
 class ObjectReader(io.RawIOBase):
-    """The bytes of an object, by ranges. Raises OSError with a number."""
+    """The bytes of an object, read by ranges. Raises OSError with a number."""
 
     def __init__(self, path: ObjectPath) -> None:
         self._address, self._position = str(path), 0
         try:
             opened = Place(self._address).open("")
         except InputError as error:
-            raise _refused(error, self._address) from error
+            raise _to_os_error(error, self._address) from error
         except FileNotFoundError as error:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._address) from error
         assert isinstance(opened, ObjectFile)
@@ -155,28 +159,28 @@ class ObjectReader(io.RawIOBase):
         self.etag = opened.etag()
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Read on from another byte."""
+        """Set the position of the next read; return it."""
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
         return self._position
 
     def tell(self) -> int:
-        """The byte that is read next."""
+        """Return the position of the next read."""
         return self._position
 
     def readall(self) -> bytes:
-        """All bytes that are left."""
+        """Read all bytes that are left."""
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer; fewer bytes only at the end."""
+        """Fill a buffer; return the number of bytes, fewer only at the end."""
         view = memoryview(buffer).cast("B")
         data = self._read(min(len(view), max(0, self.size - self._position)))
         view[: len(data)] = data
@@ -188,20 +192,26 @@ class ObjectReader(io.RawIOBase):
         try:
             data = self._file.read_at(size, self._position)
         except InputError as error:
-            raise _refused(error, self._address) from error
+            raise _to_os_error(error, self._address) from error
         self._position += len(data)
         return data
 
 
-def _refused(error: InputError, address: str) -> OSError:
-    """Return a store's refusal as a file system would report it."""
+def _to_os_error(error: InputError, address: str) -> OSError:
+    """Convert a store's refusal to the error that a file system would raise."""
     message = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
     return OSError(errno.EIO, message, address)
 
 
-def named_or_open(path: Path, buffering: int = -1) -> Any:
-    """Return what a library that opens files by name takes: a file's path; an open file of an object, of a member of a
-    zip, of a pipe, or of a path that is not UTF-8, which Arrow does not take as text. buffering: 0 for none
+def open_for_library(path: Path, buffering: int = -1) -> Any:
+    """Return what a library that opens files by name takes: the path of an ordinary file, else an open file.
+
+    It is opened if it is an object, a member of a zip, a pipe, or has a path that is not UTF-8, which Arrow does not
+    take.
+
+    Args:
+        path: The file.
+        buffering: 0 for none, as for `open`.
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)
@@ -211,27 +221,31 @@ def named_or_open(path: Path, buffering: int = -1) -> Any:
     return path if name.decode(errors="replace") == str(path) else pa.OSFile(name)
 
 
-def column_bytes(path: Path) -> int:
-    """Return how much of a Parquet column to read at a time: more from an object, where each read is a request."""
+def choose_column_bytes(path: Path) -> int:
+    """Return how many bytes of a Parquet column to read at a time: more from an object, as each read is a request."""
     return COLUMN_BYTES if isinstance(path, ObjectPath) else 1 << 16
 
 
-def matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
-    """The prefix that a path with wildcards begins with, and the names below it that match; all where it has none."""
+def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
+    """Find the objects that match a path with wildcards; without wildcards, all below it.
+
+    Returns:
+        The prefix before the first wildcard, and the matching names below it, sorted.
+    """
     pieces = path.address.pieces
     fixed = next((i for i, piece in enumerate(pieces) if WILDCARDS & set(piece)), len(pieces))
-    root, pattern = object_path(replace(path.address, pieces=pieces[:fixed])), pieces[fixed:] or ("**", "*")
-    return root, [name for name in sorted(root.objects()) if matches(name.split("/"), pattern)]
+    root, pattern = build_object_path(replace(path.address, pieces=pieces[:fixed])), pieces[fixed:] or ("**", "*")
+    return root, [name for name in sorted(root.list_objects()) if is_glob_match(name.split("/"), pattern)]
 
 
-def matches(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return True if a path, in pieces, matches a glob.
+def is_glob_match(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Return True if a path matches a glob, both cut at their slashes.
 
-    >>> matches(["a", "b", "c.txt"], ["a", "**", "*.txt"]), matches(["a", "c.txt"], ["*.txt"])
+    >>> is_glob_match(["a", "b", "c.txt"], ["a", "**", "*.txt"]), is_glob_match(["a", "c.txt"], ["*.txt"])
     (True, False)
     """
     if not pattern:
         return not pieces
     if pattern[0] == "**":
-        return any(matches(pieces[skipped:], pattern[1:]) for skipped in range(len(pieces) + 1))
-    return bool(pieces) and fnmatchcase(pieces[0], pattern[0]) and matches(pieces[1:], pattern[1:])
+        return any(is_glob_match(pieces[skipped:], pattern[1:]) for skipped in range(len(pieces) + 1))
+    return bool(pieces) and fnmatchcase(pieces[0], pattern[0]) and is_glob_match(pieces[1:], pattern[1:])

@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
-from corpora.sources.bytes.archives import xz_pieces
-from corpora.sources.bytes.faults import BadRecord, DamagedBytes, needs_memory, refusing_damage
-from corpora.sources.bytes.objects import named_or_open
-from corpora.sources.bytes.packed_stream import PIECE_BYTES, file_reads
-from corpora.sources.bytes.text_encodings import HEAD, wide_encoding
+from corpora.sources.bytes.archives import read_xz_pieces
+from corpora.sources.bytes.faults import BadRecord, DamagedBytes, explain_damage, needs_memory
+from corpora.sources.bytes.objects import open_for_library
+from corpora.sources.bytes.packed_stream import PIECE_BYTES, read_in_pieces
+from corpora.sources.bytes.text_encodings import HEAD_BYTES, guess_wide_encoding
 from corpora.store.places.pipes import open_file
 
 if TYPE_CHECKING:
@@ -37,7 +37,10 @@ BLOCK_BYTES = 1 << 20  # of lines that are read at once: they and what is made o
 
 
 class Line(NamedTuple):
-    """A line or row without its end. data: None if it is longer than allowed."""
+    """A line or row without its end.
+
+    `data` is None if it is longer than allowed; `offset` is its first byte in the file.
+    """
 
     offset: int
     length: int
@@ -45,14 +48,18 @@ class Line(NamedTuple):
 
 
 def open_raw(path: Path) -> BufferedIOBase:
-    """A raw file's bytes, unpacked as its name says. Raises InputError."""
+    """Open a raw file for reading; it is decompressed as its name says.
+
+    Raises:
+        InputError: If it cannot be opened.
+    """
     name = path.name.lower()
     try:
         if name.endswith(".zst"):
-            return BufferedReader(pa.input_stream(named_or_open(path), compression="zstd"))
+            return BufferedReader(pa.input_stream(open_for_library(path), compression="zstd"))
         if name.endswith((".gz", ".bz2")):
             unpack = gzip.open if name.endswith(".gz") else bz2.open
-            unpacked: BufferedIOBase = unpack(named_or_open(path), "rb")
+            unpacked: BufferedIOBase = unpack(open_for_library(path), "rb")
             return unpacked
         return BufferedReader(_XzFile(path)) if name.endswith(".xz") else open_file(path)
     except OSError as error:
@@ -62,20 +69,20 @@ def open_raw(path: Path) -> BufferedIOBase:
 class _XzFile(RawIOBase):
     """The content of a file's xz streams, within a bound on memory, which the standard library does not have.
 
-    Raises InputError, and what `refusing_damage` understands.
+    Raises InputError if they need more, and what `explain_damage` understands if they are damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = open_file(path)
-        self._pieces = xz_pieces(file_reads(self._file, 0, 1 << 63, PIECE_BYTES), str(path))
+        self._pieces = read_xz_pieces(read_in_pieces(self._file, 0, 1 << 63, PIECE_BYTES), str(path))
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; 0 at the end."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end."""
         view = memoryview(buffer).cast("B")
         if not self._left:
             try:
@@ -96,14 +103,17 @@ class _XzFile(RawIOBase):
 
 
 def read_again(path: Path, offset: int, length: int) -> bytes:
-    """`length` bytes from `offset` of what a file holds, unpacked from its beginning. Raises InputError."""
-    with open_raw(path) as stream, refusing_damage(path):
+    """Read `length` bytes from `offset` of a file's content, which is decompressed from its beginning.
+
+    Raises InputError.
+    """
+    with open_raw(path) as stream, explain_damage(path):
         pass_bytes(stream, offset)
         return stream.read(length)
 
 
 def pass_bytes(stream: BufferedIOBase, size: int) -> None:
-    """Go on by `size` bytes from the beginning."""
+    """Skip the first `size` bytes of a stream."""
     if stream.seekable():
         stream.seek(size)
         return
@@ -113,10 +123,10 @@ def pass_bytes(stream: BufferedIOBase, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some lines without their ends: data[starts[i]:ends[i]], which is empty for one that is longer than allowed.
+    """Some lines without their ends: line i is data[starts[i]:ends[i]], which is empty if it is longer than allowed.
 
-    offset:  where the data begin in the file
-    lengths: of the lines; of one that is longer than allowed with its end
+    offset:  position of `data` in the file
+    lengths: bytes of each line; of one that is longer than allowed with its end
     """
 
     data: bytes
@@ -126,8 +136,8 @@ class Lines:
     offset: int = 0
 
     @classmethod
-    def of(cls, lines: Sequence[bytes]) -> "Lines":
-        """These lines."""
+    def from_lines(cls, lines: Sequence[bytes]) -> "Lines":
+        """Create an object with these lines, as if they were a file."""
         lengths = np.array([*map(len, lines)], np.int64)
         ends = np.cumsum(lengths + 1) - 1
         return cls(b"\n".join(lines), ends - lengths, ends, lengths)
@@ -141,46 +151,50 @@ class Lines:
     def __iter__(self) -> Iterator[bytes]:
         return (self.data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 
-    def line(self, row: int) -> Line:
-        """One of the lines, with its place in the file."""
+    def get_line(self, row: int) -> Line:
+        """Return one of the lines, with its position in the file."""
         data, length = self[row], int(self.lengths[row])
         return Line(self.offset + int(self.starts[row]), length, data if len(data) == length else None)
 
-    def take(self, rows: Int64s) -> "Lines":
-        """Some of the lines."""
+    def select(self, rows: Int64s) -> "Lines":
+        """Return the lines with these indices."""
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
-    def joined(self) -> bytes:
-        """The bytes of all lines, each with a newline."""
+    def join(self) -> bytes:
+        """Return the bytes of all lines, each with a newline."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
         firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
         return b"\n".join([*(view[first:last] for first, last in zip(firsts, lasts, strict=True)), b""])
 
     def without_blank(self) -> "Lines":
-        """The lines that are not only white space."""
+        """Return the lines that are not only white space."""
         if not len(self):
             return self
         firsts = np.frombuffer(self.data, np.uint8)[np.minimum(self.starts, len(self.data) - 1)]
         full = self.lengths > 0
         for row in np.flatnonzero(full & (firsts <= ord(" "))).tolist():
             full[row] = not self[row].isspace()
-        return self if full.all() else self.take(np.flatnonzero(full))
+        return self if full.all() else self.select(np.flatnonzero(full))
 
 
 def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
-    """The lines that `read_blocks` reads, one by one."""
+    """Yield the lines that begin in bytes `start` to `stop` one by one, as `read_blocks` reads them."""
     for lines in read_blocks(stream, start, stop, max_bytes):
         places = zip((lines.offset + lines.starts).tolist(), lines.lengths.tolist(), lines, strict=True)
         yield from (Line(at, length, data if len(data) == length else None) for at, length, data in places)
 
 
 def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Lines]:
-    """The lines that begin in bytes `start` to `stop`, read to their ends; offsets are the file's.
+    """Yield the lines that begin in bytes `start` to `stop`, in blocks. The last one is read to its end.
 
-    Of a line of more than `max_bytes` no more than that is ever in memory, beside a block.
+    Args:
+        stream: The content of the file, from its beginning. It must be seekable if `start` is not 0.
+        start: A byte of the content. A line that begins before it is skipped.
+        stop: If None, the content is read to its end.
+        max_bytes: No more of a longer line is ever in memory, next to a block.
     """
-    offset = line_after(stream, start, stop) if start else 0
+    offset = seek_line(stream, start, stop) if start else 0
     while stop is None or offset < stop:
         data = stream.read(BLOCK_BYTES if stop is None else min(BLOCK_BYTES, stop - offset))
         if not data:
@@ -195,7 +209,10 @@ def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes:
 
 
 def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
-    """The lines of a block. passed: bytes of the last one after the block"""
+    """Return the lines of a block.
+
+    `passed` is the number of bytes of its last line that were skipped after the block.
+    """
     view = np.frombuffer(data, np.uint8)
     breaks = np.flatnonzero(view == ord("\n"))
     ends = breaks if data.endswith(b"\n") else np.r_[breaks, len(data)]
@@ -207,19 +224,24 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
     return Lines(data, starts, np.where(is_long, starts, ends), lengths, offset)
 
 
-def line_after(stream: BufferedIOBase, start: int, stop: int | None) -> int:
-    """Go to the first line that begins at byte `start` or after it; return where: `stop` or more if none does before.
+def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
+    """Seek the first line that begins at byte `start` or after it.
 
     A line of many slices is so read once, not once for each slice to its end.
+
+    Returns:
+        The position of the line; `stop` or more if no line begins before `stop`.
     """
     stream.seek(start - 1)
     return start - 1 + skip_line(stream, None if stop is None else stop - start + 1)
 
 
-def skip_line(stream: BufferedIOBase, most: int | None = None) -> int:
-    """Read to the line's end in small steps, or over `most` bytes; return the number of bytes passed."""
+def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
+    """Read to the end of the line in small steps, or over at most `max_bytes` bytes; return the number of bytes
+    read.
+    """
     passed = 0
-    while (most is None or passed < most) and (data := stream.readline(1 << 16)):
+    while (max_bytes is None or passed < max_bytes) and (data := stream.readline(1 << 16)):
         passed += len(data)
         if data.endswith(b"\n"):
             break
@@ -227,10 +249,15 @@ def skip_line(stream: BufferedIOBase, most: int | None = None) -> int:
 
 
 def decode(data: bytes, encoding: str, offset: int = 0) -> str:
-    r"""Bytes as text; a byte order mark at the file's beginning is left out. Raises BadRecord.
+    r"""Decode bytes; a byte order mark at the beginning of the file is removed.
 
-    encoding: Python's name of one; "auto": by the mark, else UTF-8 where it is valid, else windows-1252
-    offset:   of the bytes in their file
+    Args:
+        data: The bytes.
+        encoding: Python's name of an encoding, or "auto": by the mark, else UTF-8 if it is valid, else windows-1252.
+        offset: Position of the bytes in their file.
+
+    Raises:
+        BadRecord: If they are not in the encoding, or hold a zero character.
 
     >>> decode(b"caf\xe9", "auto"), decode(b"\xff\xfea\0", "auto"), decode(b"caf\xc3\xa9", "utf-8")
     ('café', 'a', 'café')
@@ -238,7 +265,7 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
     if not offset:
         data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        text = _detected(data, offset) if encoding == AUTO else data.decode(encoding)
+        text = _decode_detected(data, offset) if encoding == AUTO else data.decode(encoding)
     except UnicodeDecodeError as error:
         raise BadRecord(f"not {error.encoding} at byte {offset + error.start}: {error.reason}") from error
     except UnicodeError as error:  # some encodings, as Python's "idna", do not say at which byte
@@ -248,8 +275,8 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
     return text
 
 
-def _detected(data: bytes, offset: int) -> str:
-    if not offset and (wide := wide_encoding(data[:HEAD])):
+def _decode_detected(data: bytes, offset: int) -> str:
+    if not offset and (wide := guess_wide_encoding(data[:HEAD_BYTES])):
         return data.decode(wide).removeprefix("\ufeff")
     try:
         return data.decode()
@@ -258,7 +285,12 @@ def _detected(data: bytes, offset: int) -> str:
 
 
 def check_encoding(name: str, encoding: str) -> None:
-    """Raise InputError for an encoding that there is not, or in which lines cannot be found. name: the source's."""
+    """Raise InputError for an encoding that does not exist, or in which lines cannot be found by their bytes.
+
+    Args:
+        name: The name of the source, for the message.
+        encoding: Python's name of an encoding, or "auto".
+    """
     if encoding == AUTO:
         return
     line = "\n{" + 100 * "a"  # longer than the names of hosts, for which the encoding idna is

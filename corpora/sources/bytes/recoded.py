@@ -12,61 +12,70 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.errors import InputError
-from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.faults import explain_damage
 from corpora.sources.bytes.raw_files import AUTO, open_raw, pass_bytes
 from corpora.sources.bytes.text_encodings import (
-    HEAD,
+    HEAD_BYTES,
     HOW_TO_SAY,
-    SAMPLE,
+    SAMPLE_BYTES,
     UNKNOWN,
     UTF_8,
     WESTERN,
-    text_encoding,
-    wide_encoding,
+    guess_encoding,
+    guess_wide_encoding,
 )
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-PIECE = 1 << 16
-MOST_PASSED = 1 << 24  # bytes of ASCII at a file's beginning, after which no other is looked for
+PIECE_BYTES = 1 << 16
+MAX_ASCII_BYTES = 1 << 24  # bytes of ASCII at a file's beginning, after which no other is looked for
 
 
 class NotWide(OSError):
-    """Bytes that are not in the encoding that a file's beginning shows."""
+    """Bytes are not in the encoding that the beginning of their file shows."""
 
 
-def recoded_from(path: Path) -> str:
-    """The encoding from which a file of lines is recoded; "" for UTF-8 and windows-1252. Raises InputError."""
-    with open_raw(path) as stream, refusing_damage(path):
-        head = stream.read(SAMPLE)
-        if wide := wide_encoding(head[:HEAD]):
+def find_source_encoding(path: Path) -> str:
+    """Find the encoding from which a file of lines is converted; "" for UTF-8 and windows-1252, which need no
+    conversion.
+
+    Raises:
+        InputError: If the file cannot be read, or its encoding cannot be told.
+    """
+    with open_raw(path) as stream, explain_damage(path):
+        head = stream.read(SAMPLE_BYTES)
+        if wide := guess_wide_encoding(head[:HEAD_BYTES]):
             return wide
         passed = 0
-        while head and head.isascii() and passed < MOST_PASSED:
+        while head and head.isascii() and passed < MAX_ASCII_BYTES:
             passed += len(head)
-            head = stream.read(SAMPLE)
-        codec = text_encoding(head + stream.read(SAMPLE), whole=not stream.read(1))
+            head = stream.read(SAMPLE_BYTES)
+        codec = guess_encoding(head + stream.read(SAMPLE_BYTES), whole=not stream.read(1))
     if codec == UNKNOWN:
         raise InputError(f"{path} cannot be read: {HOW_TO_SAY}")
     return "" if codec in (UTF_8, WESTERN) else codec
 
 
 def open_lines(path: Path, codec: str) -> BufferedIOBase:
-    """A file's bytes, unpacked; recoded to UTF-8 from an encoding, "" for none. Raises InputError."""
+    """Open a file for reading: decompressed, and converted to UTF-8 from the encoding `codec` ("" for none).
+
+    Raises:
+        InputError: If it cannot be opened.
+    """
     stream = open_raw(path)
-    return BufferedReader(_Recoded(stream, codec)) if codec else stream
+    return BufferedReader(_RecodedFile(stream, codec)) if codec else stream
 
 
 def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> bytes:
-    """`length` bytes from `offset` of a file's lines, as they were read. Raises InputError."""
-    with open_lines(path, recoded_from(path) if encoding == AUTO else "") as stream:
+    """Read `length` bytes from `offset` of a file's lines, as they were read before. Raises InputError."""
+    with open_lines(path, find_source_encoding(path) if encoding == AUTO else "") as stream:
         pass_bytes(stream, offset)
         return stream.read(length)
 
 
-class _Recoded(RawIOBase):
-    """The text of a stream as UTF-8, without its mark. Raises NotWide."""
+class _RecodedFile(RawIOBase):
+    """The text of a stream as UTF-8, without its byte order mark. Raises NotWide."""
 
     def __init__(self, stream: BufferedIOBase, codec: str) -> None:
         self._stream, self._codec = stream, codec
@@ -76,21 +85,21 @@ class _Recoded(RawIOBase):
         self._begun = self._ended = False
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; 0 at the end."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end."""
         view = memoryview(buffer).cast("B")
         while not self._left and not self._ended:
-            self._left = memoryview(self._next())
+            self._left = memoryview(self._read_next())
         size = min(len(view), len(self._left))
         view[:size] = self._left[:size]
         self._left = self._left[size:]
         return size
 
-    def _next(self) -> bytes:
-        data = self._stream.read(PIECE)
+    def _read_next(self) -> bytes:
+        data = self._stream.read(PIECE_BYTES)
         self._ended = not data
         try:
             text = self._decoder.decode(data, final=self._ended)

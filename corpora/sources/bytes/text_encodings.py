@@ -14,7 +14,7 @@ Cyrillic with its vowels, the accents and quotes of Western languages between le
 the text is in neither.
 
 Promises: a text of UTF-8 is not looked at. What fits none is named, not guessed. Measured by
-`tests/corpora/sources/test_encodings.py`, on texts of each. Cost: 2 ms for `SAMPLE` bytes.
+`tests/corpora/sources/test_encodings.py`, on texts of each. Cost: 2 ms for `SAMPLE_BYTES` bytes.
 """
 
 import codecs
@@ -23,44 +23,45 @@ import string
 from collections import Counter
 from collections.abc import Callable
 
-HEAD = 4096
+HEAD_BYTES = 4096
 MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16's, with which it begins
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-FEWEST = 8  # bytes, of which something can be said without a mark
-LEAST_SIGNS = 0.03  # of characters
+MIN_BYTES = 8  # bytes, of which something can be said without a mark
+MIN_SIGN_SHARE = 0.03  # of characters
 SIGNS = re.compile("[ -~\\t\\r\\n\u3000-\u30ff\uff01-\uff5e]")  # of ASCII, and of Japanese and Chinese
 OTHER_LETTERS = re.compile(
     "[\u00a0-\u06ff\u0900-\u0fff\u10a0-\u11ff\u1e00-\u206f\u20a0-\u20bf\u4e00-\u9fff\uac00-\ud7a3]"
 )
 PRINTABLE_BYTE = re.compile(rb"[ -~\t\r\n]")
-MOSTLY_ASCII = 0.9  # of bytes; of hiragana in UTF-16, whose bytes look most like it, 0.85 do
+MAX_ASCII_SHARE = 0.9  # of bytes; of hiragana in UTF-16, whose bytes look most like it, 0.85 do
 MIN_UPPER_ZEROS, MAX_LOWER_ZEROS = (
     0.3,
     0.02,
 )  # share of zeros among the bytes that hold the upper half of characters, and the lower
 
 
-def marked_encoding(head: bytes) -> str:
-    """The wide encoding whose mark a text begins with; "" for none."""
+def find_marked_encoding(head: bytes) -> str:
+    """Return the wide encoding with the byte order mark of which a text begins; "" for none."""
     return next((codec for mark, codec in MARKS if head.startswith(mark)), "")
 
 
-def wide_encoding(head: bytes) -> str:
-    r"""The wide encoding of a text that begins so, by its mark, zeros or characters; "" for none.
+def guess_wide_encoding(head: bytes) -> str:
+    r"""Guess the wide encoding (UTF-16, UTF-32) of a text by its first bytes: by its mark, zeros or characters; "" for
+    none.
 
-    >>> [wide_encoding("The ferry".encode(codec)) for codec in ("utf-16", "utf-16-be", "utf-32-le", "utf-8")]
+    >>> [guess_wide_encoding("The ferry".encode(codec)) for codec in ("utf-16", "utf-16-be", "utf-32-le", "utf-8")]
     ['utf-16-le', 'utf-16-be', 'utf-32-le', '']
-    >>> wide_encoding("渡し舟は霧のために遅れた。".encode("utf-16-be"))
+    >>> guess_wide_encoding("渡し舟は霧のために遅れた。".encode("utf-16-be"))
     'utf-16-be'
     """
-    if codec := marked_encoding(head):
+    if codec := find_marked_encoding(head):
         return codec
-    head = head[: len(head) // 4 * 4][:HEAD]
-    if len(head) < FEWEST:
+    head = head[: len(head) // 4 * 4][:HEAD_BYTES]
+    if len(head) < MIN_BYTES:
         return ""
     return (_guess_by_zeros(head) if 0 in head else "") or _guess_utf16_by_letters(head)
 
@@ -80,12 +81,12 @@ def _guess_by_zeros(head: bytes) -> str:
 
 
 def _guess_utf16_by_letters(head: bytes) -> str:
-    """UTF-16 of other scripts: letters of few scripts, and among them spaces, line ends, kana or the like."""
-    if _is_utf_8(head) or len(PRINTABLE_BYTE.findall(head)) >= MOSTLY_ASCII * len(head):
+    """Guess UTF-16 by its characters: letters of few scripts, and among them spaces, line ends, kana or the like."""
+    if _is_utf_8(head) or len(PRINTABLE_BYTE.findall(head)) >= MAX_ASCII_SHARE * len(head):
         return ""
-    shares = {codec: _share_of_signs(head, codec) for codec in ("utf-16-le", "utf-16-be")}
+    shares = {codec: _compute_sign_share(head, codec) for codec in ("utf-16-le", "utf-16-be")}
     best, other = sorted(shares, key=shares.__getitem__, reverse=True)
-    return best if shares[best] >= LEAST_SIGNS and shares[best] > 2 * shares[other] else ""
+    return best if shares[best] >= MIN_SIGN_SHARE and shares[best] > 2 * shares[other] else ""
 
 
 def _is_utf_8(head: bytes) -> bool:
@@ -96,8 +97,10 @@ def _is_utf_8(head: bytes) -> bool:
     return b"\0" not in head
 
 
-def _share_of_signs(head: bytes, codec: str) -> float:
-    """The share of characters that no other encoding would give so often; 0 where others are no letters of a script."""
+def _compute_sign_share(head: bytes, codec: str) -> float:
+    """Compute the share of characters that no other encoding would give so often; 0 if others are no letters of a
+    script.
+    """
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)
     except UnicodeDecodeError:
@@ -107,22 +110,22 @@ def _share_of_signs(head: bytes, codec: str) -> float:
     return signs / len(text) if text and strange <= MAX_LOWER_ZEROS * len(text) else 0.0
 
 
-SAMPLE = 1 << 16  # bytes, from the first that is not ASCII
+SAMPLE_BYTES = 1 << 16  # bytes, from the first that is not ASCII
 UNKNOWN = "unknown"
 WESTERN = "cp1252"
 HOW_TO_SAY = (
     "its encoding cannot be told. Set the source's `encoding`, as with --set source.encoding=cp1250, or convert the "
     "file to UTF-8, for instance with `iconv`."
 )
-BEFORE = 200  # bytes of ASCII before them that are looked at, too
+BYTES_BEFORE = 200  # bytes of ASCII before them that are looked at, too
 UTF_8 = "utf-8"
 ASCII = bytes(range(0x80))
 LETTERS = string.ascii_letters
 MIN_VALID_TO_BAD = 4  # times as many characters beyond ASCII are valid as are not
-MOST_BAD = 0.02  # of the characters beyond ASCII
+MAX_BAD_SHARE = 0.02  # of the characters beyond ASCII
 MIN_SHARE_BEYOND_ASCII = 0.01  # share of letters that are beyond ASCII
-LEAST, CLEARLY = 0.85, 0.1
-LEAST_CHINESE = 0.2  # of the characters are among the most frequent; of other text 0.03
+MIN_SCORE, MIN_LEAD = 0.85, 0.1
+MIN_FREQUENT_SHARE = 0.2  # of the characters are among the most frequent; of other text 0.03
 WESTERN_SIGNS = frozenset(
     "\u00a0¡¢£§©«®°±·»¼½¾¿€‚„…‘’“”•–—™‹›ŒœŸ"  # noqa: RUF001 - the marks themselves
     "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüÿ×"  # noqa: RUF001 - not what others have for š, ž, ý
@@ -144,19 +147,21 @@ LAST_LETTERS = frozenset("ыьэюяіїєђјћ")
 SYLLABLES = frozenset("이다는의에을를가고하지사기인한로은어서리도자들아나시해대일정부그과수있")
 
 
-def text_encoding(data: bytes, whole: bool = True) -> str:
-    """The encoding of a text: UTF-8 also where few bytes are not in it; UNKNOWN for one that cannot be told.
+def guess_encoding(data: bytes, whole: bool = True) -> str:
+    """Guess the encoding of a text: UTF-8 even if few bytes are not in it, UNKNOWN if it cannot be told.
 
-    whole: nothing follows these bytes
+    Args:
+        data: The text, or its beginning.
+        whole: False if more bytes follow.
 
-    >>> text_encoding("渡し舟は霧のために遅れた。".encode("shift_jis")), text_encoding(b"caf\\xe9")
+    >>> guess_encoding("渡し舟は霧のために遅れた。".encode("shift_jis")), guess_encoding(b"caf\\xe9")
     ('cp932', 'cp1252')
     """
     if data.isascii():
         return UTF_8
     start = len(data) - len(data.lstrip(ASCII))
-    sample = data[max(0, start - BEFORE) : start + SAMPLE]
-    cut = not whole or start + SAMPLE < len(data)
+    sample = data[max(0, start - BYTES_BEFORE) : start + SAMPLE_BYTES]
+    cut = not whole or start + SAMPLE_BYTES < len(data)
     text = codecs.getincrementaldecoder(UTF_8)("replace").decode(sample, final=not cut)
     num_bad = text.count("\ufffd")
     if sum(character >= "\x80" for character in text) > MIN_VALID_TO_BAD * num_bad:
@@ -165,7 +170,7 @@ def text_encoding(data: bytes, whole: bool = True) -> str:
 
 
 def _guess_by_letters(sample: bytes, cut: bool) -> str:
-    """The encoding whose characters fit its languages; UNKNOWN where there is none, or several."""
+    """Return the encoding of which the characters fit its languages; UNKNOWN if there is none, or several."""
     scores: dict[str, float] = {}
     beyond = 0.0
     for codec in SCORES:
@@ -174,14 +179,14 @@ def _guess_by_letters(sample: bytes, cut: bool) -> str:
         beyond = characters.total() / max(1, characters.total() + sum(map(text.count, LETTERS)))
         score, low, high = SCORES[codec]
         bad = characters["\ufffd"] / max(1, characters.total())
-        scores[codec] = score(characters) if bad <= MOST_BAD and low <= beyond <= high else 0.0
+        scores[codec] = score(characters) if bad <= MAX_BAD_SHARE and low <= beyond <= high else 0.0
     if scores[WESTERN] == 0.0 and 0 < beyond < MIN_SHARE_BEYOND_ASCII:
         return WESTERN  # a few strange signs in English
     (best, most), (_, second) = sorted(scores.items(), key=lambda each: -each[1])[:2]
-    return best if most >= LEAST and most >= second + CLEARLY else UNKNOWN
+    return best if most >= MIN_SCORE and most >= second + MIN_LEAD else UNKNOWN
 
 
-def _share(characters: Counter[str], accept: Callable[[str], bool]) -> float:
+def _compute_share(characters: Counter[str], accept: Callable[[str], bool]) -> float:
     total = characters.total()
     return sum(count for character, count in characters.items() if accept(character)) / total if total else 0.0
 
@@ -190,54 +195,54 @@ def _is_east_asian(character: str) -> bool:
     return "\u4e00" <= character <= "\u9fff" or "\uff01" <= character <= "\uff5e"
 
 
-def _japanese(characters: Counter[str]) -> float:
-    """Full where a fifth or more is kana, and all are kana, frequent signs or Chinese characters."""
-    kana = _share(characters, lambda c: "\u3041" <= c <= "\u30ff")
-    fits = _share(
+def _score_japanese(characters: Counter[str]) -> float:
+    """Return 1 if a fifth or more is kana, and all are kana, frequent signs or Chinese characters; else less."""
+    kana = _compute_share(characters, lambda c: "\u3041" <= c <= "\u30ff")
+    fits = _compute_share(
         characters, lambda c: "\u3000" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" or "\uff01" <= c <= "\uff5e"
     )
     return fits * min(1.0, kana / 0.2)
 
 
-def _korean(characters: Counter[str]) -> float:
-    fits = _share(characters, lambda c: "\uac00" <= c <= "\ud7a3" or c in PUNCTUATION)
-    return fits * min(1.0, _share(characters, SYLLABLES.__contains__) / 0.15)
+def _score_korean(characters: Counter[str]) -> float:
+    fits = _compute_share(characters, lambda c: "\uac00" <= c <= "\ud7a3" or c in PUNCTUATION)
+    return fits * min(1.0, _compute_share(characters, SYLLABLES.__contains__) / 0.15)
 
 
-def _chinese(frequent: frozenset[str]) -> Callable[[Counter[str]], float]:
+def _make_chinese_scorer(frequent: frozenset[str]) -> Callable[[Counter[str]], float]:
     def score(characters: Counter[str]) -> float:
-        fits = _share(characters, lambda c: c in PUNCTUATION or _is_east_asian(c))
-        return fits * min(1.0, _share(characters, frequent.__contains__) / LEAST_CHINESE)
+        fits = _compute_share(characters, lambda c: c in PUNCTUATION or _is_east_asian(c))
+        return fits * min(1.0, _compute_share(characters, frequent.__contains__) / MIN_FREQUENT_SHARE)
 
     return score
 
 
-def _cyrillic(characters: Counter[str]) -> float:
-    """Full where most are small letters, and of these as many vowels as in texts."""
-    small = _share(characters, lambda c: "а" <= c <= "џ")  # noqa: RUF001
-    vowels = _share(characters, VOWELS.__contains__)
-    fits = _share(characters, lambda c: "\u0400" <= c <= "\u0491" or c in CYRILLIC_SIGNS)
-    last = _share(
+def _score_cyrillic(characters: Counter[str]) -> float:
+    """Return 1 if most are small letters, and as many of these are vowels as in texts; else less."""
+    small = _compute_share(characters, lambda c: "а" <= c <= "џ")  # noqa: RUF001
+    vowels = _compute_share(characters, VOWELS.__contains__)
+    fits = _compute_share(characters, lambda c: "\u0400" <= c <= "\u0491" or c in CYRILLIC_SIGNS)
+    last = _compute_share(
         characters, lambda c: c in LAST_LETTERS or "\u0410" <= c <= "\u042f"
     )  # where Hebrew in windows-1255 has none
     return fits * min(1.0, small / 0.7, vowels / 0.22, last / 0.01)
 
 
-def _western(characters: Counter[str]) -> float:
-    return _share(characters, WESTERN_SIGNS.__contains__)
+def _score_western(characters: Counter[str]) -> float:
+    return _compute_share(characters, WESTERN_SIGNS.__contains__)
 
 
 MOSTLY_BEYOND, SOME_BEYOND = (0.35, 1.0), (0.1, 1.0)
 # The score of an encoding, and the bounds of the share of letters that are beyond ASCII in its texts.
 SCORES: dict[str, tuple[Callable[[Counter[str]], float], float, float]] = {
-    "cp932": (_japanese, *SOME_BEYOND),
-    "euc_jp": (_japanese, *SOME_BEYOND),
-    "gb18030": (_chinese(SIMPLIFIED), *SOME_BEYOND),
-    "big5hkscs": (_chinese(TRADITIONAL), *SOME_BEYOND),
-    "cp949": (_korean, *MOSTLY_BEYOND),
-    "cp1251": (_cyrillic, *MOSTLY_BEYOND),
-    "koi8_r": (_cyrillic, *MOSTLY_BEYOND),
-    "cp866": (_cyrillic, *MOSTLY_BEYOND),
-    "iso8859_5": (_cyrillic, *MOSTLY_BEYOND),
-    WESTERN: (_western, 0.0, 0.35),
+    "cp932": (_score_japanese, *SOME_BEYOND),
+    "euc_jp": (_score_japanese, *SOME_BEYOND),
+    "gb18030": (_make_chinese_scorer(SIMPLIFIED), *SOME_BEYOND),
+    "big5hkscs": (_make_chinese_scorer(TRADITIONAL), *SOME_BEYOND),
+    "cp949": (_score_korean, *MOSTLY_BEYOND),
+    "cp1251": (_score_cyrillic, *MOSTLY_BEYOND),
+    "koi8_r": (_score_cyrillic, *MOSTLY_BEYOND),
+    "cp866": (_score_cyrillic, *MOSTLY_BEYOND),
+    "iso8859_5": (_score_cyrillic, *MOSTLY_BEYOND),
+    WESTERN: (_score_western, 0.0, 0.35),
 }

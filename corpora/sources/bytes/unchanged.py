@@ -13,47 +13,54 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import ObjectPath, raw_path
+from corpora.sources.bytes.objects import ObjectPath, parse_raw_path
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.store.places.files import read_machine_id
 
 
-def state_of(path: Path) -> str:
-    """Return what tells a file from what it was before, on one machine; of a folder, of all files below it.
+def read_state(path: Path) -> str:
+    """Return a text that changes whenever a file does: machine, size, time and inode. Of a folder, those of all files
+    in it.
 
-    It is "" if that is not known: of a pipe, or an object of an object store.
+    It is "" if that cannot be told (a pipe, an object of an object store), and "gone" if there is no such file.
     """
     if isinstance(path, ObjectPath):
         return ""
     if isinstance(path, MemberPath):
-        return state_of(path.archive)
+        return read_state(path.archive)
     try:
         now = path.stat()
     except OSError:
         return "gone"
     if stat.S_ISDIR(now.st_mode):
-        return " ".join(state_of(each) for each in sorted(path.rglob("*")) if not each.is_dir())
+        return " ".join(read_state(each) for each in sorted(path.rglob("*")) if not each.is_dir())
     return f"{read_machine_id()} {now.st_size} {now.st_mtime_ns} {now.st_ino}" if stat.S_ISREG(now.st_mode) else ""
 
 
-def changed_words(path: Path) -> str:
-    """Return the words for a file that changed."""
+def format_change(path: Path) -> str:
+    """Format the message for a file that changed while it was read."""
     shown = str(path).encode(errors="backslashreplace").decode()
     return f"{shown} changed while it was read. Run again when nothing writes it any more."
 
 
-def states_of(paths: Iterable[str]) -> dict[str, str]:
-    """Return the states of files, by path."""
-    return {path: state_of(raw_path(path)) for path in paths}
+def read_states(paths: Iterable[str]) -> dict[str, str]:
+    """Return {path: state} of files, as `read_state` returns it."""
+    return {path: read_state(parse_raw_path(path)) for path in paths}
 
 
 @contextmanager
-def unchanged(states: Mapping[str, str]) -> Iterator[None]:
-    """Raise InputError if files are in other states at the end of the block, also in place of what it fails with."""
+def hold_unchanged(states: Mapping[str, str]) -> Iterator[None]:
+    """Raise InputError at the end of this block if files changed during it (a context manager).
+
+    It is raised also in place of an error of the block, which may be a consequence.
+
+    Args:
+        states: {path: state}, as `read_states` returned it before.
+    """
     try:
         yield
     finally:
         if not isinstance(sys.exception(), GeneratorExit):  # nobody wants the rest
             for path, state in states.items():
-                if state_of(raw_path(path)) != state:
-                    raise InputError(changed_words(raw_path(path))) from sys.exception()
+                if read_state(parse_raw_path(path)) != state:
+                    raise InputError(format_change(parse_raw_path(path))) from sys.exception()

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
-from corpora.sources.bytes.faults import DAMAGED, DamagedBytes
-from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, file_reads
+from corpora.sources.bytes.faults import DAMAGE_ERRORS, DamagedBytes
+from corpora.sources.bytes.packed_stream import PIECE_BYTES, PackedStream, read_in_pieces
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -30,11 +30,11 @@ START_LINE = b"\n" + RECORD_START
 
 
 class WarcMember(io.RawIOBase):
-    """A gzip member, or a whole file, plain or of zstd: decompressed bytes by `readinto`.
+    """The decompressed bytes of a gzip member, or of a whole file that is plain or of zstd.
 
-    stream:     where the member begins in the file; -1: the file is not compressed
+    stream:     position of the member in the file; -1: the file is not compressed
     end:        the byte after it, known once it is read to its end
-    num_starts: lines read so far that begin like a record's head
+    num_starts: number of lines read so far that begin like a record's head
     """
 
     def __init__(self, file: BinaryIO, start: int, packing: str) -> None:
@@ -42,16 +42,16 @@ class WarcMember(io.RawIOBase):
         self.end = start
         self.num_starts = 0
         self._tail = b"\n"  # so that a head at the very start is one after a line's end
-        reads = {"gz": self._gzip_pieces, "zst": self._zstd_pieces, "": self._plain_pieces}
+        reads = {"gz": self._iter_gzip_pieces, "zst": self._iter_zstd_pieces, "": self._iter_plain_pieces}
         self._pieces = reads[packing](file, start)
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; 0 at the end. Raises DamagedBytes."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end. Raises DamagedBytes."""
         view = memoryview(buffer).cast("B")
         if not self._left:
             piece = next(self._pieces, b"")
@@ -63,64 +63,73 @@ class WarcMember(io.RawIOBase):
         self._left = self._left[size:]
         return size
 
-    def _plain_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
-        for piece in file_reads(file, start, FILE_END, PIECE_BYTES):
+    def _iter_plain_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
+        for piece in read_in_pieces(file, start, FILE_END, PIECE_BYTES):
             self.end += len(piece)
             yield piece
 
-    def _zstd_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
+    def _iter_zstd_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
         file.seek(start)
         try:
             with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
                 while piece := stream.read(PIECE_BYTES):
                     yield piece
                 self.end = start + 1
-        except DAMAGED["zst"] as error:
+        except DAMAGE_ERRORS["zst"] as error:
             remedy = "Get the file again; if it was made with a dictionary, decompress it with `zstd -d`."
             raise DamagedBytes(f"its zstd stream cannot be read: {error}", start, remedy=remedy) from error
 
-    def _gzip_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
+    def _iter_gzip_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
         def fault(position: int, error: Exception | None) -> DamagedBytes:
             if error is None:
                 return DamagedBytes(f"the file is cut off in the gzip member at byte {start}", position, truncated=True)
             return DamagedBytes(f"the gzip member at byte {start} is damaged", position)
 
-        stream = PackedStream("gz", file_reads(file, start, FILE_END, READ_BYTES), start, fault)
-        yield from stream.pieces()
+        stream = PackedStream("gz", read_in_pieces(file, start, FILE_END, READ_BYTES), start, fault)
+        yield from stream.iter_pieces()
         self.end = stream.position - len(stream.rest)
 
 
-def packing_of(path: Path) -> str:
-    """Return how an archive is compressed, by its name: "gz", "zst" or not at all, ""."""
+def find_packing(path: Path) -> str:
+    """Return how an archive is compressed, by its name: "gz", "zst", or "" for not at all."""
     ending = path.name.lower().rpartition(".")[2]
     return ending if ending in ("gz", "zst") else ""
 
 
-def members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
-    """The members that begin in bytes `start` to `stop` of a file, which is one if not of gzip. Raises DamagedBytes.
+def iter_members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
+    """Yield the members that begin in bytes `start` to `stop` of a file; a file that is not of gzip is one.
 
-    `start` must be the first byte of a member. Each must be read to its end before the next is asked for.
+    Each must be read to its end before the next is asked for.
+
+    Args:
+        path: The file.
+        start: The first byte of a member.
+        stop: No member that begins here or later is read.
+
+    Raises:
+        DamagedBytes: If no member begins at the end of another, or one is damaged.
     """
     with path.open("rb") as file:
-        if (packing := packing_of(path)) != "gz":
+        if (packing := find_packing(path)) != "gz":
             yield WarcMember(file, start, packing)
             return
-        while start < stop and _begins_member(file, start):
+        while start < stop and _is_member_start(file, start):
             member = WarcMember(file, start, packing)
             yield member
             start = member.end
 
 
-def begins_member(path: Path, at: int) -> bool:
-    """Return True if a gzip member begins at a byte that ends another, and not the padding or the file's end.
+def is_member_start(path: Path, at: int) -> bool:
+    """Return True if a gzip member begins at a byte at which another ends, and not the padding or the file's end.
 
-    Raises DamagedBytes for anything else.
+    Raises:
+        DamagedBytes: If anything else is there.
     """
     with path.open("rb") as file:
-        return _begins_member(file, at)
+        return _is_member_start(file, at)
 
 
-def _begins_member(file: BinaryIO, at: int) -> bool:
+def _is_member_start(file: BinaryIO, at: int) -> bool:
     file.seek(at)
     head = file.read(len(GZIP_START))
     if GZIP_START.startswith(head):
@@ -132,10 +141,10 @@ def _begins_member(file: BinaryIO, at: int) -> bool:
     return False
 
 
-def next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
-    """The first byte from `at` on where a member with a record seems to begin; None if none does before `stop`.
+def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
+    """Find the first byte from `at` on at which a gzip member with a record seems to begin; None if there is none.
 
-    Seems, for a page that is itself an archive may hold such bytes: who cuts a file here must see that the
+    It only seems to, for a page that is itself an archive may hold such bytes: who cuts a file here must check that the
     members before it end here too.
     """
     with path.open("rb") as file:
@@ -143,7 +152,7 @@ def next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
             file.seek(position)
             try:
                 head = zlib.decompressobj(wbits=31).decompress(file.read(READ_BYTES), len(RECORD_START))
-            except DAMAGED["gz"]:
+            except DAMAGE_ERRORS["gz"]:
                 continue  # bytes that look like a member and are none
             if head == RECORD_START:
                 return position
@@ -151,7 +160,7 @@ def next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
 
 
 def _find_all(file: BinaryIO, mark: bytes, start: int, stop: int) -> Iterator[int]:
-    """Yield where the mark is, from `start` on and before `stop`."""
+    """Yield the positions of `mark` from `start` on and before `stop`."""
     file.seek(start)
     buffer, base = b"", start
     while base < stop and (piece := file.read(PIECE_BYTES)):

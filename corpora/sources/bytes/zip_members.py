@@ -6,7 +6,7 @@ Promises: a name that is not said to be UTF-8 is read as the old code page 437, 
 UTF-8. A member is read in order or at any offset, its checksum is compared where it is read to its end, and it never
 gives more than its size says. It is known by its packed bytes, so that no more is read for that than the archive holds.
 An archive whose members share their bytes, which small ones that unpack to petabytes do, is refused, as is one with
-over `MOST_MEMBERS`. Cost: the archive's list of members, read once for each process. Memory: 300 bytes a member.
+over `MAX_MEMBERS`. Cost: the archive's list of members, read once for each process. Memory: 300 bytes a member.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from typing import IO, Any, NamedTuple
 from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, ZIP_ENDING
 
 INNER = "!/"
-MOST_MEMBERS = 500_000
+MAX_MEMBERS = 500_000
 UTF_8_FLAG, ENCRYPTED_FLAG = 0x800, 1
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 HEAD_BYTES = 30  # of a member's own header, before its name
-REPLACED, NO_TEXT = "member of a .zip with the name of a later one", "hidden file"
+REPLACED, HIDDEN_FILE = "member of a .zip with the name of a later one", "hidden file"
 LIST_FAULTS = (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, struct.error, OverflowError)
 
 
@@ -41,26 +41,31 @@ class BadArchive(ValueError):
 
 
 class Member(NamedTuple):
-    """A member of a zip. kind: why it is not read; "" if it can be."""
+    """A member of a zip. `kind` says why it is not read; "" if it can be."""
 
     name: str
     info: zipfile.ZipInfo
     kind: str = ""
 
 
-def members_of(archive: Path) -> list[Member]:
-    """The members of an archive that are no folders. Raises BadArchive, and OSError if it cannot be opened."""
-    members, replaced = _list_of(archive)
+def list_members(archive: Path) -> list[Member]:
+    """List the members of a zip that are no folders.
+
+    Raises:
+        BadArchive: If it is no zip, is damaged, has too many members, or these share their bytes.
+        OSError: If it cannot be opened.
+    """
+    members, replaced = _read_list(archive)
     return [*members.values(), *replaced]
 
 
-def _list_of(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    return _listed(archive, str(archive), *stamp_of(archive))
+def _read_list(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
+    return _parse_list(archive, str(archive), *read_stamp(archive))
 
 
 @lru_cache(maxsize=8)
-def _listed(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    """Members by name, the last of each, and those that are replaced."""
+def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
+    """Return the members by name, the last of each, and those that are replaced by a later one; cached."""
     with archive.open("rb") as stream:
         try:
             with zipfile.ZipFile(stream) as opened:
@@ -68,22 +73,22 @@ def _listed(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Member]
         except LIST_FAULTS as error:
             raise BadArchive(f"it is no zip, or a damaged one: {error}") from error
         size = stream.seek(0, os.SEEK_END)
-    if len(infos) > MOST_MEMBERS:
-        raise BadArchive(f"it has over {MOST_MEMBERS:,} members")
+    if len(infos) > MAX_MEMBERS:
+        raise BadArchive(f"it has over {MAX_MEMBERS:,} members")
     if sum(info.compress_size for info in infos) > size:
         raise BadArchive("its members share bytes, as a zip that unpacks to far more than it should")
     members: dict[str, Member] = {}
     replaced = []
     for info in infos:
-        member = Member(_name(info), info, _kind(info))
+        member = Member(_decode_name(info), info, _find_kind(info))
         if member.name in members:
             replaced.append(members[member.name]._replace(kind=REPLACED))
         members[member.name] = member
     return members, tuple(replaced)
 
 
-def _name(info: zipfile.ZipInfo) -> str:
-    """A member's name, as UTF-8 also where its writer did not say so."""
+def _decode_name(info: zipfile.ZipInfo) -> str:
+    """Return a member's name, as UTF-8 even if its writer did not say so."""
     if info.flag_bits & UTF_8_FLAG or info.filename.isascii():
         return info.filename
     try:
@@ -92,32 +97,32 @@ def _name(info: zipfile.ZipInfo) -> str:
         return info.filename
 
 
-def _kind(info: zipfile.ZipInfo) -> str:
+def _find_kind(info: zipfile.ZipInfo) -> str:
     parts = info.filename.split("/")
     if parts[0] == "__MACOSX" or parts[-1].startswith("._"):
-        return NO_TEXT  # what macOS writes next to a file
+        return HIDDEN_FILE  # what macOS writes next to a file
     if info.flag_bits & ENCRYPTED_FLAG:
         return ENCRYPTED
     return "" if info.compress_type in PACKINGS else OTHER_PACKING
 
 
-def stamp_of(path: Path) -> list[Any]:
-    """Return what changes with the bytes of a file."""
-    if hasattr(path, "stamp"):
-        return list(path.stamp())
+def read_stamp(path: Path) -> list[Any]:
+    """Return what changes with the bytes of a file: size, times and inode, or what its path says itself."""
+    if hasattr(path, "read_stamp"):
+        return list(path.read_stamp())
     seen = path.stat()
     return [seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino]
 
 
-def member_path(archive: Path, member: str) -> "MemberPath":
-    """The path of a member."""
+def build_member_path(archive: Path, member: str) -> "MemberPath":
+    """Build the path of a member of an archive."""
     path = MemberPath(f"{archive}{INNER}{member}")
     path.archive, path.member = archive, member
     return path
 
 
 def split_member(text: str) -> tuple[str, str]:
-    """The archive and the member that a path names; "" for a member where it names a file.
+    """Split a path into the archive and the member that it names; the member is "" if it names an ordinary file.
 
     >>> split_member("/raw/a.zip!/b/c.txt"), split_member("/wow!/c.txt")
     (('/raw/a.zip', 'b/c.txt'), ('/wow!/c.txt', ''))
@@ -128,7 +133,7 @@ def split_member(text: str) -> tuple[str, str]:
 
 
 class MemberPath(PosixPath):
-    """A member of a zip as a path. What cannot be read raises OSError."""
+    """A member of a zip as a path that is opened like a file. What cannot be read raises OSError."""
 
     archive: Path
     member: str
@@ -150,21 +155,21 @@ class MemberPath(PosixPath):
         return self.archive.parents
 
     def absolute(self) -> "MemberPath":
-        """The same member of the archive's absolute path."""
-        return member_path(self.archive.absolute(), self.member)
+        """Return the same member of the archive's absolute path."""
+        return build_member_path(self.archive.absolute(), self.member)
 
     def expanduser(self) -> "MemberPath":
-        """Itself."""
+        """Return this path: it is expanded."""
         return self
 
     def is_symlink(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
         """Return True if there is such a member."""
         try:
-            return self.member in _list_of(self.archive)[0]
+            return self.member in _read_list(self.archive)[0]
         except (BadArchive, FileNotFoundError):
             return False
 
@@ -173,56 +178,56 @@ class MemberPath(PosixPath):
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """False: members are files."""
+        """Return False: members are files."""
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Its size unpacked; its times are not given."""
-        return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self._info().file_size, 0, 0, 0))
+        """Return its unpacked size as for a file; times are 0."""
+        return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self._find_info().file_size, 0, 0, 0))
 
     @property
     def is_packed(self) -> bool:
-        """True if it takes long to come to a byte in its middle."""
-        return self._info().compress_type != zipfile.ZIP_STORED
+        """True if it is compressed, so that it takes long to reach a byte in its middle."""
+        return self._find_info().compress_type != zipfile.ZIP_STORED
 
-    def sha256(self) -> str:
-        """The digest of its bytes as they are packed."""
-        info, digest = self._info(), hashlib.sha256()
-        with self._packed(info) as stream:
+    def compute_sha256(self) -> str:
+        """Compute the digest (hex) of its bytes as they are packed."""
+        info, digest = self._find_info(), hashlib.sha256()
+        with self._open_packed(info) as stream:
             left = info.compress_size
             while left and (data := stream.read(min(left, 1 << 20))):
                 digest.update(data)
                 left -= len(data)
         return digest.hexdigest()
 
-    def stamp(self) -> list[Any]:
-        """Return what changes with its bytes: what does with the archive's."""
-        return stamp_of(self.archive)
+    def read_stamp(self) -> list[Any]:
+        """Return what changes with its bytes: the stamp of the archive."""
+        return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Its bytes, to be read at any offset; mode is "rb"."""
+        """Open it for reading at any offset; `mode` must be "rb"."""
         assert mode == "rb", "a member is read as bytes"
-        info = self._info()
-        stream = self._packed(info)
-        return io.BufferedReader(_Unpacked(zipfile.ZipExtFile(stream, "r", info, None, True)))
+        info = self._find_info()
+        stream = self._open_packed(info)
+        return io.BufferedReader(_UnpackedMember(zipfile.ZipExtFile(stream, "r", info, None, True)))
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """Read all of it."""
         with self.open("rb") as stream:
             data: bytes = stream.read()
             return data
 
-    def _info(self) -> zipfile.ZipInfo:
+    def _find_info(self) -> zipfile.ZipInfo:
         try:
-            member = _list_of(self.archive)[0].get(self.member)
+            member = _read_list(self.archive)[0].get(self.member)
         except BadArchive as error:
             raise OSError(f"{self.archive}: {error}") from error
         if member is None:
             raise FileNotFoundError(2, "it has no such member", str(self))
         return member.info
 
-    def _packed(self, info: zipfile.ZipInfo) -> IO[bytes]:
-        """The archive, at the member's first packed byte."""
+    def _open_packed(self, info: zipfile.ZipInfo) -> IO[bytes]:
+        """Open the archive at the member's first packed byte. Raises OSError if no member begins there."""
         stream: IO[bytes] = self.archive.open("rb")
         stream.seek(info.header_offset)
         head = stream.read(HEAD_BYTES)
@@ -234,32 +239,32 @@ class MemberPath(PosixPath):
         return stream
 
 
-class _Unpacked(io.RawIOBase):
-    """The bytes of a member. Raises OSError for those that are damaged."""
+class _UnpackedMember(io.RawIOBase):
+    """The bytes of a member. Raises OSError if they are damaged."""
 
     def __init__(self, inner: zipfile.ZipExtFile) -> None:
         self._inner = inner
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Read on from another byte."""
-        return int(self._translated(lambda: self._inner.seek(offset, whence)))
+        """Set the position of the next read; return it."""
+        return int(self._translate_faults(lambda: self._inner.seek(offset, whence)))
 
     def tell(self) -> int:
-        """The byte that is read next."""
+        """Return the position of the next read."""
         return self._inner.tell()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill some of a buffer; 0 at the end."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end."""
         view = memoryview(buffer).cast("B")
-        data = self._translated(lambda: self._inner.read1(len(view)))
+        data = self._translate_faults(lambda: self._inner.read1(len(view)))
         view[: len(data)] = data
         return len(data)
 
@@ -268,7 +273,7 @@ class _Unpacked(io.RawIOBase):
         self._inner.close()
         super().close()
 
-    def _translated(self, read: Any) -> Any:
+    def _translate_faults(self, read: Any) -> Any:
         try:
             return read()
         except MEMBER_FAULTS as error:

@@ -1,18 +1,18 @@
 """Endings of the files that the kind "files" reads: one table, from which messages and the help are made."""
 
-from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDINGS, packed
+from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING, PACKED_ENDINGS, with_packed_endings
 from corpora.sources.xml.presets import OTHER_ROOT, PRESETS, describe_preset
 
-TEXT_ENDINGS = packed(".txt")
-MARKDOWN_ENDINGS = packed(".md")
-PATENT_ENDINGS = packed(".greenbook")  # and .txt that begin as those do
-XML_ENDINGS = packed(".xml", ".nxml")  # whose root element is that of a preset
-LINE_ENDINGS = packed(".jsonl", ".ndjson")
-JSON_ENDINGS = packed(".json")
-TABLE_ENDINGS = packed(".csv", ".tsv")
-PAGE_ENDINGS = packed(".html", ".htm")
-MAIL_ENDINGS = packed(".eml")
-MAILBOX_ENDINGS = packed(".mbox")
+TEXT_ENDINGS = with_packed_endings(".txt")
+MARKDOWN_ENDINGS = with_packed_endings(".md")
+PATENT_ENDINGS = with_packed_endings(".greenbook")  # and .txt that begin as those do
+XML_ENDINGS = with_packed_endings(".xml", ".nxml")  # whose root element is that of a preset
+LINE_ENDINGS = with_packed_endings(".jsonl", ".ndjson")
+JSON_ENDINGS = with_packed_endings(".json")
+TABLE_ENDINGS = with_packed_endings(".csv", ".tsv")
+PAGE_ENDINGS = with_packed_endings(".html", ".htm")
+MAIL_ENDINGS = with_packed_endings(".eml")
+MAILBOX_ENDINGS = with_packed_endings(".mbox")
 MAILBOX_NAMES = ("mbox",)  # a mailbox without ending
 PARQUET_ENDINGS = (".parquet",)
 BOOK_ENDINGS = (".epub",)
@@ -52,10 +52,10 @@ REMEDIES = {  # of kinds of files that are not read, and could be
 }
 
 
-def in_words(endings: tuple[str, ...]) -> str:
-    """Endings in words: those that may be packed alike together, with the endings that may follow.
+def format_endings(endings: tuple[str, ...]) -> str:
+    """Format endings for a message: those that may be packed alike together, with the endings that may follow.
 
-    >>> in_words((".txt", ".md", ".txt.gz", ".md.gz", ".epub"))
+    >>> format_endings((".txt", ".md", ".txt.gz", ".md.gz", ".epub"))
     '.txt, .md (each also .gz), .epub'
     """
     packings = {
@@ -70,4 +70,4 @@ def in_words(endings: tuple[str, ...]) -> str:
     )
 
 
-KNOWN = in_words(ENDINGS)
+KNOWN_ENDINGS = format_endings(ENDINGS)

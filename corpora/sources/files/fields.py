@@ -26,73 +26,84 @@ REQUIRED = ("text", "key")  # if they are asked for
 
 
 def with_text(fields: Fields) -> dict[str, Names]:
-    """The map of fields, with the text under its own name where none is given."""
+    """Return the map of fields, with the text under the name "text" if none is given."""
     return {"text": "text", **fields}
 
 
 def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
-    """The record's fields by the names of `Record`. Raises BadRecord.
+    """Find the fields of a record, by the names of `Record`.
+
+    Args:
+        value: The record as an object or row.
+        fields: {name in `Record`: name or path in `value`, or several, of which the first that is there counts}.
+
+    Raises:
+        BadRecord: If the text or a named key is missing, or a value has the wrong type.
 
     >>> find_fields({"body": "a", "meta": {"id": 7}}, {"text": ("note", "body"), "key": "meta.id"})
     {'text': 'a', 'key': '7'}
     """
     values: dict[str, Any] = {}
     for name, names in with_text(fields).items():
-        path = names if isinstance(names, str) else _first(names, lambda one: look_up(value, one) is not None)
-        values[name] = convert(look_up(value, path), name, path)
+        path = names if isinstance(names, str) else _pick_first(names, lambda one: find_value(value, one) is not None)
+        values[name] = convert(find_value(value, path), name, path)
     for name in REQUIRED:
         if name in values and values[name] is None:
-            raise BadRecord(f"no field {in_words(fields.get(name, name))} ({name})")
+            raise BadRecord(f"no field {format_names(fields.get(name, name))} ({name})")
     return values
 
 
-def names_of(names: Names) -> tuple[str, ...]:
-    """The names that a field may have; the first that there is counts."""
+def list_names(names: Names) -> tuple[str, ...]:
+    """List the names that a field may have."""
     return (names,) if isinstance(names, str) else names
 
 
-def settled(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
-    """One name for each field, of several the first that a table has; the first of all where it has none.
+def choose_names(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
+    """Choose one name for each field: of several names the first that a table has, or the first of all if it has none.
 
-    >>> settled({"text": ("note", "body"), "key": "id"}, {"id", "body"}.__contains__)
+    >>> choose_names({"text": ("note", "body"), "key": "id"}, {"id", "body"}.__contains__)
     {'text': 'body', 'key': 'id'}
     """
-    return {name: names if isinstance(names, str) else _first(names, has) for name, names in with_text(fields).items()}
+    return {
+        name: names if isinstance(names, str) else _pick_first(names, has) for name, names in with_text(fields).items()
+    }
 
 
-def _first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
+def _pick_first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
     return next((name for name in names if has(name)), names[0])
 
 
-def in_words(names: Names) -> str:
-    """Return the name or possible names of a field, as text.
+def format_names(names: Names) -> str:
+    """Format the name or possible names of a field for a message.
 
-    >>> in_words(("note", "body"))
+    >>> format_names(("note", "body"))
     "'note' or 'body'"
     """
     return repr(names) if isinstance(names, str) else " or ".join(map(repr, names))
 
 
-def how_to_name(field: str) -> str:
+def describe_remedy(field: str) -> str:
     """Return the remedy for a field that is not found."""
     return f"Name the right one in the source's `fields`, as with --set source.fields.{field}=NAME"
 
 
-def look_up(value: Mapping[str, Any], path: str) -> Any:
-    """Return what is under a name, or else under a path of names; None if nothing is.
+def find_value(value: Mapping[str, Any], path: str) -> Any:
+    """Return the value under a name, or else under a path of names; None if there is none.
 
-    >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"c": 3}}, "a.c"), look_up({"a": 1}, "a.c")
-    (1, 3, None)
+    >>> find_value({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), find_value({"a": {"c": 3}}, "a.c")
+    (1, 3)
+    >>> find_value({"a": 1}, "a.c") is None
+    True
     """
     if path in value:
         return value[path]
     first, dot, rest = path.partition(".")
     inner = value.get(first) if dot else None
-    return look_up(inner, rest) if isinstance(inner, Mapping) else None
+    return find_value(inner, rest) if isinstance(inner, Mapping) else None
 
 
 def parse_object(line: str) -> dict[str, Json]:
-    """A JSON object. Raises BadRecord.
+    """Parse a JSON object. Raises BadRecord if the line is no JSON, or another value.
 
     >>> parse_object('{"text": "a"}')
     {'text': 'a'}
@@ -106,15 +117,15 @@ def parse_object(line: str) -> dict[str, Json]:
     return value
 
 
-def objects_in(line: Line) -> list[Line]:
-    """Return the objects of a line that is several, with nothing but spaces between them; [] if it is none such.
+def split_objects(line: Line) -> list[Line]:
+    """Split a line that is several objects with nothing but spaces between them; [] if it is one or anything else.
 
-    >>> [each.data for each in objects_in(Line(9, 16, b'{"a": 1} {"b":2}'))]
+    >>> [each.data for each in split_objects(Line(9, 16, b'{"a": 1} {"b":2}'))]
     [b'{"a": 1}', b'{"b":2}']
     """
     data = (line.data or b"").removeprefix(b"" if line.offset else codecs.BOM_UTF8)
     start, text, found = line.offset + len(line.data or b"") - len(data), data.decode("latin-1"), list[Line]()
-    at = after_spaces(text, 0)
+    at = skip_spaces(text, 0)
     while at < len(text):
         try:
             value, end = DECODER.raw_decode(text, at)
@@ -123,22 +134,33 @@ def objects_in(line: Line) -> list[Line]:
         if not isinstance(value, dict):
             return []
         found.append(Line(start + at, end - at, data[at:end]))
-        at = after_spaces(text, end)
+        at = skip_spaces(text, end)
     return found if len(found) > 1 else []
 
 
-def after_spaces(text: str, at: int) -> int:
-    """Return the place after the spaces of JSON that are at a place."""
+def skip_spaces(text: str, at: int) -> int:
+    """Return the index after the white space of JSON at `at`."""
     return SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
 
 
 def convert(given: Any, field: str, path: str = "") -> str | int | None:
-    """The value of a field as its record has it. path: under which it was found. Raises BadRecord."""
-    return _revision(given, path) if field == "revision" else _string(given, path, field)
+    """Convert the value of a field to what its record has.
+
+    Args:
+        given: The value; None if it is missing.
+        field: The name in `Record`.
+        path: The name or path under which it was found, for messages.
+
+    Raises:
+        BadRecord: If it has the wrong type.
+    """
+    return _to_revision(given, path) if field == "revision" else _to_string(given, path, field)
 
 
-def _string(given: Any, path: str, name: str) -> str | None:
-    """A string, or a number or date as one except for the text; None where the field is missing or null."""
+def _to_string(given: Any, path: str, name: str) -> str | None:
+    """Return a string as it is, and a number or date as one unless it is the text; None if the field is missing or
+    null.
+    """
     if given is None:
         return None
     if name != "text" and isinstance(given, date):
@@ -146,7 +168,7 @@ def _string(given: Any, path: str, name: str) -> str | None:
     if name != "text" and isinstance(given, (int, float, Decimal)) and not isinstance(given, bool):
         return str(given)
     if isinstance(given, bytes):
-        return _characters(given, path)
+        return _decode_bytes(given, path)
     if not isinstance(given, str):
         raise BadRecord(f"field {path!r} ({name}) is not a string but a {type(given).__name__}")
     if not given.isascii():
@@ -154,8 +176,8 @@ def _string(given: Any, path: str, name: str) -> str | None:
     return given
 
 
-def _characters(given: bytes, path: str) -> str:
-    """Bytes, which some writers of Parquet put where a text is meant. Raises BadRecord."""
+def _decode_bytes(given: bytes, path: str) -> str:
+    """Decode bytes, which some writers of Parquet put in place of a text. Raises BadRecord."""
     try:
         return given.decode()
     except UnicodeDecodeError as error:
@@ -169,8 +191,8 @@ def _check_surrogates(text: str, path: str) -> None:
         raise BadRecord(f"field {path!r} holds half a character (a lone surrogate) at {error.start}") from error
 
 
-def _revision(value: Any, path: str) -> int | None:
-    """A whole number, or its digits as a table has them; None where the field is missing, null or empty."""
+def _to_revision(value: Any, path: str) -> int | None:
+    """Return a whole number, also from its digits in a string; None if the field is missing, null or empty."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and DIGITS.fullmatch(value):

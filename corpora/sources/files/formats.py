@@ -23,18 +23,18 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
 from corpora.sources.bytes.endings import is_packed
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import AUTO, Line, Lines, decode, open_raw, read_again, read_blocks, read_lines
-from corpora.sources.bytes.recoded import open_lines, read_lines_again, recoded_from
+from corpora.sources.bytes.recoded import find_source_encoding, open_lines, read_lines_again
 from corpora.sources.bytes.text_encodings import (
-    HEAD,
+    HEAD_BYTES,
     HOW_TO_SAY,
     UNKNOWN,
     UTF_8,
-    marked_encoding,
-    text_encoding,
-    wide_encoding,
+    find_marked_encoding,
+    guess_encoding,
+    guess_wide_encoding,
 )
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import (
@@ -52,7 +52,7 @@ from corpora.sources.contract import (
     slice_whole_file,
 )
 from corpora.sources.files import parquet
-from corpora.sources.files.fields import Fields, find_fields, objects_in, parse_object, settled
+from corpora.sources.files.fields import Fields, choose_names, find_fields, parse_object, split_objects
 from corpora.sources.files.json_lines import find_columns
 
 NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which no date could be its own
@@ -60,52 +60,59 @@ NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """Each line that is not blank is a JSON object, and a record; one that lost its end is several."""
+    """The format of JSON lines: each line that is not blank is an object and a record; one that lost its end is
+    several.
+    """
 
     fields: Fields = field(default_factory=lambda: {"text": "text"})
     encoding: str = "utf-8"
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A plain file every 8 MB, one that is packed or of UTF-16 whole."""
+        """Cut a plain file every 8 MB; one that is packed or in UTF-16 is one slice."""
         return cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each line. Raises InputError for a file that cannot be read to its end."""
-        wide = "" if piece.start else wide_lines(raw_path(piece.file.path), self.encoding)
-        for lines in self.blocks(piece, wide):
+        """Yield one record for each line. Raises InputError for a file that cannot be read to its end."""
+        wide = "" if piece.start else find_line_encoding(parse_raw_path(piece.file.path), self.encoding)
+        for lines in self.iter_blocks(piece, wide):
             tally.records += len(lines)
-            for row, record in enumerate(self._plain_records(lines, piece.file, bool(wide), tally)):
+            for row, record in enumerate(self._read_plain_records(lines, piece.file, bool(wide), tally)):
                 if record is not None:
                     yield record
                 else:
-                    yield from self._parsed_records(lines.line(row), piece.file, bool(wide), tally)
+                    yield from self._parse_records(lines.get_line(row), piece.file, bool(wide), tally)
 
-    def blocks(self, piece: Slice, wide: str) -> Iterator[Lines]:
-        """The lines that begin in a slice and are not blank. wide: the encoding from which they are recoded
+    def iter_blocks(self, piece: Slice, wide: str) -> Iterator[Lines]:
+        """Yield the lines that begin in a slice, without blank ones, in blocks.
 
-        Raises InputError for a file that cannot be read to its end.
+        Args:
+            piece: The slice.
+            wide: The encoding that is converted to UTF-8; "" for none.
+
+        Raises:
+            InputError: If the file cannot be read to its end.
         """
-        path = raw_path(piece.file.path)
-        with open_lines(path, wide) as stream, refusing_damage(path):
-            for lines in read_blocks(stream, piece.start, None if wide else stop_of(piece), self.max_record_bytes):
+        path = parse_raw_path(piece.file.path)
+        with open_lines(path, wide) as stream, explain_damage(path):
+            for lines in read_blocks(stream, piece.start, None if wide else find_stop(piece), self.max_record_bytes):
                 yield lines.without_blank()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a line, without its end; of UTF-16 as UTF-8."""
+        """Return the bytes of a line, without its end; if the file is UTF-16, as UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
-    def head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """The lines that begin in the first bytes of a file. Raises InputError."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
+    def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
+        """Yield the lines that begin in the first `max_bytes` bytes of a file. Raises InputError."""
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             yield from read_lines(stream, 0, max_bytes, self.max_record_bytes)
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """The fields of a line. Raises BadRecord."""
+        """Parse a line into its fields; `offset` is its first byte in the file. Raises BadRecord."""
         return parse_object(decode(data, self.encoding, offset))
 
-    def _plain_records(self, lines: Lines, file: RawFile, recoded: bool, tally: Tally) -> list[Record | None]:
-        """The record of each line whose fields are found without parsing it; None for any other."""
+    def _read_plain_records(self, lines: Lines, file: RawFile, recoded: bool, tally: Tally) -> list[Record | None]:
+        """Return the record of each line with fields that are found without parsing it; None for any other line."""
         if tally.has_quarantine or (self.encoding != AUTO and codecs.lookup(self.encoding).name != UTF_8):
             return [None] * len(lines)
         found, plain = find_columns(lines, self.fields)
@@ -116,13 +123,13 @@ class JsonLines:
         records = map(Record, places, *(found.get(name, repeat(None)) for name in Record._fields[1:]))
         return [record if is_plain else None for record, is_plain in zip(records, plain.tolist(), strict=True)]
 
-    def _parsed_records(self, line: Line, file: RawFile, recoded: bool, tally: Tally) -> Iterator[Record]:
-        record = self._record(line, file, tally, recoded)
-        joined = objects_in(line) if record.drop is not None and record.drop.damaged else []
+    def _parse_records(self, line: Line, file: RawFile, recoded: bool, tally: Tally) -> Iterator[Record]:
+        record = self._build_record(line, file, tally, recoded)
+        joined = split_objects(line) if record.drop is not None and record.drop.damaged else []
         tally.records += max(0, len(joined) - 1)
-        yield from (self._record(each, file, tally, recoded) for each in joined) if joined else (record,)
+        yield from (self._build_record(each, file, tally, recoded) for each in joined) if joined else (record,)
 
-    def _record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
+    def _build_record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
         locator = build_locator(file, line.offset, line.length, recoded)
         if line.data is None:
             return drop_too_large(locator, self.max_record_bytes)
@@ -132,27 +139,27 @@ class JsonLines:
             values = find_fields(self.parse(line.data, line.offset), self.fields)
         except BadRecord as error:
             return drop_damaged(locator, line.data.strip(), error)
-        return record_of(locator, line.data.strip(), values)
+        return build_record(locator, line.data.strip(), values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetRows:
-    """Each row is a record."""
+    """The format of Parquet: each row is a record."""
 
     fields: Fields
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """One for each row group. Raises InputError."""
-        return cut_at(file, parquet.cut_groups(raw_path(file.path), file.size_bytes))
+        """Cut a file at its row groups. Raises InputError."""
+        return cut_at(file, parquet.cut_groups(parse_raw_path(file.path), file.size_bytes))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each row. Raises InputError for a file or row group that cannot be read."""
-        path, file = raw_path(piece.file.path), piece.file
-        fields = settled(self.fields, partial(parquet.has_column, parquet.columns_of(path)))
+        """Yield one record for each row. Raises InputError for a file or row group that cannot be read."""
+        path, file = parse_raw_path(piece.file.path), piece.file
+        fields = choose_names(self.fields, partial(parquet.has_column, parquet.read_columns(path)))
         tally.records += parquet.count_rows(path, piece.start, piece.stop)
         for row in parquet.read_rows(path, piece.start, piece.stop, fields):
-            raw = parquet.row_json(row.values)
+            raw = parquet.to_row_json(row.values)
             locator = Locator(file=file.name, sha256=file.sha256, stream=row.group, offset=row.number, length=len(raw))
             if len(raw) > self.max_record_bytes:
                 yield drop_too_large(locator, self.max_record_bytes)
@@ -163,37 +170,37 @@ class ParquetRows:
             try:
                 if row.fault:
                     raise BadRecord(row.fault)
-                yield record_of(locator, raw, find_fields(row.values, fields))
+                yield build_record(locator, raw, find_fields(row.values, fields))
             except BadRecord as error:
                 yield drop_damaged(locator, raw, error)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The row as JSON."""
-        return parquet.raw_row(file, locator.stream, locator.offset)
+        """Return a row as JSON."""
+        return parquet.read_raw_row(file, locator.stream, locator.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeFile(ABC):
-    """A file is one record."""
+    """The base of formats in which a file is one record. A subclass has `read`."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The file's record. Raises InputError for a file that cannot be read to its end."""
-        path = raw_path(piece.file.path)
-        with open_raw(path) as stream, refusing_damage(path):
+        """Yield the file's record. Raises InputError for a file that cannot be read to its end."""
+        path = parse_raw_path(piece.file.path)
+        with open_raw(path) as stream, explain_damage(path):
             tally.records += 1
-            yield self._of_stream(stream, piece.file, tally)
+            yield self._read_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return what the file holds."""
+        """Return the bytes of the file."""
         return read_again(file, locator.offset, locator.length)
 
-    def _of_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
+    def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
         data = stream.read(self.max_record_bytes + 1)
         if len(data) > self.max_record_bytes:
             return drop_too_large(build_locator(file, 0, file.size_bytes), self.max_record_bytes)
@@ -205,28 +212,30 @@ class WholeFile(ABC):
 
     @abstractmethod
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of these bytes. Raises BadRecord."""
+        """Build the record of a file's bytes. Raises BadRecord if they are not what the format says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFile(WholeFile):
-    """A file is one text. books: one of Project Gutenberg is read as a book"""
+    """The format of plain text: a file is one record. If `books` is True, books of Project Gutenberg are cut to their
+    text.
+    """
 
     encoding: str = "utf-8"
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a text. Raises BadRecord."""
+        """Build the record of a text. Raises BadRecord if it cannot be decoded."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
-        book = gutenberg_book(data, locator, self.max_record_bytes) if self.books else None
-        return book or record_of(locator, data, {"text": self.text_of(data)})
+        book = read_gutenberg_book(data, locator, self.max_record_bytes) if self.books else None
+        return book or build_record(locator, data, {"text": self.decode_text(data)})
 
-    def text_of(self, data: bytes) -> str:
-        """Bytes as text. Raises BadRecord."""
+    def decode_text(self, data: bytes) -> str:
+        """Decode the bytes of a text. Raises BadRecord if they are not in the encoding, or if it cannot be guessed."""
         encoding = self.encoding
-        if encoding == AUTO and not wide_encoding(data[:HEAD]):
-            encoding = text_encoding(data)
+        if encoding == AUTO and not guess_wide_encoding(data[:HEAD_BYTES]):
+            encoding = guess_encoding(data)
             if encoding == UNKNOWN:
                 raise BadRecord(HOW_TO_SAY)
         return decode(data, encoding)
@@ -234,24 +243,27 @@ class TextFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkdownFile(TextFile):
-    """A file is a text in Markdown."""
+    """The format of Markdown: a file is one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a text: what its reader sees. Raises BadRecord."""
+        """Build the record of a text as its reader sees it. Raises BadRecord if it cannot be decoded."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         from corpora.sources.files.markdown import read_markdown  # not above: as for pages
 
-        shown = read_markdown(self.text_of(data))
-        return record_of(locator, data, {"text": shown.text, "meta": meta_of(hidden=shown.hidden)})
+        shown = read_markdown(self.decode_text(data))
+        return build_record(locator, data, {"text": shown.text, "meta": format_meta(hidden=shown.hidden)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
-    """A file is a page of HTML; its encoding is what the page says or looks like."""
+    """The format of pages:
+
+    a file is a page of HTML and one record, in the encoding that the page states or looks like.
+    """
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a page: its main text."""
+        """Build the record of a page with its main text; a page that is refused is a drop."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         if not data.strip():
@@ -269,17 +281,23 @@ class PageFile(WholeFile):
         meta = {key: value for key, value in noted.items() if value} | {"whole": page.whole}
         facts = {"title": page.title, "date": page.date, "license": page.license}
         facts["meta"] = json.dumps(meta, sort_keys=True)
-        return record_of(locator, data, {"text": page.text, **facts})
+        return build_record(locator, data, {"text": page.text, **facts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookFile(WholeFile):
-    """A file is a book in EPUB. books: one of Project Gutenberg is read without its header and license"""
+    """The format EPUB: a file is a book and one record.
+
+    If `books` is True, one of Project Gutenberg is cut to its text.
+    """
 
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a book. Raises BadRecord."""
+        """Build the record of a book; one that is encrypted or too large is a drop.
+
+        Raises BadRecord if it is damaged.
+        """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         from corpora.sources.books.epub import LargeBook, LockedBook, read_epub  # not above: as for pages
@@ -289,74 +307,81 @@ class BookFile(WholeFile):
         except (LockedBook, LargeBook) as error:
             refused = Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
             return Record(locator=locator, text="", raw=data, drop=refused)
-        if self.books and (cut := gutenberg_book(data, locator, self.max_record_bytes, book.paragraphs)):
+        if self.books and (cut := read_gutenberg_book(data, locator, self.max_record_bytes, book.paragraphs)):
             return cut
         facts = {"title": book.title, "date": book.date, "license": book.rights, "group": book.creator}
-        facts["meta"] = meta_of(hidden=book.hidden)
-        return record_of(locator, data, {"text": "\n\n".join(book.paragraphs), **facts})
+        facts["meta"] = format_meta(hidden=book.hidden)
+        return build_record(locator, data, {"text": "\n\n".join(book.paragraphs), **facts})
 
 
-def names_gutenberg(data: bytes) -> bool:
+def has_gutenberg_name(data: bytes) -> bool:
     """Return True if the bytes of a text name Project Gutenberg."""
     return b"utenberg" in data or b"GUTENBERG" in data
 
 
-def gutenberg_book(data: bytes, locator: Locator, most: int, paragraphs: Sequence[str] = ()) -> Record | None:
-    """The record of a book of Project Gutenberg as the kind "bookcorpus" makes it; None for any other text.
+def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraphs: Sequence[str] = ()) -> Record | None:
+    """Build the record of a book of Project Gutenberg as the kind "bookcorpus" does; None for any other text.
 
-    most: bytes of a book; paragraphs: of an EPUB
+    Args:
+        data: The bytes of the file.
+        locator: Where it is.
+        max_bytes: Bytes of the largest book.
+        paragraphs: Its paragraphs, if the file is an EPUB.
     """
-    if not paragraphs and not names_gutenberg(data):
+    if not paragraphs and not has_gutenberg_name(data):
         return None
     from corpora.sources.books.encoding import decode_text  # not above: as for pages
     from corpora.sources.books.epub import BadBook
-    from corpora.sources.books.gutenberg import whole_book
+    from corpora.sources.books.gutenberg import cut_whole_book
     from corpora.sources.books.source import BookCorpusSource
 
     try:
-        body = whole_book("\n\n".join(paragraphs) if paragraphs else decode_text(data))
+        body = cut_whole_book("\n\n".join(paragraphs) if paragraphs else decode_text(data))
     except BadBook:
         return None  # no text of one encoding: read like any other file
     if body is None:
         return None
     name = locator.file.rpartition("/")[2].removesuffix(".gz")
-    record = BookCorpusSource(path=name, min_prose_words=0, max_record_bytes=most).book(data, locator, name)
+    record = BookCorpusSource(path=name, min_prose_words=0, max_record_bytes=max_bytes).build_record(
+        data, locator, name
+    )
     if record.drop is not None and not record.drop.damaged and body.strip():  # a table or a play: all of it is kept
         return record._replace(text=body.strip(), drop=None)
     return record
 
 
-def counted(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
-    """The lines that are not blank, counted."""
+def iter_nonblank_lines(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
+    """Yield the lines that are not blank, and count each in the tally."""
     for line in lines:
         if line.data is None or line.data.strip():
             tally.records += 1
             yield line
 
 
-def stop_of(piece: Slice) -> int | None:
-    """Return where the lines of a slice end; a packed file is read to its end."""
+def find_stop(piece: Slice) -> int | None:
+    """Return the byte before which the lines of a slice begin; None for a packed file, which is read to its end."""
     return None if is_packed(piece.file.name) else piece.stop
 
 
 def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
-    """The slices of a file of lines: those of UTF-16 and UTF-32 are no lines by their bytes."""
-    path = raw_path(file.path)
+    """Cut a file of lines every 8 MB; one that is packed, or in UTF-16 or UTF-32, is one slice."""
+    path = parse_raw_path(file.path)
     if is_packed(file.name) or (isinstance(path, MemberPath) and path.is_packed):
         return [slice_whole_file(file)]
-    wide = file.size_bytes > SLICE_BYTES and wide_lines(path, encoding)
+    wide = file.size_bytes > SLICE_BYTES and find_line_encoding(path, encoding)
     return [slice_whole_file(file)] if wide else cut_every(file, SLICE_BYTES)
 
 
-def wide_lines(path: Path, encoding: str) -> str:
-    """The wide encoding of a file of lines, with which it is recoded; "" for none.
+def find_line_encoding(path: Path, encoding: str) -> str:
+    """Return the encoding of a file of lines that is converted to UTF-8 as it is read; "" if none has to be.
 
-    Raises InputError if its mark says that lines cannot be found by their bytes, and `encoding` is another.
+    Raises:
+        InputError: If the file begins with a mark of UTF-16 or UTF-32, and `encoding` is not "auto".
     """
     if encoding == AUTO:
-        return recoded_from(path)
-    with open_raw(path) as stream, refusing_damage(path):
-        if mark := marked_encoding(stream.read(HEAD)):
+        return find_source_encoding(path)
+    with open_raw(path) as stream, explain_damage(path):
+        if mark := find_marked_encoding(stream.read(HEAD_BYTES)):
             raise InputError(
                 f'{path} is {mark[:6].upper()}. Set the source\'s `encoding` to "auto", or convert the file to UTF-8, '
                 "for instance with `iconv`."
@@ -364,12 +389,12 @@ def wide_lines(path: Path, encoding: str) -> str:
     return ""
 
 
-def meta_of(**facts: Json) -> str | None:
-    """Facts about a record as its `meta`, without those that are none; None if there are none."""
+def format_meta(**facts: Json) -> str | None:
+    """Format facts about a record as its `meta` (JSON), without empty ones; None if there are none."""
     kept = {key: value for key, value in facts.items() if value}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 
-def record_of(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:
-    """The record of what was found; one without text is empty."""
+def build_record(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:
+    """Build the record of the fields that were found; one with an empty text is dropped with the reason "empty"."""
     return Record(locator=locator, raw=raw, drop=None if fields["text"].strip() else Drop("empty"), **fields)

@@ -29,17 +29,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corpora.generic_types import Json
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import Line, decode
 from corpora.sources.bytes.recoded import open_lines
 from corpora.sources.contract import RawFile, Record, Slice, Tally, slice_whole_file
 from corpora.sources.files.fields import parse_object
-from corpora.sources.files.formats import JsonLines, counted, wide_lines
+from corpora.sources.files.formats import JsonLines, find_line_encoding, iter_nonblank_lines
 
 HEAD_BYTES = 1 << 20
 PIECE_BYTES = 1 << 16
-DEEPEST_ARRAY = 4  # objects that it may be inside of
+MAX_ARRAY_DEPTH = 4  # objects that it may be inside of
 OPENER = {ord("}"): ord("{"), ord("]"): ord("[")}
 OBJECT, ARRAY, QUOTE, COMMA = b'{[",'
 
@@ -53,10 +53,12 @@ PLAIN = re.compile(rb'[^\s,"\[\]{}]++|[}\]]')  # a number, a word, or what is no
 
 
 class ValueLayout(NamedTuple):
-    """Where a file's values are. lines: each line is one; start: the byte after the array's bracket; 0: there is none
+    """Where the values of a file are.
 
+    lines:  True if each line is a value
+    start:  the byte after the opening bracket of their array; 0 if there is none
     around: the brackets that are open outside of the array
-    texts:  the first value is a string, and not an object
+    texts:  True if the first value is a string, and not an object
     """
 
     lines: bool = False
@@ -65,10 +67,10 @@ class ValueLayout(NamedTuple):
     texts: bool = False
 
 
-def layout_of(head: bytes) -> ValueLayout:
-    """Return where the values of a file are that begins so.
+def find_layout(head: bytes) -> ValueLayout:
+    """Find where the values of a file are, from its first bytes.
 
-    >>> layout_of(b'{"a": 1}\\n{"a": 2}').lines, layout_of(b'{"data": [{"a": 1}, {"a": 2}]}').start
+    >>> find_layout(b'{"a": 1}\\n{"a": 2}').lines, find_layout(b'{"data": [{"a": 1}, {"a": 2}]}').start
     (True, 10)
     """
     if _is_lines(head):
@@ -86,21 +88,23 @@ def layout_of(head: bytes) -> ValueLayout:
         elif not stack or stack[-1][0] != OPENER[sign]:
             return ValueLayout()
         else:
-            _note(sizes, stack, match.start(), head)
+            _add_array_size(sizes, stack, match.start(), head)
             stack.pop()
         if not stack:
             if head[match.end() :].strip():  # another value follows
                 return ValueLayout()
             break
     while stack:
-        _note(sizes, stack, len(head), head)
+        _add_array_size(sizes, stack, len(head), head)
         stack.pop()
     layout = max(sizes, key=sizes.__getitem__, default=ValueLayout())
     return layout if sizes.get(layout, 0) > len(head.strip()) / 2 else ValueLayout()
 
 
 def _is_lines(head: bytes) -> bool:
-    """Return True if the first two lines that are not blank are objects: of the second the beginning is seen."""
+    """Return True if the first two lines that are not blank are objects; of the second only the beginning is looked
+    at.
+    """
     lines = head.lstrip().split(b"\n", 1)
     try:
         return len(lines) > 1 and lines[1].lstrip()[:1] == b"{" and isinstance(json.loads(lines[0]), dict)
@@ -108,9 +112,9 @@ def _is_lines(head: bytes) -> bool:
         return False
 
 
-def _note(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int, head: bytes) -> None:
-    """Add the size of an array of objects that is in nothing but objects."""
-    if not 1 < len(stack) <= DEEPEST_ARRAY + 1 or stack[-1][0] != ARRAY:
+def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int, head: bytes) -> None:
+    """Add the size of an array of objects to `sizes` if it is in nothing but objects."""
+    if not 1 < len(stack) <= MAX_ARRAY_DEPTH + 1 or stack[-1][0] != ARRAY:
         return
     around, start = bytes(opener for opener, _ in stack[:-1]), stack[-1][1]
     if set(around) == {OBJECT}:
@@ -119,18 +123,18 @@ def _note(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int
 
 
 def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> Iterator[Line]:
-    """The values of a file by their bytes; data: None for one of more than `max_bytes`."""
+    """Yield the values of a file by their bytes; `data` is None for one of more than `max_bytes`."""
     first = stream.read(layout.start or len(codecs.BOM_UTF8))
     begin = layout.start or (len(first) if first == codecs.BOM_UTF8 else 0)
-    cutter = _Cutter(max_bytes, layout, begin)
+    cutter = _ValueCutter(max_bytes, layout, begin)
     yield from cutter.feed(first[begin:])
     for piece in iter(lambda: stream.read(PIECE_BYTES), b""):
         yield from cutter.feed(piece)
     yield from cutter.close()
 
 
-class _Cutter:
-    """Cuts values out of pieces that follow one another."""
+class _ValueCutter:
+    """Cuts values out of pieces of a file that follow one another."""
 
     def __init__(self, max_bytes: int, layout: ValueLayout, offset: int) -> None:
         self._max = max_bytes
@@ -148,22 +152,22 @@ class _Cutter:
         self._done: list[Line] = []
 
     def feed(self, piece: bytes) -> list[Line]:
-        """The values that end in a piece."""
+        """Return the values that end in a piece."""
         at = 0
         while at < len(piece):
-            at = self._inside(piece, at) if self._open else self._between(piece, at)
+            at = self._read_inside(piece, at) if self._open else self._skip_to_value(piece, at)
         self._offset += len(piece)
         done, self._done = self._done, []
         return done
 
     def close(self) -> list[Line]:
-        """The value that is open at the end."""
+        """Return the values that are left, with the one that is open at the end."""
         if self._open:
             self._end()
         return self._done
 
-    def _between(self, piece: bytes, at: int) -> int:
-        """Go on to the next value, or past its beginning."""
+    def _skip_to_value(self, piece: bytes, at: int) -> int:
+        """Advance to the next value, or past its beginning."""
         space = BETWEEN.match(piece, at)
         at = space.end() if space else at
         if at == len(piece):
@@ -212,12 +216,12 @@ class _Cutter:
             data = b"".join(self._held) if self._held is not None else None
             self._done.append(Line(self._start, self._length, data))
 
-    def _inside(self, piece: bytes, at: int) -> int:
-        """Go on to the end of the open value, or of the piece."""
+    def _read_inside(self, piece: bytes, at: int) -> int:
+        """Advance to the end of the open value, or of the piece."""
         begin = at
         while at < len(piece):
             if self._in_string:
-                at = self._string_end(piece, at)
+                at = self._skip_string(piece, at)
             elif (match := TOKEN.search(piece, at)) is None:
                 at = len(piece)
             elif match[0][0] == COMMA and self._stack and self._stack[-1] == OBJECT:
@@ -225,7 +229,7 @@ class _Cutter:
                 self._stack.clear()
             else:
                 at = match.end()
-                self._token(match)
+                self._read_token(match)
             if self._broken and self._stack[-1:] == [OBJECT] and NEXT.match(piece, at):
                 self._stack.clear()
             self._broken = False
@@ -237,7 +241,7 @@ class _Cutter:
             self._end()
         return at
 
-    def _token(self, match: "re.Match[bytes]") -> None:
+    def _read_token(self, match: "re.Match[bytes]") -> None:
         sign = match[0][-1]
         if match[0][0] == QUOTE:
             self._end_string(match)
@@ -248,8 +252,8 @@ class _Cutter:
                 self._num_open[opener] -= 1
             self._num_open[opener] -= 1
 
-    def _string_end(self, piece: bytes, at: int) -> int:
-        """Go on to the end of the open string, or of the piece."""
+    def _skip_string(self, piece: bytes, at: int) -> int:
+        """Advance to the end of the open string, or of the piece."""
         match = REST.match(piece, at + self._escaped)
         assert match is not None
         self._end_string(match)
@@ -262,46 +266,49 @@ class _Cutter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonFile(JsonLines):
-    """Each value of a file is a record. texts: a string is one, too"""
+    """The format `.json`: each value of a file is a record. `texts` is True if a string is one, too."""
 
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A file of lines as JSON lines are cut; any other whole. Raises InputError."""
-        path = raw_path(file.path)
-        return JsonLines.slices(self, file) if self.layout(path).lines else [slice_whole_file(file)]
+        """Cut a file of lines as JSON lines are cut; any other is one slice. Raises InputError."""
+        path = parse_raw_path(file.path)
+        return JsonLines.slices(self, file) if self.read_layout(path).lines else [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each value. Raises InputError for a file that cannot be read to its end."""
-        path = raw_path(piece.file.path)
-        layout = ValueLayout(lines=True) if piece.start else self.layout(path)
+        """Yield one record for each value. Raises InputError for a file that cannot be read to its end."""
+        path = parse_raw_path(piece.file.path)
+        layout = ValueLayout(lines=True) if piece.start else self.read_layout(path)
         if layout.lines:
             yield from JsonLines.records(self, piece, tally)
             return
-        wide, reader = wide_lines(path, self.encoding), replace(self, texts=layout.texts)
-        with open_lines(path, wide) as stream, refusing_damage(path):
-            for value in counted(read_values(stream, self.max_record_bytes, layout), tally):
-                yield reader._record(value, piece.file, tally, bool(wide))
+        wide, reader = find_line_encoding(path, self.encoding), replace(self, texts=layout.texts)
+        with open_lines(path, wide) as stream, explain_damage(path):
+            for value in iter_nonblank_lines(read_values(stream, self.max_record_bytes, layout), tally):
+                yield reader._build_record(value, piece.file, tally, bool(wide))
 
-    def layout(self, path: Path) -> ValueLayout:
-        """Return where the values of a file are. Raises InputError."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            return layout_of(stream.read(HEAD_BYTES))
+    def read_layout(self, path: Path) -> ValueLayout:
+        """Find where the values of a file are. Raises InputError if it cannot be read."""
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
+            return find_layout(stream.read(HEAD_BYTES))
 
-    def head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """The values that begin in the first bytes of a file. Raises InputError."""
-        layout = self.layout(path)
+    def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
+        """Yield the values that begin in the first `max_bytes` bytes of a file.
+
+        Raises InputError if it cannot be read.
+        """
+        layout = self.read_layout(path)
         if layout.lines:
-            yield from JsonLines.head(self, path, max_bytes)
+            yield from JsonLines.read_head(self, path, max_bytes)
             return
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             for value in read_values(stream, self.max_record_bytes, layout):
                 if value.offset > layout.start + max_bytes:
                     return
                 yield value
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """The fields of a value. Raises BadRecord."""
+        """Parse a value into its fields. Raises BadRecord."""
         text = decode(data, self.encoding, offset)
         if not self.texts or not data.startswith(b'"'):
             return parse_object(text)

@@ -12,7 +12,7 @@ from corpora.kernels.arrays import Bools, Bytes, Int64s, Integer
 from corpora.kernels.compiling import kernel
 from corpora.kernels.packed import below_bits, equal_bits, load8, store8, trailing_zeros
 
-DEEPEST, MOST_DIGITS = 60, 4_000
+MAX_DEPTH, MAX_DIGITS = 60, 4_000
 ABSENT = -1
 _FIRST_KEY, _KEY, _FIRST_VALUE, _VALUE, _AFTER = range(5)
 _SPACE, _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _PLUS, _POINT, _ZERO, _U = b' "\\,:-+.0u'
@@ -29,10 +29,14 @@ _HEX[list(b"0123456789abcdefABCDEF")] = [*range(16), *range(10, 16)]
 def find_spans(
     data: Bytes, starts: Int64s, ends: Int64s, names: Bytes, name_ends: Int64s, spans: Int64s, plain: Bools
 ) -> None:
-    """Fill `plain` [lines], and `spans` [lines, names, 2] with where each named value begins and ends.
+    """Find the named values in lines of JSON, without building objects.
 
-    spans: ABSENT before, and where a line has no such value
-    names: in UTF-8, one after another; name_ends: where each of them ends
+    Args:
+        data: UTF-8 bytes; line i is data[starts[i]:ends[i]].
+        names: The wanted keys in UTF-8, one after another.
+        name_ends: Where each of them ends in `names`.
+        spans: int64 `(lines, names, 2)`, filled with ABSENT by the caller; receives where each value begins and ends.
+        plain: bool `(lines,)`; receives False for lines that must be parsed in the long way, whose spans mean nothing.
     """
     for row in range(len(starts)):
         plain[row] = _read_object(data, starts[row], ends[row], names, name_ends, spans[row])
@@ -40,7 +44,7 @@ def find_spans(
 
 @kernel
 def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends: Int64s, spans: Int64s) -> bool:
-    """Find the values of one line; False if it is not plain."""
+    """Find the values of one line; return False if it is not plain."""
     name: Integer = ABSENT
     begin = at
     nested, depth, state = np.uint64(0), 0, _VALUE  # nested: a bit for each bracket, 1 for {
@@ -51,11 +55,11 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
             return depth == 0 and state == _AFTER
         byte = data[at]
         if state <= _KEY and byte == _QUOTE:
-            close = _end_of_string(data, at + 1, end)
+            close = _find_string_end(data, at + 1, end)
             if close < 0:
                 return False
             if depth == 1:
-                name = _name_at(data, at + 1, close - 1, names, name_ends)
+                name = _find_name(data, at + 1, close - 1, names, name_ends)
                 if name == -2 or (name >= 0 and spans[name, 0] >= 0):
                     return False
             at = close
@@ -85,7 +89,7 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
             if depth == 1:
                 begin = at
             if byte == _OPEN or (byte == _OPEN_LIST and depth):
-                if depth == DEEPEST:
+                if depth == MAX_DEPTH:
                     return False
                 depth += 1
                 nested = nested << np.uint64(1) | np.uint64(byte == _OPEN)
@@ -94,7 +98,7 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
                 continue
             if depth == 0:
                 return False
-            at = _end_of_string(data, at + 1, end) if byte == _QUOTE else _end_of_scalar(data, at, end)
+            at = _find_string_end(data, at + 1, end) if byte == _QUOTE else _find_scalar_end(data, at, end)
             if at < 0:
                 return False
             state = _AFTER
@@ -104,8 +108,8 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
 
 
 @kernel
-def _end_of_string(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Where a string ends whose first character is at `at`, its quote included; -1 if it does not."""
+def _find_string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
+    """Return where the string ends whose first character is at `at`, its quote included; -1 if it does not end."""
     while at < end:
         if at + 64 <= end:
             others = equal_bits(data, at, _QUOTE) | equal_bits(data, at, _BACKSLASH) | below_bits(data, at, _SPACE)
@@ -121,7 +125,7 @@ def _end_of_string(data: Bytes, at: Integer, end: Integer) -> Integer:
             return -1
         elif _ESCAPED[data[at + 1]]:
             at += 2
-        elif data[at + 1] == _U and at + 6 <= end and _four_digits(data, at + 2) >= 0:
+        elif data[at + 1] == _U and at + 6 <= end and _read_four_digits(data, at + 2) >= 0:
             at += 6
         else:
             return -1
@@ -129,7 +133,7 @@ def _end_of_string(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 
 @kernel
-def _four_digits(data: Bytes, at: Integer) -> Integer:
+def _read_four_digits(data: Bytes, at: Integer) -> Integer:
     number = np.int64(0)
     for place in range(at, at + 4):
         digit = _HEX[data[place]]
@@ -140,57 +144,57 @@ def _four_digits(data: Bytes, at: Integer) -> Integer:
 
 
 @kernel
-def _end_of_scalar(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Where a number or literal ends; -1 if there is none."""
+def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
+    """Return where a number or literal ends; -1 if there is none."""
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
-            return at + size if _are_equal(data, at, end, _LITERALS, literal, size) else -1
+            return at + size if _is_equal(data, at, end, _LITERALS, literal, size) else -1
     start = at
     at += data[at] == _MINUS
     zero = at < end and data[at] == _ZERO
-    digits = _end_of_digits(data, at, end)
+    digits = _find_digits_end(data, at, end)
     if digits == at or (zero and digits > at + 1):
         return -1
     at = digits
     if at < end and data[at] == _POINT:
-        digits = _end_of_digits(data, at + 1, end)
+        digits = _find_digits_end(data, at + 1, end)
         if digits == at + 1:
             return -1
         at = digits
     if at < end and data[at] | 0x20 == 0x65:
         at += 1
         at += at < end and (data[at] == _MINUS or data[at] == _PLUS)
-        digits = _end_of_digits(data, at, end)
+        digits = _find_digits_end(data, at, end)
         if digits == at:
             return -1
         at = digits
-    return at if at - start < MOST_DIGITS else -1
+    return at if at - start < MAX_DIGITS else -1
 
 
 @kernel
-def _end_of_digits(data: Bytes, at: Integer, end: Integer) -> Integer:
+def _find_digits_end(data: Bytes, at: Integer, end: Integer) -> Integer:
     while at < end and 48 <= data[at] <= 57:
         at += 1
     return at
 
 
 @kernel
-def _name_at(data: Bytes, start: Integer, end: Integer, names: Bytes, name_ends: Int64s) -> Integer:
-    """Which of the names a key is; ABSENT for none, -2 for a key with an escape."""
+def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_ends: Int64s) -> Integer:
+    """Return the index of a key among the names; ABSENT for none of them, -2 for a key with an escape."""
     for at in range(start, end):
         if data[at] == _BACKSLASH:
             return -2
     begin = np.int64(0)
     for name in range(len(name_ends)):
         size = name_ends[name] - begin
-        if size == end - start and _are_equal(data, start, end, names, begin, size):
+        if size == end - start and _is_equal(data, start, end, names, begin, size):
             return name
         begin = name_ends[name]
     return ABSENT
 
 
 @kernel
-def _are_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Integer, size: Integer) -> bool:
+def _is_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Integer, size: Integer) -> bool:
     if at + size > end:
         return False
     for place in range(size):
@@ -201,9 +205,14 @@ def _are_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Int
 
 @kernel
 def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets: Int64s, plain: Bools) -> None:
-    """Write the strings of JSON at data[starts:ends] to `out`, as UTF-8, and where each ends to `offsets` [n + 1].
+    """Copy strings of JSON to `out` as UTF-8, with escapes replaced.
 
-    A string that begins at ABSENT is empty. plain: set to False where a string holds half a character.
+    Args:
+        data: Bytes of JSON; string i is data[starts[i]:ends[i]], its quotes included. One that begins at ABSENT is
+            empty.
+        out: Receives the strings, one after another.
+        offsets: int64 `(n + 1,)`; receives where each string ends.
+        plain: bool `(n,)`; receives False for a string that holds half a character.
     """
     to = np.int64(0)
     for row in range(len(starts)):
@@ -226,10 +235,10 @@ def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets:
                 at += 2
                 to += 1
             else:
-                code = _four_digits(data, at + 2)
+                code = _read_four_digits(data, at + 2)
                 at += 6
                 if code >> 10 == 0x36 and at + 6 <= end and data[at] == _BACKSLASH and data[at + 1] == _U:
-                    low = _four_digits(data, at + 2)
+                    low = _read_four_digits(data, at + 2)
                     if low >> 10 == 0x37:
                         code = 0x10000 + ((code & 0x3FF) << 10 | low & 0x3FF)
                         at += 6

@@ -36,8 +36,8 @@ from typing import Any
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import Line, open_raw, read_again, read_lines
 from corpora.sources.contract import (
     Drop,
@@ -50,7 +50,7 @@ from corpora.sources.contract import (
     drop_too_large,
     slice_whole_file,
 )
-from corpora.sources.files.formats import WholeFile, meta_of, record_of
+from corpora.sources.files.formats import WholeFile, build_record, format_meta
 from corpora.sources.web.charset import REPLACEMENT, decode_html
 from corpora.sources.web.own_blocks import ShownText, extract_shown_text
 from corpora.sources.web.tree import PageLimits, Refused
@@ -60,17 +60,18 @@ LENGTH = re.compile(rb"content-length:\s*(\d{1,12})\s*$", re.IGNORECASE)
 ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
-class NoMailbox(ValueError):
+class NotAMailbox(ValueError):
     """A file whose first line begins no message."""
 
 
 @dataclass(slots=True)
 class _Message:
-    """A message that is being read.
+    """A message of a mailbox that is being read.
 
-    lines:  so far; None if they are too many bytes
-    begins: places in `lines` where another might begin
-    length: of its body, as its head says; end: the byte after that body; -1: not known
+    lines:  its lines so far; None if they are too many bytes
+    begins: indices of `lines` at which another message might begin
+    length: bytes of its body as its head says; -1 if the head does not say it
+    end:    the byte after that body; -1 if it is not known
     """
 
     start: int
@@ -81,8 +82,8 @@ class _Message:
     end: int = -1
     in_head: bool = True
 
-    def take(self, line: Line, max_bytes: int) -> None:
-        """Add a line."""
+    def add_line(self, line: Line, max_bytes: int) -> None:
+        """Add a line; of a message of more than `max_bytes` no line is kept."""
         if not self.in_head and self.length >= 0 and self.end < 0:
             self.end = line.offset + self.length
         if self.in_head and line.data is not None:
@@ -95,60 +96,64 @@ class _Message:
         if self.lines is not None:
             self.lines.append(line)
 
-    def ends_at(self, offset: int) -> bool:
-        """Return True if its head says that it ends here, a blank line after it or not."""
+    def can_end_at(self, offset: int) -> bool:
+        """Return True if its head says that it ends here, with or without a blank line after it."""
         return 0 <= self.end <= offset <= self.end + 2
 
-    def pieces(self, whole: bool) -> Iterator[Line]:
-        """The message, or all that it is where its head is wrong."""
+    def iter_pieces(self, whole: bool) -> Iterator[Line]:
+        """Yield the message; if its head is wrong (`whole` is False), all messages that it may be."""
         if self.lines is None:
             yield Line(self.start, self.stop - self.start, None)
             return
         cuts = [0, *(() if whole else self.begins), len(self.lines)]
         for first, last in pairwise(cuts):
-            yield _joined(self.lines[first:last])
+            yield _join_lines(self.lines[first:last])
 
 
 def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
-    """The messages of a mailbox from its lines; data: None for one of more than `max_bytes`. Raises NoMailbox."""
+    """Yield the messages of a mailbox from its lines. `data` is None for a message of more than `max_bytes`.
+
+    Raises:
+        NotAMailbox: If the first line that is not blank begins no message.
+    """
     message: _Message | None = None
     blank = True
     for line in lines:
         begins = blank and line.data is not None and FROM_LINE.match(line.data) is not None
         if message is None and not begins and (line.data is None or line.data.strip()):
-            raise NoMailbox("its first line does not begin with 'From '")
+            raise NotAMailbox("its first line does not begin with 'From '")
         if message is not None and begins and message.lines is not None and line.offset < message.end:
             message.begins.append(len(message.lines))
         elif begins:
             if message is not None:
-                yield from message.pieces(message.ends_at(line.offset))
+                yield from message.iter_pieces(message.can_end_at(line.offset))
             message = _Message(line.offset, line.offset)
         if message is not None:
-            message.take(line, max_bytes)
+            message.add_line(line, max_bytes)
         blank = line.data is not None and not line.data
     if message is not None:
-        yield from message.pieces(message.ends_at(message.stop) or message.ends_at(message.stop + 1))
+        yield from message.iter_pieces(message.can_end_at(message.stop) or message.can_end_at(message.stop + 1))
 
 
-def _joined(lines: list[Line]) -> Line:
-    """Lines of a message with their ends between them."""
+def _join_lines(lines: list[Line]) -> Line:
+    """Join the lines of a message with their ends between them."""
     pieces = [lines[0].data or b""]
     for before, line in pairwise(lines):
         pieces += [b"\n" if line.offset - before.offset - before.length == 1 else b"\r\n", line.data or b""]
     return Line(lines[0].offset, lines[-1].offset + lines[-1].length - lines[0].offset, b"".join(pieces))
 
 
-def message_of(data: bytes) -> bytes:
-    r"""Return a message without the line that it begins with in a mailbox, and without the signs before `From `.
+def strip_mbox_framing(data: bytes) -> bytes:
+    r"""Remove the line that a message begins with in a mailbox, and the signs before `From ` in its body.
 
-    >>> message_of(b"From a@b Mon Jan  1 10:00:00 2026\nSubject: a\n\n>From the sea")
+    >>> strip_mbox_framing(b"From a@b Mon Jan  1 10:00:00 2026\nSubject: a\n\n>From the sea")
     b'Subject: a\n\nFrom the sea'
     """
     return ESCAPED.sub(rb"\1", data.partition(b"\n")[2])
 
 
 LIMITS = PageLimits()
-MOST_PARTS = 1_000
+MAX_PARTS = 1_000
 FAULTS = (MessageError, ValueError, LookupError, TypeError, AttributeError, IndexError, RecursionError, OverflowError)
 BLANKS = re.compile(r"\s+")
 ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"))
@@ -156,9 +161,14 @@ ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "mu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """The content of a message. sender: an address; date: YYYY-MM-DD
+    """The content of a message of mail.
 
-    left_out: parts; replaced: characters; hidden: blocks that are not shown
+    sender:    address, or None
+    date:      day as YYYY-MM-DD, as the sender has it, or None
+    left_out:  number of parts that are no text, such as attachments
+    replaced:  number of characters that could not be decoded
+    hidden:    number of blocks that HTML does not show
+    encrypted: True if all of it is encrypted
     """
 
     text: str
@@ -172,15 +182,19 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """A message from its bytes. Raises BadRecord."""
+    """Read a message from its bytes.
+
+    Raises:
+        BadRecord: If Python's parser fails, or the message has over MAX_PARTS parts.
+    """
     try:
         message = message_from_bytes(data)
-        texts, left_out = _texts(message)
+        texts, left_out = _read_texts(message)
         return Mail(
             text="\n\n".join(shown.text for shown in texts if shown.text),
-            subject=_header(message, "subject"),
-            sender=parseaddr(_header(message, "from") or "")[1] or None,
-            date=_day(_header(message, "date")),
+            subject=_read_header(message, "subject"),
+            sender=parseaddr(_read_header(message, "from") or "")[1] or None,
+            date=_to_day(_read_header(message, "date")),
             left_out=left_out,
             replaced=sum(shown.text.count(REPLACEMENT) for shown in texts),
             hidden=sum(shown.hidden for shown in texts),
@@ -190,8 +204,8 @@ def read_mail(data: bytes) -> Mail:
         raise BadRecord(f"a message that cannot be read: {type(error).__name__}: {error}"[:300]) from error
 
 
-def _texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
-    """The texts of a message in order, and the number of parts that are none."""
+def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
+    """Return the texts of a message in order, and the number of parts that are no text."""
     texts: list[ShownText] = []
     left_out = num_parts = 0
     waiting = [message]
@@ -199,52 +213,55 @@ def _texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
         part, kind = (waiting.pop(), "")
         kind = part.get_content_type()
         num_parts += 1
-        if num_parts > MOST_PARTS:
-            raise BadRecord(f"it has over {MOST_PARTS} parts")
+        if num_parts > MAX_PARTS:
+            raise BadRecord(f"it has over {MAX_PARTS} parts")
         inner = part.get_payload() if part.is_multipart() else None
         if part.get_content_disposition() == "attachment" or (inner is None and not kind.startswith("text/")):
             left_out += 1
         elif isinstance(inner, list):
-            chosen = [_best(inner)] if kind == "multipart/alternative" and inner else inner
+            chosen = [_choose_form(inner)] if kind == "multipart/alternative" and inner else inner
             waiting += reversed([each for each in chosen if isinstance(each, Message)])
         elif kind in ("text/plain", "text/html"):
-            texts.append(_text(part, kind))
+            texts.append(_read_text(part, kind))
         else:
             left_out += 1  # a calendar, a style sheet
     return texts, left_out
 
 
-def _best(parts: list[Any]) -> Any:
-    """Return that of the forms of one text that is plain and holds words; the last that can be read where none is."""
-    plain = [part for part in parts if part.get_content_type() == "text/plain" and _text(part, "text/plain").text]
+def _choose_form(parts: list[Any]) -> Any:
+    """Choose among the forms of one text: a plain one that holds words, else the last that can be read."""
+    plain = [part for part in parts if part.get_content_type() == "text/plain" and _read_text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
     return (plain or other[-1:] or parts)[0]
 
 
-def _text(part: "Message[Any, Any]", kind: str) -> ShownText:
+def _read_text(part: "Message[Any, Any]", kind: str) -> ShownText:
     payload = part.get_payload(decode=True)
     data = payload if isinstance(payload, bytes) else b""
     charset = str(part.get_content_charset() or "")
     if kind == "text/html":
-        return html_text(decode_html(data, charset).text)
+        return read_html(decode_html(data, charset).text)
     text = decode_html(data, charset).text.replace("\r\n", "\n").replace("\0", "")
     if str(part.get_param("format") or "").lower() == "flowed":
-        text = _unflowed(text, str(part.get_param("delsp") or "").lower() == "yes")
+        text = _join_flowed(text, str(part.get_param("delsp") or "").lower() == "yes")
     return ShownText(text.strip())
 
 
-def html_text(html: str) -> ShownText:
-    """All text of a page, with blank lines between its blocks. Raises BadRecord for one that is too large or deep."""
+def read_html(html: str) -> ShownText:
+    """Return all text of a page of HTML, with blank lines between its blocks.
+
+    Raises BadRecord if it is too large or deep.
+    """
     shown = extract_shown_text(html, LIMITS)
     if isinstance(shown, Refused):
         raise BadRecord(f"its page is refused: {shown.reason} {shown.detail}".strip())
     return shown
 
 
-def _unflowed(text: str, without_space: bool) -> str:
+def _join_flowed(text: str, without_space: bool) -> str:
     """Join the lines that a sender has wrapped (RFC 3676); quoted ones are left as they are.
 
-    >>> _unflowed("The ferry \\nwas late.\\n-- \\nAda", False)
+    >>> _join_flowed("The ferry \\nwas late.\\n-- \\nAda", False)
     'The ferry was late.\\n-- \\nAda'
     """
     lines: list[str] = []
@@ -259,34 +276,34 @@ def _unflowed(text: str, without_space: bool) -> str:
     return "\n".join(lines)
 
 
-def _header(message: "Message[Any, Any]", name: str) -> str | None:
-    """A field of the head with its encoded words as text; None if there is none."""
+def _read_header(message: "Message[Any, Any]", name: str) -> str | None:
+    """Return a header field with its encoded words as text; None if it is missing or empty."""
     value = message.get(name)
     if value is None:
         return None
     try:
-        pieces = decode_header(str(value) if "\ufffd" not in str(value) else _raw(message, name))
+        pieces = decode_header(str(value) if "\ufffd" not in str(value) else _read_raw_header(message, name))
     except (HeaderParseError, ValueError, RecursionError):
         pieces = [(str(value), None)]
-    text = "".join(piece if isinstance(piece, str) else _decoded(piece, charset) for piece, charset in pieces)
+    text = "".join(piece if isinstance(piece, str) else _decode_word(piece, charset) for piece, charset in pieces)
     return BLANKS.sub(" ", text.replace("\0", "")).strip() or None
 
 
-def _raw(message: "Message[Any, Any]", name: str) -> str:
-    """A field whose bytes are beyond ASCII without being encoded, as UTF-8 or else windows-1252."""
+def _read_raw_header(message: "Message[Any, Any]", name: str) -> str:
+    """Return a field with bytes beyond ASCII that are not encoded, as UTF-8 or else windows-1252."""
     raw = next(str(value) for key, value in message.raw_items() if key.lower() == name)
     return decode_html(raw.encode("utf-8", "surrogateescape")).text
 
 
-def _decoded(piece: bytes, charset: str | None) -> str:
-    """An encoded word's bytes as text; `decode_header` gives plain ones as Latin-1."""
+def _decode_word(piece: bytes, charset: str | None) -> str:
+    """Decode the bytes of an encoded word; `decode_header` gives plain ones as Latin-1."""
     if charset is None:
         return piece.decode("raw-unicode-escape", "replace")
     return decode_html(piece, charset.partition("*")[0]).text
 
 
-def _day(text: str | None) -> str | None:
-    """The day of a date, as its sender has it; None for what is none."""
+def _to_day(text: str | None) -> str | None:
+    """Return the day of a date, as its sender has it; None if it is no date."""
     try:
         return parsedate_to_datetime(text).date().isoformat() if text else None
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -295,27 +312,31 @@ def _day(text: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailFile(WholeFile):
-    """A file is a message."""
+    """The format `.eml`: a file is one message and one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a message. Raises BadRecord."""
-        return mail_record(data, message_of(data) if data.startswith(b"From ") else data, locator, tally)
+        """Build the record of a message. Raises BadRecord if it cannot be read."""
+        return build_mail_record(data, strip_mbox_framing(data) if data.startswith(b"From ") else data, locator, tally)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxFile:
-    """A file is a mailbox, and each message of it a record."""
+    """The format `.mbox`: a file is a mailbox, and each of its messages is a record."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each message. Raises InputError for a file that cannot be read to its end or is no mailbox."""
-        path, file = raw_path(piece.file.path), piece.file
-        with open_raw(path) as stream, refusing_damage(path):
+        """Yield one record for each message.
+
+        Raises:
+            InputError: If the file cannot be read to its end or is no mailbox.
+        """
+        path, file = parse_raw_path(piece.file.path), piece.file
+        with open_raw(path) as stream, explain_damage(path):
             lines = read_lines(stream, 0, None, self.max_record_bytes)
             try:
                 for message in read_messages(lines, self.max_record_bytes):
@@ -325,24 +346,34 @@ class MailboxFile:
                         yield drop_too_large(locator, self.max_record_bytes)
                         continue
                     try:
-                        yield mail_record(message.data, message_of(message.data), locator, tally)
+                        yield build_mail_record(message.data, strip_mbox_framing(message.data), locator, tally)
                     except BadRecord as error:
                         yield drop_damaged(locator, message.data, error)
-            except NoMailbox as error:
+            except NotAMailbox as error:
                 raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a message, with the line that it begins with."""
+        """Return the bytes of a message, with the line that it begins with."""
         return read_again(file, locator.offset, locator.length)
 
 
-def mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -> Record:
-    """The record of a message. raw: as its file has it. Raises BadRecord."""
+def build_mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -> Record:
+    """Build the record of a message.
+
+    Args:
+        raw: The message as its file has it, which is kept.
+        data: The message to parse, without what a mailbox adds.
+        locator: Where it is.
+        tally: Knows the records in quarantine.
+
+    Raises:
+        BadRecord: If the message cannot be read.
+    """
     if drop := tally.enter(locator):
         return Record(locator=locator, text="", raw=raw, drop=drop)
     mail = read_mail(data)
     facts = {"title": mail.subject, "date": mail.date, "group": mail.sender}
-    facts["meta"] = meta_of(attachments=mail.left_out, replaced=mail.replaced, hidden=mail.hidden)
+    facts["meta"] = format_meta(attachments=mail.left_out, replaced=mail.replaced, hidden=mail.hidden)
     if mail.encrypted and not mail.text.strip():
         return Record(locator=locator, text="", raw=raw, title=mail.subject, drop=Drop("encrypted", "S/MIME or PGP"))
-    return record_of(locator, raw, {"text": mail.text, **facts})
+    return build_record(locator, raw, {"text": mail.text, **facts})

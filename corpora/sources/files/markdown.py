@@ -38,19 +38,19 @@ FORMULAS = ("fenced", "display", "round", "square", "inline")
 
 
 def read_markdown(text: str) -> ShownText:
-    r"""A text without its marks.
+    r"""Convert Markdown to the text that its reader sees.
 
     >>> read_markdown("# Boats\n\n* the *old* [ferry](a.html)\n\nIt was $k/n$ or $\\frac{1}{2}$.[^1]").text
     'Boats\n\nthe old ferry\n\nIt was k/n or [formula].'
     """
     lines = text.replace("\r\n", "\n")
-    html = _parser().render(SIGNS.sub(_shown, FRONT.sub("", lines)))
+    html = _build_parser().render(SIGNS.sub(_show_match, FRONT.sub("", lines)))
     html = BOXES.sub(lambda match: match[1] or match[2], html)
     shown = extract_shown_text(html, LIMITS)
     return ShownText(text) if isinstance(shown, Refused) else shown
 
 
-def _shown(match: re.Match[str]) -> str:
+def _show_match(match: re.Match[str]) -> str:
     if match["code"] is not None:
         return match[0]
     for name in FORMULAS:
@@ -61,17 +61,17 @@ def _shown(match: re.Match[str]) -> str:
 
 
 @cache
-def _parser() -> "MarkdownIt":
+def _build_parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     for name in ("table", "thead", "tbody", "th", "td"):
-        parser.add_render_rule(f"{name}_open", _renders(""))
-        parser.add_render_rule(f"{name}_close", _renders("\t" if name in ("th", "td") else ""))
-    parser.add_render_rule("tr_open", _renders("<p>"))
-    parser.add_render_rule("tr_close", _renders("</p>"))
+        parser.add_render_rule(f"{name}_open", _build_rule(""))
+        parser.add_render_rule(f"{name}_close", _build_rule("\t" if name in ("th", "td") else ""))
+    parser.add_render_rule("tr_open", _build_rule("<p>"))
+    parser.add_render_rule("tr_close", _build_rule("</p>"))
     return parser
 
 
-def _renders(html: str) -> Any:
+def _build_rule(html: str) -> Any:
     return lambda self, tokens, index, options, env: html

@@ -18,15 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import column_bytes, named_or_open
-from corpora.sources.files.fields import how_to_name
+from corpora.sources.bytes.objects import choose_column_bytes, open_for_library
+from corpora.sources.files.fields import describe_remedy
 
 BATCH_ROWS = 64
 FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)  # what Arrow raises for a file that is damaged
 
 
 class ParquetRow(NamedTuple):
-    """A row of Parquet. group: where its row group counts as beginning; number: in it; fault: why it has no use."""
+    """A row of Parquet.
+
+    group:  the byte at which its row group counts as beginning (`compute_group_starts`)
+    number: its index in the row group
+    values: by column
+    fault:  why it cannot be used; "" if it can
+    """
 
     group: int
     number: int
@@ -37,68 +43,83 @@ class ParquetRow(NamedTuple):
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
     """Return where the slices of a file begin, one for each row group. Raises InputError."""
     with open_parquet(path) as table:
-        return [0, *group_starts(table, size_bytes)[1:]]
+        return [0, *compute_group_starts(table, size_bytes)[1:]]
 
 
 def count_rows(path: Path, start: int, stop: int) -> int:
-    """The rows of the row groups that begin in these bytes, by the file's footer. Raises InputError."""
-    with open_parquet(path) as table:
-        starts = enumerate(group_starts(table, path.stat().st_size))
-        return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
-
-
-def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> Iterator[ParquetRow]:
-    """The rows of the row groups that begin in these bytes. fields: the columns without which the file is refused.
+    """Count the rows of the row groups that begin in bytes `start` to `stop`, by the file's footer.
 
     Raises InputError.
     """
     with open_parquet(path) as table:
+        starts = enumerate(compute_group_starts(table, path.stat().st_size))
+        return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
+
+
+def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> Iterator[ParquetRow]:
+    """Yield the rows of the row groups that begin in bytes `start` to `stop`.
+
+    Args:
+        path: The file.
+        start, stop: Bytes of the file.
+        fields: {name in `Record`: column}; the columns must be there.
+
+    Raises:
+        InputError: If the file lacks one of them, or cannot be read.
+    """
+    with open_parquet(path) as table:
         _check_columns(table, path, fields)
-        for group, at in enumerate(group_starts(table, path.stat().st_size)):
+        for group, at in enumerate(compute_group_starts(table, path.stat().st_size)):
             if start <= at < stop:
-                yield from _group_rows(table, group, at, path)
+                yield from _iter_group_rows(table, group, at, path)
 
 
-def all_batches(
+def iter_all_batches(
     table: pq.ParquetFile, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """`group_batches` of one row group after another."""
+    """Yield the rows of all row groups, as `iter_group_batches` does."""
     for group in range(table.num_row_groups):
-        yield from group_batches(table, group, path, rows, columns)
+        yield from iter_group_batches(table, group, path, rows, columns)
 
 
-def raw_row(path: Path, group: int, number: int) -> bytes:
-    """A row as JSON, by the beginning of its row group and its number there; b"" if there is none."""
+def read_raw_row(path: Path, group: int, number: int) -> bytes:
+    """Return a row as JSON, by the beginning of its row group and its index there; b"" if there is none."""
     for row in read_rows(path, group, group + 1, {}):
         if row.number == number:
-            return row_json(row.values)
+            return to_row_json(row.values)
     return b""
 
 
-def row_json(values: dict[str, Any]) -> bytes:
-    """A row as one line of JSON in UTF-8; half a character is escaped.
+def to_row_json(values: dict[str, Any]) -> bytes:
+    """Return a row as one line of JSON in UTF-8; half a character is escaped.
 
-    >>> row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
+    >>> to_row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
     '{"text": "é", "id": 7, "hash": "01ff"}'
     """
     return _ENCODER.encode(values).encode(errors="backslashreplace")
 
 
-def _json_value(value: Any) -> str:
+def _to_json_value(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_json_value)  # a tenth of the time that making one takes
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_json_value)  # a tenth of the time that making one takes
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a file; the checksums of its pages are compared. Raises InputError."""
+    """Open a Parquet file; the checksums of its pages are compared as they are read.
+
+    Raises:
+        InputError: If it is no Parquet file, is damaged, or its footer states different numbers of rows.
+    """
     try:
-        table = pq.ParquetFile(named_or_open(path, 0), buffer_size=column_bytes(path), page_checksum_verification=True)
+        table = pq.ParquetFile(
+            open_for_library(path, 0), buffer_size=choose_column_bytes(path), page_checksum_verification=True
+        )
     except FAULTS as error:
-        raise InputError(f"{path} is damaged or no Parquet file: {_in_a_line(error)}. Get the file again.") from error
+        raise InputError(f"{path} is damaged or no Parquet file: {_to_one_line(error)}. Get the file again.") from error
     rows = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
     if sum(rows) != table.metadata.num_rows:
         told = f"{table.metadata.num_rows:,} rows, and its row groups have {sum(rows):,}"
@@ -106,13 +127,21 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     return table
 
 
-def group_batches(
+def iter_group_batches(
     table: pq.ParquetFile, group: int, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a row group, so many at a time, and of them some of the columns, or all. Raises InputError.
+    """Yield the rows of a row group in batches of at most `rows` rows.
 
-    They are as many as the group and each column of it say. A column is asked only after it was read (`group_starts`);
-    one of lists has other numbers.
+    Args:
+        table: The open file.
+        group: Index of the row group.
+        path: Path of the file, for messages.
+        rows: Rows of a batch.
+        columns: The columns to read; if None, all are.
+
+    Raises:
+        InputError: If it cannot be read, or after the last batch if its rows are not as many as the file states. Of
+            columns of lists the number is not compared.
     """
     metadata, read = table.metadata.row_group(group), 0
     try:
@@ -121,7 +150,7 @@ def group_batches(
             yield batch
     except FAULTS as error:
         raise InputError(
-            f"{path}: row group {group} cannot be read: {_in_a_line(error)}. Get the file again."
+            f"{path}: row group {group} cannot be read: {_to_one_line(error)}. Get the file again."
         ) from error
     leaves = [table.schema.column(index) for index in range(len(table.schema))]
     told = {metadata.num_rows} | {
@@ -134,19 +163,19 @@ def group_batches(
         raise InputError(f"{path}: row group {group} gives {read:,} rows of {promised}. Get the file again.")
 
 
-def columns_of(path: Path) -> dict[str, bool]:
-    """The columns of a file, and whether there are others inside of each. Raises InputError."""
+def read_columns(path: Path) -> dict[str, bool]:
+    """Read {column: True if there are others inside of it} of a file. Raises InputError."""
     with open_parquet(path) as table:
         return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
 
 
-def _in_a_line(error: Exception) -> str:
-    """What Arrow says, which may have several lines and end in a full stop."""
+def _to_one_line(error: Exception) -> str:
+    """Return the message of Arrow, which may have several lines and end in a full stop, as one line."""
     return " ".join(str(error).split()).rstrip(" .")
 
 
-def holds_text(kind: pa.DataType) -> bool:
-    """Return True for a column of texts or bytes, if need be in a dictionary, and for one that holds nothing."""
+def is_text_type(kind: pa.DataType) -> bool:
+    """Return True for a type of texts or bytes, also in a dictionary, and for one that holds only nulls."""
     own, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
     tests = types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary
     return any(test(own) for test in (*tests, types.is_null))
@@ -162,14 +191,14 @@ def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str])
     for name, column in fields.items():
         if not has_column(columns, column):
             names = ", ".join(columns)[:500]
-            raise InputError(f"{path} has no column {column!r}, only {names}. {how_to_name(name)}.")
+            raise InputError(f"{path} has no column {column!r}, only {names}. {describe_remedy(name)}.")
 
 
-def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
-    """Return where each row group counts as beginning, by its share of the bytes that all of them hold.
+def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
+    """Compute where each row group counts as beginning, from its share of the bytes that all of them hold.
 
-    Its true place is with its columns, and to ask for one ends the process where the footer is damaged (Arrow 26).
-    Whatever they are said to hold, each begins at a byte of its own inside of the file.
+    Its true place is with its columns, and to ask for one ends the process if the footer is damaged (Arrow 26).
+    Whatever the footer says, each group begins at a byte of its own inside of the file.
     """
     metadata, starts = table.metadata, list[int]()
     sizes = [max(metadata.row_group(group).total_byte_size, 1) for group in range(metadata.num_row_groups)]
@@ -179,28 +208,28 @@ def group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
     return starts
 
 
-def _group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) -> Iterator[ParquetRow]:
-    rows = (row for batch in group_batches(table, group, path, BATCH_ROWS) for row in batch_rows(batch))
+def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) -> Iterator[ParquetRow]:
+    rows = (row for batch in iter_group_batches(table, group, path, BATCH_ROWS) for row in list_batch_rows(batch))
     for number, (values, fault) in enumerate(rows):
         yield ParquetRow(start, number, values, fault)
 
 
-def batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
-    """Return a batch's rows, and what is wrong with each; where one is not UTF-8 each is taken alone."""
-    whole = pa.RecordBatch.from_arrays([_in_microseconds(column) for column in batch.columns], batch.schema.names)
+def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
+    """Return the rows of a batch, each with what is wrong with it or ""; if one is not UTF-8, each is read alone."""
+    whole = pa.RecordBatch.from_arrays([_to_microseconds(column) for column in batch.columns], batch.schema.names)
     try:
         return [(row, "") for row in whole.to_pylist()]
     except (ValueError, OverflowError):
-        return [_alone(whole.slice(row, 1)) for row in range(whole.num_rows)]
+        return [_read_one_row(whole.slice(row, 1)) for row in range(whole.num_rows)]
 
 
-def values_of(column: pa.Array) -> list[Any]:
-    """The values of a column as `batch_rows` has them."""
-    return [row[""] for row, _ in batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
+def list_values(column: pa.Array) -> list[Any]:
+    """Return the values of a column as `list_batch_rows` has them."""
+    return [row[""] for row, _ in list_batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
 
 
-def _in_microseconds(column: pa.Array) -> pa.Array:
-    """Times as Python can tell them."""
+def _to_microseconds(column: pa.Array) -> pa.Array:
+    """Convert times in nanoseconds, which Python's cannot hold, to microseconds."""
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pa.timestamp("us", column.type.tz), safe=False)
     if pa.types.is_time64(column.type) and column.type.unit == "ns":
@@ -208,8 +237,8 @@ def _in_microseconds(column: pa.Array) -> pa.Array:
     return column
 
 
-def _alone(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
-    """One row; a time beyond Python's is there as a text, and a text that is not UTF-8 as its bytes."""
+def _read_one_row(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
+    """Read one row; a time beyond Python's range becomes a text, and a text that is not UTF-8 its bytes."""
     values: dict[str, Any] = {}
     fault = ""
     for name, column in zip(row.schema.names, row.columns, strict=True):

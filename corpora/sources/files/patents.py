@@ -14,11 +14,11 @@ from io import BufferedIOBase
 from typing import Any
 
 from corpora.schema import Locator
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.contract import Record, Slice, Tally, build_locator, drop_damaged, drop_too_large
-from corpora.sources.files.formats import TextFile, record_of
+from corpora.sources.files.formats import TextFile, build_record
 from corpora.sources.formulas import FORMULA
 
 HEAD_BYTES = 4096
@@ -33,37 +33,37 @@ PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM|EQU")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOrPatents(TextFile):
-    """A file is a text, or patents if it begins as they do."""
+    """The format of a file that is one text, or many patents if it begins as they do."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for the text, or for each patent. Raises InputError for a file that cannot be read."""
-        path = raw_path(piece.file.path)
-        with open_raw(path) as stream, refusing_damage(path):
+        """Yield one record for the text, or one for each patent. Raises InputError for a file that cannot be read."""
+        path = parse_raw_path(piece.file.path)
+        with open_raw(path) as stream, explain_damage(path):
             holds_patents = BEGINNING.match(stream.read(HEAD_BYTES))
-        with open_raw(path) as stream, refusing_damage(path):
+        with open_raw(path) as stream, explain_damage(path):
             if not holds_patents:
                 tally.records += 1
-                yield self._of_stream(stream, piece.file, tally)
+                yield self._read_stream(stream, piece.file, tally)
                 return
-            for offset, length, data in _stretches(stream, self.max_record_bytes):
+            for offset, length, data in _iter_patents(stream, self.max_record_bytes):
                 tally.records += 1
-                yield self._patent(build_locator(piece.file, offset, length), data, tally)
+                yield self._build_record(build_locator(piece.file, offset, length), data, tally)
 
-    def _patent(self, locator: Locator, data: bytes | None, tally: Tally) -> Record:
+    def _build_record(self, locator: Locator, data: bytes | None, tally: Tally) -> Record:
         if data is None:
             return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         try:
-            return record_of(locator, data, read_patent(self.text_of(data)))
+            return build_record(locator, data, read_patent(self.decode_text(data)))
         except BadRecord as error:
             return drop_damaged(locator, data, error)
 
 
-def _stretches(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:
+def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:
     """Yield offset, length and bytes of each patent.
 
-    The bytes are None if they are more than allowed; lines before the first patent are passed over.
+    The bytes are None if there are more than `max_bytes`; lines before the first patent are skipped.
     """
     offset = size = 0
     held: list[bytes] = []
@@ -83,7 +83,14 @@ def _stretches(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, in
 
 
 def read_patent(text: str) -> dict[str, Any]:
-    """Return the fields of a patent, from its line PATN on. Raises BadRecord if it has no number."""
+    """Return the fields of a patent: "text", "key" (its number), "title" and "date" (YYYY-MM-DD or None).
+
+    Args:
+        text: The patent, from its line PATN on.
+
+    Raises:
+        BadRecord: If it has no number.
+    """
     facts: dict[str, list[str]] = {}
     paragraphs: list[list[str]] = []
     section, lines = "", None  # the lines of the field that the next line may go on with
@@ -101,14 +108,14 @@ def read_patent(text: str) -> dict[str, Any]:
             paragraphs.append(lines)
         elif not section and name not in facts:
             facts[name] = lines = [(match[2] or "").strip()]
-    number, day = _joined(facts.get("WKU", [])), _joined(facts.get("ISD", []))
+    number, day = _join_lines(facts.get("WKU", [])), _join_lines(facts.get("ISD", []))
     if not number:
         raise BadRecord("no line WKU, which numbers a patent")
     date = "-".join((day[:4], day[4:6], day[6:])) if re.fullmatch(r"\d{8}", day, re.ASCII) else None
-    title = _joined(facts.get("TTL", [])) or None
-    body = DRAWN.sub(FORMULA, "\n\n".join(part for part in (title, *map(_joined, paragraphs)) if part))
+    title = _join_lines(facts.get("TTL", [])) or None
+    body = DRAWN.sub(FORMULA, "\n\n".join(part for part in (title, *map(_join_lines, paragraphs)) if part))
     return {"text": body, "key": number[:8], "title": title, "date": date}
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return " ".join(filter(None, lines))

@@ -31,11 +31,11 @@ from typing import ClassVar
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import OWNER_MARK, ending_of, packed
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.endings import OWNER_MARK, find_ending, with_packed_endings
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import AUTO, check_encoding
-from corpora.sources.bytes.unchanged import changed_words
-from corpora.sources.bytes.zip_members import BadArchive, MemberPath, member_path, members_of
+from corpora.sources.bytes.unchanged import format_change
+from corpora.sources.bytes.zip_members import BadArchive, MemberPath, build_member_path, list_members
 from corpora.sources.contract import (
     RawFile,
     Record,
@@ -43,7 +43,7 @@ from corpora.sources.contract import (
     Slice,
     Tally,
     check_fields,
-    find_accepted_files,
+    find_accepted,
     select_settings,
 )
 from corpora.sources.files.endings import (
@@ -51,7 +51,7 @@ from corpora.sources.files.endings import (
     BOOK_ENDINGS,
     ENDINGS,
     JSON_ENDINGS,
-    KNOWN,
+    KNOWN_ENDINGS,
     LINE_ENDINGS,
     MAIL_ENDINGS,
     MAILBOX_ENDINGS,
@@ -80,9 +80,9 @@ from corpora.store.settings import check_range, later_field
 
 ASCII_CHARACTERS = 128
 DELIMITERS = ",;\t|"  # one of which parts the first row of a table
-MOST_KINDS = 5  # named, of what a zip holds instead
+MAX_KINDS_SHOWN = 5  # named, of what a zip holds instead
 PAGE_FOLDERS = ("_files", "-dateien", "_fichiers", "_archivos", "_file", "_bestanden", "_ficheiros", "_arquivos")
-OF_SAVED_PAGE, ZIP_IN_ZIP = "file of a saved page", ".zip in a .zip"
+SAVED_PAGE_FILE, ZIP_IN_ZIP = "file of a saved page", ".zip in a .zip"
 UNPACK = "Unpack it, with its password where it has one, or set `path` to something else."
 
 
@@ -131,137 +131,148 @@ class FilesSource:
             raise InputError(f"Source {self.name!r}: `delimiter` and `quote` are both {self.quote!r}. Set one of them.")
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return what decides the bytes of the source's documents, for fingerprints."""
         encoding = self.encoding if self.encoding == AUTO else codecs.lookup(self.encoding).name
         settings = select_settings(self)
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, and those in zips, sorted by name. Raises InputError for none."""
-        wanted = f"a file with one of the endings {KNOWN}, a folder of them, or a glob"
-        refused = f"is none of {KNOWN}. Rename or convert it."
+        """List the files that can be read, and those in zips, as (name, path) sorted by name.
+
+        Raises:
+            InputError: If there are none; it says what is there instead.
+        """
+        wanted = f"a file with one of the endings {KNOWN_ENDINGS}, a folder of them, or a glob"
+        refused = f"is none of {KNOWN_ENDINGS}. Rename or convert it."
         if not can_read_pdf():
             wanted, refused = f"{wanted}; {HOW_TO_INSTALL}", f"{refused} {HOW_TO_INSTALL}"
-        named = find_accepted_files(self.name, self.path, reads, wanted, refused)
+        named = find_accepted(self.name, self.path, can_read, wanted, refused)
         files = [
             (inner, place)
             for name, path in named
-            for inner, place, kind in self.inside(name, path)
-            if not kind and reads(inner)
+            for inner, place, kind in self.iter_inside(name, path)
+            if not kind and can_read(inner)
         ]
         if not files:
             kinds = Counter(
-                kind or ending_of(name) for name, path in named for name, _, kind in self.inside(name, path)
+                kind or find_ending(name) for name, path in named for name, _, kind in self.iter_inside(name, path)
             )
-            listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common(MOST_KINDS)) or "nothing"
+            listed = ", ".join(f"{number:,} {kind}" for kind, number in kinds.most_common(MAX_KINDS_SHOWN)) or "nothing"
             raise InputError(f"Source {self.name!r}: nothing in {self.path} can be read: it holds {listed}. {UNPACK}")
         return sorted(files)
 
-    def inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """A file, or the members of a zip: name, path, and why it is not read; "" where its ending decides that."""
+    def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
+        """Yield a file, or the members of a zip, as (name, path, why it is not read); "" if only its ending decides
+        that.
+        """
         if is_of_saved_page(path):
-            yield name, path, OF_SAVED_PAGE
+            yield name, path, SAVED_PAGE_FILE
             return
         if not name.lower().endswith(ZIP_ENDINGS) or isinstance(path, MemberPath):
-            yield name, path, why_unread(name, path)
+            yield name, path, explain_unread(name, path)
             return
         try:
-            members = members_of(path)
+            members = list_members(path)
         except (BadArchive, OSError):
             yield name, path, ""  # reading it says why
             return
         for member in members:
             nested = ZIP_IN_ZIP if member.name.lower().endswith(ZIP_ENDINGS) else ""
-            place = member_path(path, member.name)
-            yield f"{name}/{member.name}", place, member.kind or nested or why_unread(member.name, place)
+            place = build_member_path(path, member.name)
+            yield f"{name}/{member.name}", place, member.kind or nested or explain_unread(member.name, place)
 
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
-        """The libraries that decide what comes of these files, besides those of the kind."""
+        """Return the libraries that decide what comes of these files, besides `libraries`."""
         needed = {LIBRARY: PDF_ENDINGS, "markdown-it-py": MARKDOWN_ENDINGS}
         names = [file.name.lower() for file in files]
         return tuple(library for library, endings in needed.items() if any(name.endswith(endings) for name in names))
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Plain lines every 8 MB, Parquet at its row groups, archives at records; any other file whole."""
-        return self.format_of(file.name).slices(file)
+        """Cut a file:
+
+        plain lines every 8 MB, Parquet at its row groups, archives at records; any other is one slice.
+        """
+        return self.choose_format(file.name).slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each file, line, row or record of an archive. Raises InputError for a broken file."""
-        return self.format_of(piece.file.name).records(piece, tally)
+        """Yield one record for each file, line, row or record of an archive. Raises InputError for a file that cannot
+        be read.
+        """
+        return self.choose_format(piece.file.name).records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a file, line or row, without its end; of Parquet the row as JSON. Raises InputError."""
-        return self.format_of(file.name).raw_record(file, locator)
+        """Return the bytes of a file, line or row, without its end; of Parquet the row as JSON. Raises InputError."""
+        return self.choose_format(file.name).raw_record(file, locator)
 
-    def format_of(self, name: str) -> RecordFormat:
-        """Return the format by which a file is read, by the ending of its name."""
-        name, most = name.lower(), self.max_record_bytes
+    def choose_format(self, name: str) -> RecordFormat:
+        """Return the format by which a file is read, by the ending of its name (any case)."""
+        name, max_bytes = name.lower(), self.max_record_bytes
         if name.endswith(JSON_ENDINGS):
-            return JsonFile(fields=self.fields, encoding=self.encoding, max_record_bytes=most)
+            return JsonFile(fields=self.fields, encoding=self.encoding, max_record_bytes=max_bytes)
         if name.endswith(LINE_ENDINGS):
-            return JsonLines(fields=self.fields, encoding=self.encoding, max_record_bytes=most)
+            return JsonLines(fields=self.fields, encoding=self.encoding, max_record_bytes=max_bytes)
         if name.endswith(TABLE_ENDINGS):
-            usual = "\t" if name.endswith(packed(".tsv")) else ","
+            usual = "\t" if name.endswith(with_packed_endings(".tsv")) else ","
             return TextTable(
                 fields=self.fields,
                 encoding=self.encoding,
-                max_record_bytes=most,
+                max_record_bytes=max_bytes,
                 delimiter=self.delimiter or usual,
                 quote=self.quote,
-                others=""
+                other_delimiters=""
                 if self.delimiter
                 else "".join(sign for sign in DELIMITERS if sign not in (usual, self.quote)),
             )
         if name.endswith(PARQUET_ENDINGS):
-            return ParquetRows(fields=self.fields, max_record_bytes=most)
+            return ParquetRows(fields=self.fields, max_record_bytes=max_bytes)
         if name.endswith(SHEET_ENDINGS):
-            return SheetRows(fields=self.fields, max_record_bytes=most)
+            return SheetRows(fields=self.fields, max_record_bytes=max_bytes)
         if name.endswith(ZIP_ENDINGS):
             return BadZip()
         if name.endswith(XML_ENDINGS):
             from corpora.sources.xml.formats import XmlFile  # not above: as `PLAIN_FORMATS`
 
-            return XmlFile(max_record_bytes=most)
+            return XmlFile(max_record_bytes=max_bytes)
         if name.endswith(MARKDOWN_ENDINGS):
-            return MarkdownFile(encoding=self.encoding, max_record_bytes=most)
+            return MarkdownFile(encoding=self.encoding, max_record_bytes=max_bytes)
         if name.endswith((*TEXT_ENDINGS, *PATENT_ENDINGS)):
-            return TextOrPatents(encoding=self.encoding, max_record_bytes=most, books=self.books)
+            return TextOrPatents(encoding=self.encoding, max_record_bytes=max_bytes, books=self.books)
         if name.endswith(BOOK_ENDINGS):
-            return BookFile(max_record_bytes=most, books=self.books)
+            return BookFile(max_record_bytes=max_bytes, books=self.books)
         module, form = next(each for endings, each in PLAIN_FORMATS.items() if name.endswith(endings))
-        plain: RecordFormat = getattr(import_module(module), form)(max_record_bytes=most)
+        plain: RecordFormat = getattr(import_module(module), form)(max_record_bytes=max_bytes)
         return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadZip:
-    """A zip whose members cannot be listed: reading it says why."""
+    """The format of a zip with members that cannot be listed: reading it says why."""
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Raises InputError."""
-        path = raw_path(file.path)
+        """Raise InputError that says why the zip cannot be read."""
+        path = parse_raw_path(file.path)
         try:
-            members_of(path)
+            list_members(path)
         except BadArchive as error:
             raise InputError(f"{path} cannot be read: {error}. Get it again, or unpack it.") from error
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
-        raise InputError(changed_words(path))
+        raise InputError(format_change(path))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Raises InputError."""
+        """Raise InputError that says why the zip cannot be read."""
         self.slices(piece.file)
         yield from ()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """b"": it has no records."""
+        """Return b"": it has no records."""
         return b""
 
 
-def reads(name: str) -> bool:
+def can_read(name: str) -> bool:
     """Return True if a file of this name is read.
 
-    >>> reads("a.TXT"), reads("raw/mbox"), reads("a.png"), reads("raw/~$a.docx")
+    >>> can_read("a.TXT"), can_read("raw/mbox"), can_read("a.png"), can_read("raw/~$a.docx")
     (True, True, False, False)
     """
     last = name.lower().rpartition("/")[2]
@@ -272,8 +283,8 @@ def reads(name: str) -> bool:
     return last.endswith(ENDINGS) and (not last.endswith(PDF_ENDINGS) or can_read_pdf())
 
 
-def why_unread(name: str, path: Path) -> str:
-    """Return why a file of an ending that is read is not: XML of which no preset is known; "" if it is read."""
+def explain_unread(name: str, path: Path) -> str:
+    """Return why a file with an ending that is read is not (XML without a known preset); "" if it is read."""
     try:
         return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not find_preset(path) else ""
     except InputError:

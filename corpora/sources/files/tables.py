@@ -36,9 +36,9 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Bytes, Int64s
 from corpora.kernels.compiling import kernel
 from corpora.schema import Locator
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.raw_files import Line, decode, line_after, read_lines
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.raw_files import Line, decode, read_lines, seek_line
 from corpora.sources.bytes.recoded import open_lines, read_lines_again
 from corpora.sources.contract import (
     RawFile,
@@ -50,28 +50,39 @@ from corpora.sources.contract import (
     drop_too_large,
     slice_whole_file,
 )
-from corpora.sources.files.fields import Fields, find_fields, how_to_name, settled, with_text
-from corpora.sources.files.formats import counted, cut_lines, record_of, stop_of, wide_lines
+from corpora.sources.files.fields import Fields, choose_names, describe_remedy, find_fields, with_text
+from corpora.sources.files.formats import build_record, cut_lines, find_line_encoding, find_stop, iter_nonblank_lines
 
 PIECE_BYTES = 1 << 18
 STEP_BYTES = 1 << 12  # that are read again after a row that was none
 RUN_LINES = 100  # by which a row that is too large is known to be none
-MOSTLY, CUT_LINES = 0.75, 3  # of lines that are rows; of a file that is cut off, at most so many lines seem to be rows
+MIN_ROW_SHARE, MAX_CUT_LINES = (
+    0.75,
+    3,
+)  # of lines that are rows; of a file that is cut off, at most so many lines seem to be rows
 FIELD_START, PLAIN, QUOTED, QUOTE_SEEN = range(4)  # where in a row the byte before this one left us
 
 
 class OpenQuote(ValueError):
-    """A quote is not closed by the end of the file. `offset`: the first byte of its row."""
+    """A quote is not closed by the end of the file. `offset` is the first byte of its row."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"a quote in the row at byte {offset} is never closed")
         self.offset = offset
 
 
-def row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> tuple[list[int], int]:
-    """The places after the line ends that end a row, and the state after the last byte.
+def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> tuple[list[int], int]:
+    """Find the line ends that end a row of a table: the definition of `find_row_ends`.
 
-    >>> row_ends_plain(b'a,"b\\nc"\\nd', FIELD_START, ord(","), ord('"'))
+    Args:
+        data: A piece of the file.
+        state: Where the byte before it left us: FIELD_START, PLAIN, QUOTED or QUOTE_SEEN.
+        delimiter, quote: Byte values.
+
+    Returns:
+        The places after these line ends, and the state after the last byte.
+
+    >>> find_row_ends_plain(b'a,"b\\nc"\\nd', FIELD_START, ord(","), ord('"'))
     ([8], 1)
     """
     ends = []
@@ -91,8 +102,8 @@ def row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> tuple
 
 
 @kernel
-def row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
-    """The twin of `row_ends_plain`."""
+def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
+    """Find the line ends that end a row, as `find_row_ends_plain` does."""
     ends = np.empty(data.size, np.int64)
     num_ends = 0
     for at in range(data.size):
@@ -114,23 +125,31 @@ def row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64
 
 
 def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str, columns: int = 0) -> Iterator[Line]:
-    """The rows of a table from its beginning, after a byte order mark of UTF-8. Raises OpenQuote.
+    """Yield the rows of a table from its beginning, after a byte order mark of UTF-8.
 
-    A row of more than `max_bytes` is passed over and never in memory.
-    columns: of the table, by which a row is known that a lone quote has joined; 0: every row is as its quotes say
+    Args:
+        stream: The bytes of the table.
+        max_bytes: A longer row has `data` None; it is never in memory.
+        delimiter: The character between fields.
+        quote: The character around a field.
+        columns: The number of columns, by which rows are recognized that a lone quote has joined; with 0 every row is
+            as its quotes say.
+
+    Raises:
+        OpenQuote: If the last quote is never closed and what follows it is no table of rows.
     """
     pieces = iter(lambda: stream.read(PIECE_BYTES), b"")
     first = next(pieces, b"")
     offset = len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
-    shape, state, length = _Shape(delimiter, quote, columns), FIELD_START, 0
+    shape, state, length = _TableShape(delimiter, quote, columns), FIELD_START, 0
     held, again, found_joined = list[memoryview](), [memoryview(first)[offset:]], False
     while data := again.pop() if again else memoryview(next(pieces, b"")):
-        ends, state = row_ends(np.frombuffer(data, np.uint8), state, ord(delimiter), ord(quote))
+        ends, state = find_row_ends(np.frombuffer(data, np.uint8), state, ord(delimiter), ord(quote))
         begin = 0
         for end in ends.tolist():
             length += end - begin
             raw = b"".join([*held, data[begin:end]])
-            row = _row(offset, raw, length, max_bytes)
+            row = _build_row(offset, raw, length, max_bytes)
             held, begin = [], end
             if len(raw) < length or not (shape.is_run(raw) if row.data is None else shape.is_joined(row.data)):
                 yield row
@@ -149,7 +168,7 @@ def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str
                 joined = raw if len(raw) == length and state == QUOTED and shape.is_run(raw) else b""
         if joined:
             found_joined = True
-            *lines, last = _lines(offset, joined)
+            *lines, last = _split_lines(offset, joined)
             yield from lines
             again.append(memoryview(joined)[last.offset - offset :])  # its quote may begin a field as it should
             offset, state, length, held = last.offset, FIELD_START, 0, []
@@ -157,14 +176,14 @@ def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str
         raw = b"".join(held)
         if not (found_joined or (columns and delimiter == "\t") or shape.is_joined_to_the_end(raw)):
             raise OpenQuote(offset)
-        yield from _lines(offset, raw)
+        yield from _split_lines(offset, raw)
     elif length:
-        yield _row(offset, b"".join(held), length, max_bytes)
+        yield _build_row(offset, b"".join(held), length, max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """What the rows of a table look like: by it rows are known that a lone quote has joined to one."""
+class _TableShape:
+    """What the rows of a table look like; by it rows are recognized that a lone quote has joined to one."""
 
     delimiter: str
     quote: str
@@ -173,10 +192,14 @@ class _Shape:
     def is_joined(self, data: bytes) -> bool:
         """Return True if a row of several lines is no row, and most of its lines are one each.
 
-        A row between tabs whose lines are all rows is joined, too: a text that a quote is around has no such lines.
+        A row between tabs of which all lines are rows is joined, too: a text in quotes has no such lines.
         """
         full = data.count(b"\n") - data.count(b"\n\n") - data.count(b"\n\r\n")
-        if not full or data.count(self.delimiter.encode()) < MOSTLY * full * (self.columns - 1) or not self.columns:
+        if (
+            not full
+            or data.count(self.delimiter.encode()) < MIN_ROW_SHARE * full * (self.columns - 1)
+            or not self.columns
+        ):
             return False  # as nearly every text of several lines in quotes
         first, *others = data.split(b"\n")
         if not self._are_rows(others):
@@ -186,18 +209,20 @@ class _Shape:
         )
 
     def is_run(self, data: bytes) -> bool:
-        """Return True if what a quote has opened is many lines, all of them rows, before it is too large for one."""
+        """Return True if a quote has opened more than RUN_LINES lines that are all rows, and so many bytes that it is
+        no field.
+        """
         lines = data.split(b"\n")[1:-1]
         return self.columns > 2 - (self.delimiter == "\t") and len(lines) > RUN_LINES and all(map(self._is_row, lines))
 
     def is_joined_to_the_end(self, data: bytes) -> bool:
-        """Return True if most lines of what a quote has opened are rows: else the file is cut off in a field."""
+        """Return True if most lines after an open quote are rows; else the file is cut off in a field."""
         lines = data.split(b"\n")
-        return self.columns > 1 and len(lines) > CUT_LINES and self._are_rows(lines[1:])
+        return self.columns > 1 and len(lines) > MAX_CUT_LINES and self._are_rows(lines[1:])
 
     def _are_rows(self, lines: list[bytes]) -> bool:
         full = [line for line in lines if line.strip()]
-        sign, needed = self.delimiter.encode(), MOSTLY * max(1, len(full))
+        sign, needed = self.delimiter.encode(), MIN_ROW_SHARE * max(1, len(full))
         fitting = [line for line in full if line.count(sign) >= self.columns - 1]
         return len(fitting) >= needed and sum(map(self._is_row, fitting)) >= needed
 
@@ -208,8 +233,8 @@ class _Shape:
             return False
 
 
-def _lines(offset: int, raw: bytes) -> list[Line]:
-    """The lines of a row that is none, each a row."""
+def _split_lines(offset: int, raw: bytes) -> list[Line]:
+    """Split a row that is none into its lines, each a row."""
     lines = []
     for line in raw.split(b"\n") if not raw.endswith(b"\n") else raw[:-1].split(b"\n"):
         text = line.removesuffix(b"\r")
@@ -218,7 +243,7 @@ def _lines(offset: int, raw: bytes) -> list[Line]:
     return lines
 
 
-def _row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
+def _build_row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
     text = data.removesuffix(b"\n").removesuffix(b"\r")
     if len(data) < length or len(text) > max_bytes:
         return Line(offset, length, None)
@@ -226,10 +251,18 @@ def _row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
 
 
 def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
-    r"""The fields of a row without its end. quote: "" if there is none. Raises BadRecord.
+    r"""Parse the fields of a row without its line end.
 
-    A quote that is not closed is a character like others: what it would take in is rows of their own. So are quotes
-    that are not around a whole field, unless they may have joined lines.
+    A quote that is not closed is an ordinary character: what it would take in is rows of their own. So are quotes that
+    are not around a whole field, unless they may have joined lines.
+
+    Args:
+        row: The row.
+        delimiter: The character between fields.
+        quote: The character around a field; "" if there is none.
+
+    Raises:
+        BadRecord: If a row of several lines has characters between a closing quote and the delimiter.
 
     >>> parse_row('a,"b, ""c""\nd",5" pipe,', ",", '"'), parse_row('a,"b,c', ",", '"')
     (['a', 'b, "c"\nd', '5" pipe', ''], ['a', '"b', 'c'])
@@ -238,7 +271,7 @@ def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
     """
     if not quote or quote not in row:
         return row.split(delimiter)
-    pattern = _field_pattern(delimiter, quote)
+    pattern = _build_field_pattern(delimiter, quote)
     fields: list[str] = []
     at = 0
     while True:
@@ -262,38 +295,38 @@ def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
 
 
 @cache
-def _field_pattern(delimiter: str, quote: str) -> "re.Pattern[str]":
+def _build_field_pattern(delimiter: str, quote: str) -> "re.Pattern[str]":
     d, q = re.escape(delimiter), re.escape(quote)
     quoted = f"{q}(?P<quoted>[^{q}]*+(?:{q}{q}[^{q}]*+)*+){q}"
     return re.compile(f"(?:{quoted}|(?!{q})(?P<plain>[^{d}]*+))(?P<end>{d}|\\Z)")
 
 
-def by_name(header: list[str], row: list[str]) -> dict[str, Any]:
-    """A row's fields by their columns' names. Raises BadRecord if there are more or fewer than columns."""
+def name_fields(header: list[str], row: list[str]) -> dict[str, Any]:
+    """Return {column name: field} of a row. Raises BadRecord if it has more or fewer fields than there are columns."""
     if len(row) != len(header):
         raise BadRecord(f"{len(row)} fields where the header names {len(header)}")
     return dict(zip(header, row, strict=True))
 
 
-SAMPLED, SAMPLE_BYTES = 20, 1_000_000  # rows that tell the delimiter
+SAMPLE_ROWS, SAMPLE_BYTES = 20, 1_000_000  # rows that tell the delimiter
 NO_DELIMITER = "\0"  # which no text holds
-STATED = re.compile(rb"\"?sep=([!-~\t])\"?[,;\t]*\s*", re.IGNORECASE)
-MOST_STATED = 100
+STATED_DELIMITER = re.compile(rb"\"?sep=([!-~\t])\"?[,;\t]*\s*", re.IGNORECASE)
+MAX_STATED_BYTES = 100
 NUMBER = re.compile(r"[-+]?\d[\d.,]*%?|\d{1,4}[-./]\d\d?[-./]\d{1,4}")
 SENTENCE = re.compile(r"(?:\s\S+){3}[.!?]\Z|[。！？]\Z")  # noqa: RUF001
-WORDS_OF_A_SENTENCE, LONGEST_NAME = 7, 100
+MIN_SENTENCE_WORDS, MAX_NAME_CHARACTERS = 7, 100
 YEARS = range(1800, 2101)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTable:
-    """Each row that is not blank is a record, but for the first where it names the columns.
+    """The format of tables of text: each row that is not blank is a record, except a first row that names the columns.
 
-    delimiter: between the fields of a row
-    quote:     around a field that holds delimiters, line ends or, doubled, itself; "": there is none
-    others:    signs that are the delimiter instead, where they part more of the first rows alike
-    above:     rows before that which names the columns
-    named:     a row names the columns
+    delimiter:        between the fields of a row
+    quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
+    other_delimiters: characters that are the delimiter instead if they divide more of the first rows alike
+    rows_above:       number of rows before the one that names the columns
+    has_names:        True if a row names the columns
     """
 
     fields: Fields
@@ -301,26 +334,26 @@ class TextTable:
     max_record_bytes: int
     delimiter: str
     quote: str
-    others: str = ""
-    above: int = 0
-    named: bool = True
+    other_delimiters: str = ""
+    rows_above: int = 0
+    has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A plain file in which no field holds a line end every 8 MB, any other whole."""
+        """Cut a plain file in which no field can hold a line end every 8 MB; any other file is one slice."""
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each row. Raises InputError for a file that cannot be read to its end."""
-        path = raw_path(piece.file.path)
-        wide = "" if piece.start else wide_lines(path, self.encoding)
-        with open_lines(path, wide) as stream, refusing_damage(path):
-            if piece.start and line_after(stream, piece.start, piece.stop) >= piece.stop:
+        """Yield one record for each row. Raises InputError for a file that cannot be read to its end."""
+        path = parse_raw_path(piece.file.path)
+        wide = "" if piece.start else find_line_encoding(path, self.encoding)
+        with open_lines(path, wide) as stream, explain_damage(path):
+            if piece.start and seek_line(stream, piece.start, piece.stop) >= piece.stop:
                 return  # no row begins here: what the columns are need not be looked for
             try:
-                table, columns = self.of_file(path)
+                table, columns = self.fit_to_file(path)
                 if columns is not None:
                     table._check_named(columns, path)
-                yield from table._records(stream, piece, columns or [], tally, bool(wide))
+                yield from table._read_records(stream, piece, columns or [], tally, bool(wide))
             except OpenQuote as error:
                 raise InputError(
                     f'{path}: {error}. Close it, or set the source\'s `quote` to "" where quotes mean '
@@ -328,90 +361,96 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a row, without its end; of UTF-16 as UTF-8."""
+        """Return the bytes of a row, without its end; if the file is UTF-16, as UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
-    def of_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
-        """The table as one file has it, and the names of its columns; None of an empty file.
+    def fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
+        """Fit the table to one file: find its delimiter, and whether a row names its columns.
 
-        The usual delimiter stays where it finds all that `fields` names, or no other parts more rows alike.
-        Raises InputError, and OpenQuote.
+        The usual delimiter stays if it finds all that `fields` names, or no other divides more rows alike.
+
+        Returns:
+            The fitted table, and the names of the columns; None for an empty file.
+
+        Raises:
+            InputError: If the file or its header cannot be read.
+            OpenQuote: If a quote is never closed.
         """
-        if sign := self._stated_delimiter(path):
-            return replace(self, delimiter=sign, others="", above=1)._of_file(path)
-        return self._of_file(path)
+        if sign := self._read_stated_delimiter(path):
+            return replace(self, delimiter=sign, other_delimiters="", rows_above=1)._fit_to_file(path)
+        return self._fit_to_file(path)
 
-    def _of_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
-        usual = self._first_rows(path)
+    def _fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
+        usual = self._read_first_rows(path)
         if not usual:
-            return self._settled([]), None
+            return self._with_settled_fields([]), None
         names = with_text(self.fields).values()
         named = all(set(usual[0]) & ({name} if isinstance(name, str) else set(name)) for name in names)
-        if named and (len(usual[0]) > 1 or not self.others):
-            return self._settled(usual[0]), usual[0]
+        if named and (len(usual[0]) > 1 or not self.other_delimiters):
+            return self._with_settled_fields(usual[0]), usual[0]
         tables = [(self, usual)]
-        for sign in (*self.others, *(NO_DELIMITER if self.others else "")):
+        for sign in (*self.other_delimiters, *(NO_DELIMITER if self.other_delimiters else "")):
             with suppress(InputError, OpenQuote):
                 table = replace(self, delimiter=sign)
-                tables.append((table, table._first_rows(path)))
-        table, rows = max(tables[:-1] or tables, key=lambda each: _fit(each[1]))
+                tables.append((table, table._read_first_rows(path)))
+        table, rows = max(tables[:-1] or tables, key=lambda each: _score_split(each[1]))
         lines = tables[-1][1]
-        if self.others and not _fit(rows)[0] and (len(rows[0]) == 1 or is_data(lines[0], lines[1:])):
+        if self.other_delimiters and not _score_split(rows)[0] and (len(rows[0]) == 1 or is_data(lines[0], lines[1:])):
             table, rows = tables[-1]  # one column, of lines that hold signs
         if not is_data(rows[0], rows[1:]):
-            return table._settled(rows[0]), rows[0]
+            return table._with_settled_fields(rows[0]), rows[0]
         columns = [f"column {number}" for number in range(1, len(rows[0]) + 1)]
-        return replace(table, named=False)._settled(columns), columns
+        return replace(table, has_names=False)._with_settled_fields(columns), columns
 
-    def _stated_delimiter(self, path: Path) -> str:
-        """The delimiter that a file's first line states, as in `sep=;`; "" for none. Raises InputError."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            match = STATED.fullmatch(stream.readline(MOST_STATED).removeprefix(codecs.BOM_UTF8))
+    def _read_stated_delimiter(self, path: Path) -> str:
+        """Return the delimiter that a file's first line states, as in `sep=;`; "" for none. Raises InputError."""
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
+            match = STATED_DELIMITER.fullmatch(stream.readline(MAX_STATED_BYTES).removeprefix(codecs.BOM_UTF8))
         return match[1].decode() if match else ""
 
-    def _settled(self, columns: list[str]) -> "TextTable":
-        return replace(self, fields=settled(self.fields, columns.__contains__))
+    def _with_settled_fields(self, columns: list[str]) -> "TextTable":
+        return replace(self, fields=choose_names(self.fields, columns.__contains__))
 
-    def rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
-        """The rows of a file by their columns' names; None for one that cannot be read. Raises InputError."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            cut = self._cut(stream, 0, None, len(columns))
+    def iter_rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
+        """Yield the rows of a file as {column name: field}; None for one that cannot be parsed. Raises InputError."""
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
+            cut = self._read_rows(stream, 0, None, len(columns))
             rows = (row for row in cut if row.data is not None and row.data.strip())
-            for row in islice(rows, self.above + self.named, None):
+            for row in islice(rows, self.rows_above + self.has_names, None):
                 try:
-                    yield by_name(columns, self._fields_of(row))
+                    yield name_fields(columns, self._parse_fields(row))
                 except BadRecord:
                     yield None
 
-    def _records(
+    def _read_records(
         self, stream: BufferedIOBase, piece: Slice, columns: list[str], tally: Tally, recoded: bool
     ) -> Iterator[Record]:
-        rows = self._cut(stream, piece.start, None if recoded else stop_of(piece), len(columns))
+        rows = self._read_rows(stream, piece.start, None if recoded else find_stop(piece), len(columns))
         if piece.start == 0:
             skipped = (row for row in rows if row.data is None or row.data.strip())
-            rows = islice(skipped, self.above + self.named, None)
-        for row in counted(rows, tally):
-            yield self._record(row, columns, piece.file, tally, recoded)
+            rows = islice(skipped, self.rows_above + self.has_names, None)
+        for row in iter_nonblank_lines(rows, tally):
+            yield self._build_record(row, columns, piece.file, tally, recoded)
 
-    def _cut(self, stream: BufferedIOBase, start: int, stop: int | None, columns: int = 0) -> Iterator[Line]:
+    def _read_rows(self, stream: BufferedIOBase, start: int, stop: int | None, columns: int = 0) -> Iterator[Line]:
         if not self.quote:
             return read_lines(stream, start, stop, self.max_record_bytes)
         return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote, columns)
 
-    def _first_rows(self, path: Path) -> list[list[str]]:
-        """The fields of a file's first rows, the names of its columns first; none of an empty file.
+    def _read_first_rows(self, path: Path) -> list[list[str]]:
+        """Return the fields of a file's first rows, the names of its columns first; [] for an empty file.
 
-        Raises InputError, and OpenQuote.
+        Raises InputError and OpenQuote.
         """
         try:
-            first = self._sample(path, SAMPLED)
+            first = self._read_sample(path, SAMPLE_ROWS)
         except OpenQuote:
             one = replace(self, quote="") if self.delimiter == "\t" else self  # whose quotes end in their lines
-            first = self._sample(path, SAMPLED, len(self._fields_of(one._sample(path, 1)[0])))
+            first = self._read_sample(path, SAMPLE_ROWS, len(self._parse_fields(one._read_sample(path, 1)[0])))
         fields = []
         for row in first:
             try:
-                fields.append(self._fields_of(row) if row.data is not None else [])
+                fields.append(self._parse_fields(row) if row.data is not None else [])
             except BadRecord as error:
                 if not fields:
                     raise InputError(
@@ -420,60 +459,63 @@ class TextTable:
                 fields.append([])
         return fields
 
-    def _sample(self, path: Path, most: int, columns: int = 0) -> list[Line]:
-        """The first rows of a file that are not blank. Raises InputError, and OpenQuote."""
-        with open_lines(path, wide_lines(path, self.encoding)) as stream, refusing_damage(path):
-            rows = (row for row in self._cut(stream, 0, None, columns) if row.data is None or row.data.strip())
-            return list(islice(_up_to(rows, SAMPLE_BYTES), self.above, self.above + most))
+    def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
+        """Return the first `max_rows` rows of a file that are not blank. Raises InputError and OpenQuote."""
+        with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
+            rows = (row for row in self._read_rows(stream, 0, None, columns) if row.data is None or row.data.strip())
+            return list(islice(_take_first(rows, SAMPLE_BYTES), self.rows_above, self.rows_above + max_rows))
 
     def _check_named(self, columns: list[str], path: Path) -> None:
-        """Raise InputError if a column that `fields` names is not there once."""
+        """Raise InputError unless each column that `fields` names is there exactly once."""
         for name, names in self.fields.items():
             if columns.count(str(names)) != 1:
                 problem = "twice" if names in columns else "not"
                 raise InputError(
                     f"{path} names the column {names!r} {problem}, but {', '.join(columns)[:500]}. "
-                    f"{how_to_name(name)}, set `delimiter` or `quote` to what the file has, or give it a first row of "
-                    "names."
+                    f"{describe_remedy(name)}, set `delimiter` or `quote` to what the file has, or give it a first "
+                    "row of names."
                 )
 
-    def _fields_of(self, row: Line) -> list[str]:
-        """The fields of a row. Raises BadRecord."""
+    def _parse_fields(self, row: Line) -> list[str]:
+        """Parse the fields of a row. Raises BadRecord."""
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
-    def _record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
+    def _build_record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
         locator = build_locator(file, row.offset, row.length, recoded)
         if row.data is None:
             return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=row.data.strip(), drop=drop)
         try:
-            values = by_name(columns, self._fields_of(row))
+            values = name_fields(columns, self._parse_fields(row))
             given = {key: value or None for key, value in values.items()}
             text = str(self.fields["text"])
             given_fields = find_fields({**given, text: values[text]}, self.fields)
         except BadRecord as error:
             return drop_damaged(locator, row.data.strip(), error)
-        return record_of(locator, row.data.strip(), given_fields)
+        return build_record(locator, row.data.strip(), given_fields)
 
 
-def _up_to(rows: Iterator[Line], size: int) -> Iterator[Line]:
-    """The rows that begin in the first bytes."""
+def _take_first(rows: Iterator[Line], size: int) -> Iterator[Line]:
+    """Yield the rows that begin in the first `size` bytes."""
     for row in rows:
         if row.offset > size:
             return
         yield row
 
 
-def _fit(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
-    """Return how well a delimiter parts rows: over half into as many fields as the first; how many; into how many."""
+def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
+    """Score how well a delimiter divides rows; larger is better.
+
+    Returns True if over half of the rows have as many fields as the first, the number of these rows, and of the fields.
+    """
     columns = len(rows[0]) if rows else 0
     alike = sum(len(row) == columns for row in rows[1:])
     return columns > 1 and 2 * alike >= len(rows) - 1, alike if columns > 1 else 0, columns
 
 
 def is_data(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Return True if the first row of a table is none of names: it holds a sentence, or a number as those below it do.
+    """Return True if the first row of a table names no columns: it holds a sentence, or a number as those below it do.
 
     >>> is_data(["1", "great film"], [["2", "a bore"]]), is_data(["id", "text"], [["2", "a bore"]])
     (True, False)
@@ -484,7 +526,8 @@ def is_data(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     if not all(cells) or max(Counter(cells).values(), default=0) > 1 == len(set(cells)):
         return False
     if any(
-        len(cell) > LONGEST_NAME or len(cell.split()) >= WORDS_OF_A_SENTENCE or SENTENCE.search(cell) for cell in cells
+        len(cell) > MAX_NAME_CHARACTERS or len(cell.split()) >= MIN_SENTENCE_WORDS or SENTENCE.search(cell)
+        for cell in cells
     ):
         return True
     numbers = [at for at, cell in enumerate(cells) if NUMBER.fullmatch(cell)]

@@ -1,14 +1,13 @@
-"""The bytes of a page to text: which encoding it is in, by what it says of itself.
+"""Decodes the bytes of a page, by the encoding that it or its HTTP head declares.
 
-Promises: a pure function of the bytes and the charset of the HTTP head. Labels mean what the Encoding Standard
-says they mean ("iso-8859-1" is windows-1252, "gb2312" is gb18030), the decoders are Python's; what they cannot
-decode becomes U+FFFD and is counted.
-Costs: one pass of the decoder, and one that counts where something may be replaced: 1 GB/s for UTF-8, 640 MB/s for
-windows-1252, 210 MB/s for Shift_JIS.
+Promises: a pure function of the bytes and the charset of the HTTP head. Labels mean what the Encoding Standard says
+they mean ("iso-8859-1" is windows-1252, "gb2312" is gb18030); the decoders are Python's. What they cannot decode
+becomes U+FFFD and is counted. Costs: one pass of the decoder, and one to count replacements if there may be any: 1 GB/s
+for UTF-8, 640 MB/s for windows-1252, 210 MB/s for Shift_JIS.
 
-Source: encoding.spec.whatwg.org, section 4.2 (labels); html.spec.whatwg.org, "determining the character
-encoding", whose order this is but for two things: a page that says windows-1252 and is UTF-8 is read as UTF-8,
-and `<meta>` is looked for in more than the first 1,024 bytes.
+Source: encoding.spec.whatwg.org, section 4.2 (labels); html.spec.whatwg.org, "determining the character encoding". The
+order is the same, with two exceptions: a page that says windows-1252 and is UTF-8 is read as UTF-8, and `<meta>` is
+searched in more than the first 1,024 bytes.
 """
 
 import codecs
@@ -64,7 +63,13 @@ LABELS = {
 
 
 class DecodedText(NamedTuple):
-    """A page's text, the codec it was read with, and how many characters replace what could not be decoded."""
+    """A decoded page.
+
+    Attributes:
+        text: The text.
+        codec: Name of the Python codec that was used.
+        num_replaced: Number of characters in place of bytes that could not be decoded.
+    """
 
     text: str
     codec: str
@@ -72,9 +77,11 @@ class DecodedText(NamedTuple):
 
 
 def decode_html(body: bytes, http_charset: str = "") -> DecodedText:
-    r"""The text of a page: by its byte order mark, the HTTP head, its `<meta>` or `<?xml`, or as it looks.
+    r"""Decode a page by its byte order mark, the HTTP head, its `<meta>` or `<?xml`, or else as UTF-8 or windows-1252.
 
-    declared: the charset of the HTTP head; "" if there is none
+    Args:
+        body: The bytes of the page.
+        http_charset: The charset in the HTTP head; "" if there is none.
 
     >>> decode_html(b"<p>caf\xe9 \x93x\x94", "ISO-8859-1").text
     '<p>café “x”'
@@ -92,7 +99,7 @@ def decode_html(body: bytes, http_charset: str = "") -> DecodedText:
 
 
 def find_codec(label: str) -> str | None:
-    """Python's codec for an encoding's label; None for a label that the standard does not know.
+    """Look up Python's codec for the label of an encoding; None if the standard does not know the label.
 
     >>> find_codec(" GB2312 "), find_codec("latin1"), find_codec("utf-7")
     ('gb18030', 'cp1252', None)
@@ -101,7 +108,10 @@ def find_codec(label: str) -> str | None:
 
 
 def _find_declared_codec(body: bytes) -> str | None:
-    """Return the encoding that the beginning of a page names; not UTF-16, since it can be read."""
+    """Return the codec that the beginning of a page declares, or None.
+
+    UTF-16 means UTF-8 here, because the tag was readable.
+    """
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
     labels = chain(_iter_meta_labels(head), (declaration[1],) if declaration else ())
@@ -111,7 +121,7 @@ def _find_declared_codec(body: bytes) -> str | None:
 
 
 def _iter_meta_labels(head: bytes) -> Iterator[bytes]:
-    """Yield what `<meta>` says at the beginning of a page, comments left out."""
+    """Yield the encodings that `<meta>` tags at the beginning of a page declare, outside of comments."""
     last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
     visible, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
     while tag := META.search(visible, at):
@@ -133,7 +143,7 @@ def _decode(body: bytes, codec: str) -> DecodedText:
 
 
 def _build_numbered_labels() -> dict[str, str]:
-    """The labels that go by number: of ISO 8859 in its five spellings, of the Windows code pages in three."""
+    """Return the labels that have a number: ISO 8859 in its five spellings, the Windows code pages in three."""
     codecs_by_label: dict[str, str] = {}
     for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
         codec = {1: "cp1252", 9: "cp1254", 11: "cp874"}.get(number, f"iso8859_{number}")

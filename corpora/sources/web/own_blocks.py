@@ -1,9 +1,9 @@
-"""Blocks of a page that are its own and shown: not what it hides, nor an article that scrolling has appended.
+"""The blocks of a page that are its own and shown: without what it hides, and without articles that scrolling appended.
 
 Promises: pure functions of the page's table. An element is hidden if it says so (`hidden`, `display: none`,
-`visibility: hidden`), unless it holds most of the text: scripts show it then. An article is another one if it names an
-address that is not the page's, by an attribute or a link of its headline; one that the page's text begins in stays.
-Costs: 0.2 ms for a page of 240,000 characters, in time linear in it however its elements are nested.
+`visibility: hidden`), unless it holds most of the text, which scripts then show. An article is another one if it names
+an address that is not the page's, by an attribute or a link of its headline; the article that the page's text begins in
+is kept. Costs: 0.2 ms for a page of 240,000 characters, in time linear in it however its elements are nested.
 """
 
 import re
@@ -19,7 +19,7 @@ from corpora.sources.web.tree import Block, PageLimits, Refused, Tree, parse_htm
 HIDING_ATTRIBUTES = re.compile("hidden|style")
 UNTIL_FOUND = "until-found"  # shown where it is looked for
 MAX_HIDDEN_SHARE = 0.5  # of the text, which no element hides
-ADDRESS_ATTRIBUTES = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
+ADDRESS_KEYS = re.compile(r"data-[\w-]*(?:url|href|permalink|canonical)|itemid|about|resource", re.IGNORECASE)
 WRITTEN_ADDRESS = re.compile(rb"(?:url|href|permalink|canonical|itemid|about|resource)\s*=")
 HEADLINE = re.compile(rb"<h[12]\b[^<>]*>\s*(?:<a\s[^<>]*?\bhref\s*=\s*[\"']?([^\"'\s<>]+))?", re.IGNORECASE)
 MAX_HEADLINE_BYTES = 2_000  # of an article, in which its headline is
@@ -27,14 +27,22 @@ HEADLINES = ("h1", "h2")
 
 
 class ShownText(NamedTuple):
-    """All text of a page that is shown, its blocks apart, and the number of those that are not."""
+    """The visible text of a page.
+
+    Attributes:
+        text: Its blocks, with blank lines between them.
+        hidden: Number of blocks and runs of text that are not shown.
+    """
 
     text: str
     hidden: int = 0
 
 
 def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
-    """All text of a page, which no script changes: of a mail, of a text in Markdown.
+    """Return all visible text of a page without scripts, such as a mail or a text in Markdown.
+
+    Returns:
+        The text, or `Refused` if the page exceeds a limit.
 
     >>> extract_shown_text("<style>p {}</style><p>Dear <b>Ada</b>,</p><p>the ferry<br>was late.</p>", PageLimits())
     ShownText(text='Dear Ada,\\n\\nthe ferry\\nwas late.', hidden=0)
@@ -47,19 +55,22 @@ def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
 
 
 def split_hidden(tree: Tree, blocks: list[Block], max_share: float = MAX_HIDDEN_SHARE) -> tuple[list[Block], int]:
-    """Those of the blocks that are shown, and the number of all blocks and runs of the page that are not.
+    """Return the blocks that are shown, and the number of all blocks and runs of text of the page that are hidden.
 
-    most: the share of the text from which on it is shown although it says that it is not
+    Args:
+        tree: The page.
+        blocks: Some of its blocks.
+        max_share: If less than this share of their text would be left, all blocks count as shown.
     """
-    hidden = _find_blocks_inside(tree, _find_hidden_elements(tree))
+    hidden = _find_inside(tree, _find_hidden_elements(tree))
     shown = _drop_blocks(tree, blocks, hidden)
     if sum(len(block.text) for block in shown) < max_share * sum(len(block.text) for block in blocks):
         return blocks, tree.hidden
     return shown, len(hidden) + tree.hidden
 
 
-def _find_blocks_inside(tree: Tree, elements: list[int]) -> list[int]:
-    """The places of the blocks that are in any of some elements."""
+def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
+    """Return the indices of all blocks that are inside any of the elements."""
     changes = np.zeros(len(tree.blocks) + 1, np.int64)
     np.add.at(changes, tree.spans[elements, 0], 1)
     np.add.at(changes, tree.spans[elements, 1], -1)
@@ -67,19 +78,19 @@ def _find_blocks_inside(tree: Tree, elements: list[int]) -> list[int]:
 
 
 def _drop_blocks(tree: Tree, blocks: list[Block], positions: list[int]) -> list[Block]:
-    """Some blocks without those of the elements whose blocks have these places."""
+    """Return the blocks without those of the elements that the blocks at `positions` belong to."""
     nodes = {tree.blocks[place].node for place in positions}
     return [block for block in blocks if block.node not in nodes] if nodes else blocks
 
 
 def _find_hidden_elements(tree: Tree) -> list[int]:
-    """The elements that say that they are not shown."""
+    """Return the elements that say they are not shown."""
     candidates = np.flatnonzero(compute_marks(tree)[0] & BIT["not shown"]).tolist()
     return [element for element in candidates if _is_hidden(tree.written.read(element))]
 
 
 def _is_hidden(written: str) -> bool:
-    """Return True for an element whose attributes say that it is not shown.
+    """Return True for an element with attributes that say it is not shown.
 
     >>> _is_hidden(" hidden"), _is_hidden(" style='Display: none'"), _is_hidden(' title="not hidden"')
     (True, True, False)
@@ -91,9 +102,15 @@ def _is_hidden(written: str) -> bool:
 
 
 def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> list[Block]:
-    """The blocks without those of articles that name another address than the page's, if one is the page's own.
+    """Remove the blocks of articles that name another address than the page's, if one article is the page's own.
 
-    That is one that names the page's address, or in which the text begins; a list of articles has none.
+    That is an article that names the page's address, or in which the text begins. A list of articles has none, and is
+    returned unchanged.
+
+    Args:
+        tree: The page.
+        blocks: The blocks of its main text.
+        address: The page's address. If it is None or "", all blocks are kept.
     """
     if not address or not blocks:
         return blocks
@@ -101,20 +118,16 @@ def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> li
     addresses = {at: found for at in _find_ancestors(tree, headlines) if (found := _find_addresses(tree, at, address))}
     if not addresses:
         return blocks
-    page_address, text_elements = _normalize_address(address, address), _find_ancestors(tree, [blocks[0].node])
+    page_address, text_path = _normalize_address(address, address), _find_ancestors(tree, [blocks[0].node])
     others = [element for element, found in addresses.items() if page_address not in found]
-    is_text_in_article = any(
-        tree.get_tag(element) == "article" for element in text_elements
-    ) and text_elements.isdisjoint(others)
-    if len(others) == len(addresses) and not is_text_in_article:
+    is_inside = any(tree.get_tag(element) == "article" for element in text_path) and text_path.isdisjoint(others)
+    if len(others) == len(addresses) and not is_inside:
         return blocks
-    return _drop_blocks(
-        tree, blocks, _find_blocks_inside(tree, [element for element in others if element not in text_elements])
-    )
+    return _drop_blocks(tree, blocks, _find_inside(tree, [element for element in others if element not in text_path]))
 
 
 def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
-    """Some elements and those around them."""
+    """Return the elements and all elements around them."""
     found: set[int] = set()
     for element in elements:
         while element > 0 and element not in found:
@@ -124,21 +137,22 @@ def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
 
 
 def _find_addresses(tree: Tree, element: int, address: str) -> set[str]:
-    """The addresses that an element names as its own; of an article also the one that its headline links to."""
+    """Return the addresses that an element names as its own.
+
+    For an article that is also the one its headline links to.
+    """
     data, start, stop = tree.written.data, int(tree.written.starts[element]), int(tree.written.stops[element])
-    addresses: list[str] = []
+    found: list[str] = []
     if WRITTEN_ADDRESS.search(data, start, stop):
-        addresses = [
-            value for value in parse_attributes(tree.written.read(element), ADDRESS_ATTRIBUTES).values() if "/" in value
-        ]
-    if tree.get_tag(element) == "article" and not addresses:
+        found = [value for value in parse_attributes(tree.written.read(element), ADDRESS_KEYS).values() if "/" in value]
+    if tree.get_tag(element) == "article" and not found:
         headline = HEADLINE.search(data, stop, stop + MAX_HEADLINE_BYTES)
-        addresses = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
-    return {_normalize_address(address, value) for value in addresses}
+        found = [headline[1].decode("utf-8", "replace")] if headline and headline[1] else []
+    return {_normalize_address(address, value) for value in found}
 
 
 def _normalize_address(base: str, address: str) -> str:
-    """The host and the path of an address, without what makes no other page of it."""
+    """Return host and path of an address, without "www." and a slash at the end."""
     try:
         parts = urlsplit(urljoin(base, address.strip()))
     except ValueError:

@@ -1,11 +1,11 @@
 """News pages in WARC archives: `CC-NEWS-*.warc.gz`, other `.warc` and `.wet`, plain, `.gz` or `.zst`.
 
-Promises: every record of an archive is one record here, a page's main text or a drop that says what it is
-instead (a request, a redirect, an image...). The address is the key and the second of the crawl the revision,
-so the latest crawl of a page supersedes earlier ones. An archive that is damaged or cut off is refused. A `.gz` archive
-that is compressed by record is cut every 8 MB, and a record belongs to the slice in which its gzip member begins.
-Costs: nearly all of it is `page.py`'s, some 20 ms for a page of 240 kB on a busy core. Memory: one record of at most
-`max_record_bytes`, its body decoded, and its blocks.
+Promises: every record of an archive is one record here, a page's main text or a drop that says what it is instead (a
+request, a redirect, an image...). The address is the key and the second of the crawl the revision, so the latest crawl
+of a page supersedes earlier ones. An archive that is damaged or cut off is refused. A `.gz` archive that is compressed
+by record is cut every 8 MB, and a record belongs to the slice in which its gzip member begins. Costs: nearly all of it
+is `page.py`'s, some 20 ms for a page of 240 kB on a busy core. Memory: one record of at most `max_record_bytes`, its
+body decoded, and its blocks.
 """
 
 import re
@@ -18,7 +18,7 @@ from typing import ClassVar
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.contract import RawFile, Record, Slice, Tally, find_files_with_endings, select_settings
+from corpora.sources.contract import RawFile, Record, Slice, Tally, find_by_ending, select_settings
 from corpora.sources.web.archived_pages import ArchivedPages
 from corpora.store.settings import check_range, later_field
 
@@ -31,13 +31,13 @@ class CcNewsSource:
     """The `[[source]]` table of kind "cc-news".
 
     path:             an archive, a folder of archives, or a glob
-    hosts:            pages of these hosts and their subdomains alone; empty: of all
+    hosts:            only pages of these hosts and their subdomains; empty: of all
     blocked_hosts:    no page of these and their subdomains
-    first_day:        pages of this day and later, YYYY-MM-DD; a page's day is that of its publication where it says
-                      one, else that of its crawl
+    first_day:        pages of this day and later, YYYY-MM-DD; a page's day is that of its publication if it says one,
+                      else that of its crawl
     last_day:         pages of this day and earlier
     truncated:        keep pages that the crawler cut off, which `meta` then says
-    min_whole:        a page is dropped where the chance that its text is whole, which `meta` says, is smaller; 0 to 1
+    min_whole:        a page is dropped if the chance that its text is whole, which `meta` says, is smaller; 0 to 1
     max_record_bytes: a longer record, or page after decoding, is dropped
     split:            cut `.gz` archives into slices; changes no document
     """
@@ -71,34 +71,42 @@ class CcNewsSource:
                 raise InputError(f"Source {self.name!r}: {key} = {day!r} is no day. Write it as in 2026-01-31.")
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return the settings that determine the bytes of the documents."""
         plain = select_settings(self, "split")
         return {**plain, "hosts": sorted(set(self.hosts)), "blocked_hosts": sorted(set(self.blocked_hosts))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The archives, sorted by name. Raises InputError if there are none."""
+        """List the archives, sorted by name. Raises InputError if there are none."""
         wanted = f"an archive with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Rename it."
-        return find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
+        return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""
-        return self._pages().slices(file)
+        """Cut a `.gz` archive that is compressed by record every 8 MB; any other archive is one slice.
+
+        Raises:
+            InputError: If the file is no WARC archive.
+        """
+        return self._build_format().slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each of the archive, in its order. Raises InputError for a damaged archive."""
-        return self._pages().records(piece, tally)
+        """Yield one record for each record of the archive, in its order.
+
+        Raises:
+            InputError: During iteration, if the archive is damaged or cut off.
+        """
+        return self._build_format().records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a record, head and block."""
-        return self._pages().raw_record(file, locator)
+        """Return the bytes of a record, both head and block."""
+        return self._build_format().raw_record(file, locator)
 
-    def _pages(self) -> ArchivedPages:
+    def _build_format(self) -> ArchivedPages:
         return ArchivedPages(**{field.name: getattr(self, field.name) for field in fields(ArchivedPages)})
 
 
 def is_day(text: str) -> bool:
-    """Return True if a text is a day of the calendar, YYYY-MM-DD.
+    """Return True if a text is a day of the calendar, written YYYY-MM-DD.
 
     >>> is_day("2026-01-31"), is_day("2026-02-30"), is_day("January")
     (True, False, False)

@@ -1,20 +1,14 @@
-"""WARC archives, record by record: cut out of the bytes by their lengths, each taken apart alone.
+"""WARC archives, record by record: cut out of the bytes by their lengths, each parsed by itself.
 
-Promises: every record of an archive is given out in the file's order with its place. A length
-that does not fit is a fault of the record where it is alone in its gzip member, as crawlers write them, and
-of the archive where it is not. A file cut off in the midst of a record is noticed wherever it is cut.
-Costs: what decompression costs, and little more. Memory: one record of at most `max_bytes`.
+Promises: every record of an archive is given out in the file's order with its place. If a length does not fit, the
+record is faulty if it is the only one in its gzip member, as crawlers write them; otherwise the archive is refused. A
+file that is cut off inside a record is noticed wherever it is cut. Heads (a first line, then fields up to a blank line)
+are read as WARC records and HTTP responses have them: lines may end in CR LF or LF, a line that begins with a space or
+tab continues the field before it, a line without a colon is ignored, the case of a field's name does not matter, and a
+head without a blank line ends with its bytes. Costs: what decompression costs, and little more; less than 0.1 ms for a
+head of fifteen fields. Memory: one record of at most `max_bytes`.
 
-Source: ISO 28500, WARC 1.0 and 1.1 (iipc.github.io/warc-specifications).
-
-Heads: a first line, then fields to a blank line, as WARC records have them and the HTTP responses inside.
-
-Promises: lines may end in CR LF or LF. A line that begins with a space or tab continues the field before it. A line
-without a colon is passed over. A field is found whatever the case of its name. A head without a blank line ends with
-its bytes.
-Costs: less than 0.1 ms for a head of fifteen fields.
-
-Source: ISO 28500, WARC 1.1, section 4; RFC 9112, section 2.1.
+Source: ISO 28500, WARC 1.0 and 1.1 (iipc.github.io/warc-specifications); RFC 9112, section 2.1.
 """
 
 import io
@@ -31,10 +25,10 @@ from corpora.sources.bytes.warc_members import (
     RECORD_START,
     START_LINE,
     WarcMember,
-    begins_member,
-    members,
-    next_member,
-    packing_of,
+    find_next_member,
+    find_packing,
+    is_member_start,
+    iter_members,
 )
 from corpora.sources.contract import Tally
 
@@ -47,23 +41,40 @@ WINDOWS_1252 = {
 
 
 class Head(NamedTuple):
-    """A head taken apart. size_bytes: of it all, its blank line included."""
+    """A parsed head of a WARC record or an HTTP response.
+
+    Attributes:
+        first_line: The first line without white space around it.
+        fields: (name, value) of each field, in order, as they are written.
+        size_bytes: Number of bytes of the head, including its blank line.
+    """
 
     first_line: bytes
     fields: list[tuple[bytes, bytes]]
     size_bytes: int
 
     def get_values(self, name: bytes) -> list[bytes]:
-        """Every value of a field, in order. name: in small letters."""
+        """Return all values of a field, in order.
+
+        Args:
+            name: Name of the field in lower case.
+        """
         return [value for key, value in self.fields if key.lower() == name]
 
     def get_first(self, name: bytes) -> bytes:
-        """The first value of a field; b"" if there is none. name: in small letters."""
+        """Return the first value of a field; b"" if there is none.
+
+        Args:
+            name: Name of the field in lower case.
+        """
         return next((value for key, value in self.fields if key.lower() == name), b"")
 
 
 def read_head(data: bytes) -> Head:
-    r"""The head that these bytes begin with. Raises BadRecord for one that is too long.
+    r"""Parse the head at the beginning of `data`.
+
+    Raises:
+        BadRecord: If it is longer than 32 KiB.
 
     >>> read_head(b"HTTP/1.1 200 OK\r\nServer: a\r\n b\r\n\r\n<html>")
     Head(first_line=b'HTTP/1.1 200 OK', fields=[(b'Server', b'a b')], size_bytes=34)
@@ -82,12 +93,12 @@ def read_head(data: bytes) -> Head:
 
 
 def decode_western(value: bytes) -> str:
-    """A value of an HTTP field, every byte a character of windows-1252."""
+    """Decode the value of an HTTP field, each byte as a character of windows-1252."""
     return value.decode("latin-1").translate(WINDOWS_1252)
 
 
 def _split_head(data: bytes) -> tuple[list[bytes], int]:
-    """(the lines before the first blank one, the bytes up to and with that)."""
+    """Return the lines before the first blank line, and the number of bytes up to and including that."""
     lines: list[bytes] = []
     at = 0
     while at < len(data):
@@ -115,10 +126,14 @@ FIRST_ZONE_OFFSET = timedelta(hours=14)
 class CutRecord(NamedTuple):
     """The bytes of one record, without the blank lines after it, and where they are.
 
-    data:       its bytes; of a record that is too long or faulty only the first ones
-    fault:      "" for a record that is as long as it says, else what is wrong with it
-    num_starts: lines in it that begin like a record's head: one, but more where a page shows such lines, and
-                none if no record begins
+    Attributes:
+        stream: First byte of its gzip member in the file; -1 in a plain archive.
+        offset: First byte of the record, relative to the decompressed member or the plain file.
+        length: Number of bytes.
+        data: The bytes; only the first ones if the record is too long or faulty.
+        fault: "" for a record that is as long as it says, else what is wrong with it.
+        num_starts: Number of lines that begin like a record's head. It is one, or more if a page shows such lines, or
+            zero if no record begins.
     """
 
     stream: int
@@ -136,15 +151,16 @@ class CutRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarcHead:
-    """The content of a record's head.
+    """What a WARC record's head says.
 
-    kind:       warcinfo, response, request, ...
-    url:        "" if there is none
-    crawl_day:  YYYY-MM-DD, in UTC
-    last_day:   the day it was then where days begin first (UTC+14): no page is dated later
-    revision:   the second of the crawl as a number, YYYYMMDDHHMMSS
-    media_type: of the block; "" if it is not said
-    truncated:  why the crawler cut the block off; "" for a whole one
+    Attributes:
+        kind: The type of the record in lower case: warcinfo, response, request, ...
+        url: The address; "" if there is none.
+        crawl_day: Day of the crawl in UTC, YYYY-MM-DD.
+        last_day: The day it was then in the first time zone (UTC+14). No page is dated later.
+        revision: The second of the crawl as a number, YYYYMMDDHHMMSS.
+        media_type: Media type of the block; "" if it is not given.
+        truncated: Why the crawler cut the block off; "" for a whole one.
     """
 
     kind: str
@@ -157,17 +173,28 @@ class WarcHead:
 
 
 def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally) -> Iterator[CutRecord]:
-    """The records whose gzip member begins in bytes `start` to `stop` of an archive. Raises DamagedBytes.
+    """Yield the records with a gzip member that begins in bytes `start` to `stop` of an archive.
 
-    start: 0, or where a slice was cut: reading begins with the first member from there on. A plain archive is
-    read whole. The tally counts, in the decompressed bytes, the lines that begin like a record's head, less
-    those inside a record; so a record passed over is missed, and one given out twice is found.
+    A plain archive is read whole.
+
+    The tally counts, in the decompressed bytes, the lines that begin like a record's head, except those inside a
+    record. So a record that is missed or given out twice is noticed.
+
+    Args:
+        path: The archive.
+        start: Zero, or an offset at which a slice was cut: reading begins with the first member from there on.
+        stop: First byte after the slice.
+        max_bytes: A record with a longer block is yielded with only the beginning of its data.
+        tally: Counts the records.
+
+    Raises:
+        DamagedBytes: During iteration, if the archive is damaged, or cannot be cut at `stop`.
     """
-    is_gzip = packing_of(path) == "gz"
-    end = next_member(path, start, stop) if start else 0
+    is_gzip = find_packing(path) == "gz"
+    end = find_next_member(path, start, stop) if start else 0
     if end is None:
         return
-    for member in members(path, end, stop):
+    for member in iter_members(path, end, stop):
         num_counted = 0
         for record in _MemberCutter(member, max_bytes).cut_records():
             tally.records += member.num_starts - num_counted - (record.num_starts - 1)
@@ -180,22 +207,22 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
 
 
 def inspect_first_member(path: Path) -> tuple[bool, bool]:
-    """(whether an archive begins with a record, whether its first gzip member is one record alone).
+    """Return (True if an archive begins with a record, True if its first gzip member is exactly one record).
 
-    Raises DamagedBytes. Reads at most a piece of 256 kB: crawlers begin with a record about themselves.
+    Reads at most 256 kB: crawlers begin with a record about themselves. Raises DamagedBytes.
     """
-    for member in members(path, 0, 1):
+    for member in iter_members(path, 0, 1):
         reader = io.BufferedReader(member)
         head = reader.read(PIECE_BYTES)
-        is_alone = packing_of(path) == "gz" and member.num_starts == 1 and not reader.read(1)
+        is_alone = find_packing(path) == "gz" and member.num_starts == 1 and not reader.read(1)
         return head.startswith(RECORD_START), is_alone
     return False, False
 
 
 def _check_cut(path: Path, end: int, stop: int) -> None:
-    """See that the next slice will begin where this one's last member ends, or none where this one's is the last."""
-    expected = end if end >= stop and begins_member(path, end) else None
-    actual = next_member(path, stop)
+    """Raise DamagedBytes unless the next slice begins at the end of this one's last member, or is empty."""
+    expected = end if end >= stop and is_member_start(path, end) else None
+    actual = find_next_member(path, stop)
     if actual != expected:
         raise DamagedBytes(
             f"it cannot be cut near byte {stop}, for a record there holds an archive or is damaged",
@@ -205,19 +232,23 @@ def _check_cut(path: Path, end: int, stop: int) -> None:
 
 
 def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """`length` bytes from `offset` of the member at byte `stream` (-1: of the plain file). Raises DamagedBytes."""
+    """Read `length` bytes from `offset` of the decompressed member at byte `stream` (-1: of the plain file).
+
+    Raises:
+        DamagedBytes: If the member cannot be decompressed.
+    """
     with path.open("rb") as file:
         if stream < 0:
             file.seek(offset)
             return file.read(length)
-        reader = io.BufferedReader(WarcMember(file, stream, packing_of(path)))
+        reader = io.BufferedReader(WarcMember(file, stream, find_packing(path)))
         while offset and (skipped := reader.read(min(offset, PIECE_BYTES))):
             offset -= len(skipped)
         return reader.read(length)
 
 
 class _MemberCutter:
-    """Cuts one member into its records."""
+    """Cuts one gzip member into its records."""
 
     def __init__(self, member: WarcMember, max_bytes: int) -> None:
         self.member, self.max_bytes = member, max_bytes
@@ -227,23 +258,25 @@ class _MemberCutter:
         self._tail = b"\n"
 
     def cut_records(self) -> Iterator[CutRecord]:
-        """The records, to the member's end. Raises DamagedBytes."""
+        """Yield the records up to the member's end.
+
+        Raises:
+            DamagedBytes: For a faulty record that is not the only one of its member.
+        """
         num_records = num_starts = 0
         while line := self._read_first_line():
             record = self._cut_record(line)
             record = record._replace(num_starts=self.num_starts - num_starts)
             if record.fault and (self.member.stream < 0 or num_records or record.num_starts > 1):
-                raise DamagedBytes(
-                    f"the record at byte {record.offset}{self._describe_member()} {record.fault}", record.offset
-                )
+                raise DamagedBytes(f"the record at byte {record.offset}{self._locate()} {record.fault}", record.offset)
             num_records, num_starts = num_records + 1, self.num_starts
             yield record
 
-    def _describe_member(self) -> str:
+    def _locate(self) -> str:
         return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
     def _read_first_line(self) -> bytes:
-        """The first line of the next record, the blank ones before it passed over; empty at the end."""
+        """Read the first line of the next record, skipping blank lines; b"" at the end."""
         while (line := self._read_line()) and not line.strip(b"\r\n"):
             pass
         return line
@@ -267,7 +300,7 @@ class _MemberCutter:
         return CutRecord(self.member.stream, start, stop - start, data)
 
     def _read_rest_of_head(self) -> bytes:
-        """The lines to the first blank one."""
+        """Read the lines up to the first blank one."""
         head = b""
         while len(head) < MAX_HEAD_BYTES and (line := self._read_line()):
             head += line
@@ -276,12 +309,12 @@ class _MemberCutter:
         return head
 
     def _build_faulty_record(self, start: int, data: bytes, fault: str) -> CutRecord:
-        """A record that takes the rest of the member with it: where the next one begins is not known."""
+        """Build a faulty record from the rest of the member, because the beginning of the next record is not known."""
         self._skip_to(None)
         return CutRecord(self.member.stream, start, self.offset - start, data[:MAX_HEAD_BYTES], fault)
 
     def _skip_to(self, stop: int | None) -> None:
-        """Read on to a byte, or to the member's end, keeping nothing."""
+        """Read up to a byte offset, or if it is None to the member's end, and discard the bytes."""
         while self._read(PIECE_BYTES if stop is None else min(PIECE_BYTES, stop - self.offset)):
             pass
 
@@ -300,14 +333,18 @@ class _MemberCutter:
 
 
 class ParsedRecord(NamedTuple):
-    """A record taken apart: its head, and the block after it."""
+    """A parsed record: its head, and the block after it."""
 
     head: Head
     block: bytes
 
 
 def parse_record(data: bytes) -> ParsedRecord:
-    """Parse a record's bytes. Raises BadRecord for a head that is too long, or of an unknown version."""
+    """Parse a record's bytes.
+
+    Raises:
+        BadRecord: If the head is too long, or of an unknown version.
+    """
     try:
         head = read_head(data)
         if not VERSION.fullmatch(head.first_line):
@@ -325,9 +362,12 @@ def _find_block_bytes(head: Head) -> int:
 
 
 def parse_warc_head(head: Head) -> WarcHead:
-    """Parse a record's head. Raises BadRecord for an invalid date.
+    """Interpret the fields of a record's head.
 
     A date may be less exact than a second (WARC 1.1): it means the first second of its year, month or day.
+
+    Raises:
+        BadRecord: If the date is invalid or missing.
     """
     moment = _parse_moment(_get_text(head, b"warc-date"))
     return WarcHead(
@@ -342,7 +382,7 @@ def parse_warc_head(head: Head) -> WarcHead:
 
 
 def _get_text(head: Head, name: bytes) -> str:
-    """The first value of a field; "" if there is none."""
+    """Return the first value of a field as text; "" if there is none."""
     return head.get_first(name).decode(errors="replace")
 
 
@@ -358,7 +398,7 @@ def _parse_moment(date: str) -> datetime:
 
 
 def to_media_type(content_type: str) -> str:
-    """A media type without its parameters.
+    """Return a media type in lower case without its parameters.
 
     >>> to_media_type("Text/HTML; charset=utf-8")
     'text/html'

@@ -1,13 +1,12 @@
-"""MediaWiki's XML export, page by page: pages are cut out of the bytes, each is parsed alone.
+"""MediaWiki's XML export, page by page: pages are cut out of the bytes, and each is parsed by itself.
 
-Cutting needs no parser: in an export `<page>` and `</page>` occur as tags only (in texts they are escaped).
-So damage in one page stays in that page, a page's bytes are known exactly, and memory is bounded by one
-page. And bytes can be cut anywhere: a page belongs to the slice in which its `<page>` begins, so that slices read
-alone give what they give together. Export schemas 0.3 to 0.11 (mediawiki.org, Help:Export), UTF-8.
+Cutting needs no parser: in an export `<page>` and `</page>` occur only as tags (in texts they are escaped). So damage
+in one page stays in that page, a page's bytes are known exactly, and memory is bounded by one page. Bytes can be cut
+anywhere: a page belongs to the slice in which its `<page>` begins, so slices that are read separately give the same
+records as slices read together. Export schemas 0.3 to 0.11 (mediawiki.org, Help:Export), UTF-8.
 
-The index of a multistream dump: which pages are in which bzip2 stream.
-
-A line is `offset:page id:title`, the offset that of the stream's first byte; about a hundred pages share one.
+The module also reads the index of a multistream dump, which says which pages are in which bzip2 stream. A line of the
+index is `offset:page id:title`; the offset is that of the stream's first byte, and about a hundred pages share one.
 Costs: one pass of bzip2 and a split for each line. Memory: the distinct offsets.
 """
 
@@ -22,9 +21,9 @@ from typing import NamedTuple
 from lxml import etree
 
 from corpora.errors import InputError
-from corpora.sources.bytes.bz2_streams import StreamPiece, begins_stream
+from corpora.sources.bytes.bz2_streams import StreamPiece, is_stream_start
 from corpora.sources.bytes.faults import READ_FAULTS, BadRecord
-from corpora.sources.bytes.objects import named_or_open, raw_path
+from corpora.sources.bytes.objects import open_for_library, parse_raw_path
 from corpora.sources.contract import RawFile
 
 PAGE_TAG = re.compile(rb"<(/?)page>")
@@ -36,7 +35,12 @@ HIDDEN_NAMESPACES = (-2, 6, 14)  # Media, File and Category: links to their page
 class CutPage(NamedTuple):
     """The bytes from `<page>` to `</page>`, and where they are.
 
-    fault: "" for a whole page; else why `data` is not one: "no end", "no start" or "too large" (then empty).
+    Attributes:
+        stream: First byte of the compressed stream that holds the page; -1 in a plain file.
+        offset: First byte of the page, relative to the decompressed stream.
+        length: Number of bytes.
+        data: The bytes; b"" if the page is too large.
+        fault: "" for a whole page, else "no end", "no start" or "too large".
     """
 
     stream: int
@@ -48,9 +52,17 @@ class CutPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WikiPage:
-    """A page of an export and its newest revision.
+    """A page of an export with its newest revision.
 
-    namespace: None where the schema had none (before 0.6). redirect: the target, None for other pages.
+    Attributes:
+        id: The page's id in its wiki.
+        title: The title with its namespace, as in "Talk:Ayr".
+        namespace: Number of the namespace; None before schema 0.6, which did not give it.
+        redirect: Title of the page that this one redirects to; None for other pages.
+        revision: Id of the revision; None if it is not given.
+        timestamp: Time of the revision in ISO 8601; None if it is not given.
+        model: Content model, such as "wikitext".
+        wikitext: The text of the revision.
     """
 
     id: int
@@ -65,10 +77,14 @@ class WikiPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteInfo:
-    """Facts about a wiki from the head of its export.
+    """What the head of an export says about its wiki.
 
-    base: URL up to the title, None if it is not given. utf16: the export is in UTF-16, as one at times finds them.
-    language: the code that the export gives its pages
+    Attributes:
+        base: Address of a page without its title; None if it is not given.
+        namespaces: Name of a namespace -> its number.
+        has_root: True if the file has the tag `<mediawiki>`; excerpts of dumps may lack it.
+        is_utf16: True if the file is encoded in UTF-16, which is rare.
+        language: Code of the language that the export gives for its pages.
     """
 
     base: str | None
@@ -79,44 +95,51 @@ class SiteInfo:
 
     @property
     def hidden_namespaces(self) -> frozenset[str]:
-        """Names, in lower case, of the namespaces whose links show nothing."""
+        """Names, in lower case, of the namespaces with links that show nothing."""
         return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
     @property
     def wiki_code(self) -> str:
-        """The language's code in the wiki's address: "fr" of fr.wikipedia.org; else that of the export."""
+        """Code of the language in the wiki's address ("fr" in fr.wikipedia.org), or else the language of the export."""
         host = re.match(
             r"(?:https?:)?//([a-z]{2,3}(?:-[a-z]+)*)\.(?:m\.)?wik[a-z]+\.org\b", self.base or "", re.IGNORECASE
         )
         return host[1].lower() if host else self.language
 
     def find_namespace(self, title: str) -> int:
-        """Namespace by the prefix of a title, for exports that do not give its number."""
+        """Look up the number of a title's namespace by its prefix; 0 if it has none that is known."""
         return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
 
 
 class PageCounter:
-    """Counts `<page>` tags in pieces that follow each other, by no parser."""
+    """Counts `<page>` tags in consecutive pieces of bytes by plain search, independently of the cutter."""
 
     def __init__(self) -> None:
         self._tail = b""
 
     def count_tags(self, data: bytes) -> int:
-        """The number of tags that end in `data`."""
+        """Return the number of tags that end in `data`. A tag may begin in the piece before."""
         data = self._tail + data
         self._tail = data[-len(b"<page") :]
         return data.count(b"<page>")
 
     def count_begun_tag(self, data: bytes) -> int:
-        """The number of tags that end in `data` and began before it."""
+        """Return the number of tags (0 or 1) that end in `data` and began in the piece before."""
         return self.count_tags(data[: len(b"page>")])
 
 
 class PageCutter:
-    """Cuts pages out of pieces that follow each other. `is_closed` tells whether the root's end tag came by.
+    """Cuts pages out of consecutive pieces of bytes.
 
-    mid: the pieces begin in the midst of a file, so what comes before the first `<page>` belongs to the slice before.
-    `has_begun` tells whether a page has begun here, `is_done` that the first page of the next slice has.
+    Args:
+        max_page_bytes: A longer page is given out without its data.
+        starts_inside: True if the pieces begin in the middle of a file. Bytes before the first `<page>` then belong to
+            the previous slice.
+
+    Attributes:
+        is_closed: True once the end tag of the root element, `</mediawiki>`, was seen.
+        has_begun: True once a page has begun here, or if the pieces begin at the start of the file.
+        is_done: True once the first page of the next slice has begun.
     """
 
     def __init__(self, max_page_bytes: int, starts_inside: bool = False) -> None:
@@ -132,7 +155,7 @@ class PageCutter:
         self._streams: deque[tuple[int, int, int]] = deque()  # (position, stream, offset there)
 
     def feed(self, piece: StreamPiece) -> Iterator[CutPage]:
-        """The pages that end in this piece."""
+        """Yield the pages that end in this piece."""
         end = self._buffer_start + len(self._buffer)
         if not self._streams or self._streams[-1][1] != piece.stream:
             self._streams.append((end, piece.stream, piece.offset))
@@ -146,11 +169,11 @@ class PageCutter:
         self._trim()
 
     def stop_here(self) -> None:
-        """Pages that begin in the pieces to come belong to the next slice."""
+        """Mark the end of the slice: pages that begin in later pieces belong to the next one."""
         self._stop = self._buffer_start + len(self._buffer)
 
     def finish(self) -> Iterator[CutPage]:
-        """The page that was begun and has no end."""
+        """Yield the page that has begun and has no end, if there is one. Call it after the last piece."""
         if self._page_start is not None:
             yield self._cut_page(self._page_start, self._buffer_start + len(self._buffer), "no end")
 
@@ -181,7 +204,7 @@ class PageCutter:
         return CutPage(stream, offset + start - position, end - start, data, fault)
 
     def _trim(self) -> None:
-        """Forget the bytes before the page begun, and those of a page that is too large."""
+        """Discard the bytes before the current page, and those of a page that is too large."""
         end = self._buffer_start + len(self._buffer)
         keep = max(self._tag_end, end - len(b"</mediawiki>"))
         if self._page_start is not None and end - self._page_start <= self.max_page_bytes:
@@ -192,7 +215,10 @@ class PageCutter:
 
 
 def parse_page(data: bytes) -> WikiPage:
-    """Take the bytes of one `<page>` apart; of several revisions the last. Raises BadRecord.
+    """Parse the bytes of one `<page>`. If it has several revisions, the last one is used.
+
+    Raises:
+        BadRecord: If it is not well-formed, lacks a title, id or revision, or holds two pages.
 
     >>> parse_page(b"<page><title>A</title><id>7</id><revision><text>x</text></revision></page>").title
     'A'
@@ -233,9 +259,9 @@ def _parse_number(element: etree._Element, tag: str) -> int | None:
 
 
 def parse_site_info(head: bytes) -> SiteInfo | None:
-    """Return what the first bytes of an export say of its wiki; None if they are not an export's.
+    """Read what the first bytes of an export say about its wiki; None if they are not the beginning of an export.
 
-    Read by pattern, not by parser, for the head of a dump cut into pieces may stop anywhere.
+    They are read by pattern and not by a parser, because the head of a dump cut into pieces may stop anywhere.
     """
     has_root = b"<mediawiki" in head
     if not has_root and b"<page>" not in head:
@@ -263,7 +289,13 @@ INDEX_ERRORS: tuple[type[Exception], ...] = (*READ_FAULTS, ValueError)
 
 
 class IndexEntry(NamedTuple):
-    """A line of the index: the stream's first byte, the page's id and its title."""
+    """A line of the index.
+
+    Attributes:
+        stream: First byte of the stream that holds the page.
+        page: The page's id.
+        title: The page's title.
+    """
 
     stream: int
     page: str
@@ -271,7 +303,7 @@ class IndexEntry(NamedTuple):
 
 
 def find_index(dump: Path) -> Path | None:
-    """The index of a multistream dump, where it is next to it."""
+    """Return the path of a multistream dump's index if it is next to the dump, else None."""
     match = MULTISTREAM_NAME.fullmatch(dump.name)
     if match is None:
         return None
@@ -280,10 +312,14 @@ def find_index(dump: Path) -> Path | None:
 
 
 def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
-    """The entries of the streams that begin in bytes `start` to `stop`. Raises InputError."""
+    """Yield the index entries of the streams that begin in bytes `start` to `stop` of the dump.
+
+    Raises:
+        InputError: If the index is damaged.
+    """
     line = b""
     try:
-        with bz2.open(named_or_open(index), "rb") as lines:
+        with bz2.open(open_for_library(index), "rb") as lines:
             for line in lines:
                 offset, page, title = line.split(b":", 2)
                 if start <= int(offset) < stop:
@@ -299,10 +335,14 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
 
 
 def read_stream_starts(file: RawFile, index: Path) -> list[int]:
-    """The distinct streams of an index, checked against the dump."""
+    """Read the offsets of all streams from an index, and check them against the dump.
+
+    Raises:
+        InputError: If the offsets are not ascending, are outside of the file, or most of them begin no stream.
+    """
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
-    with raw_path(file.path).open("rb") as stream:
-        wrong = sum(not begins_stream(stream, start) for start in starts)
+    with parse_raw_path(file.path).open("rb") as stream:
+        wrong = sum(not is_stream_start(stream, start) for start in starts)
     is_ordered = bool(starts) and starts == sorted(starts) and starts[-1] < file.size_bytes
     if not is_ordered or 2 * wrong > len(starts):
         raise InputError(

@@ -1,13 +1,13 @@
 """MediaWiki dumps: `pages-articles-multistream.xml.bz2` with its index, or any other bz2, zst and plain xml.
 
 Promises: every page of the dump is one record, an article's prose or a drop with its reason. One file keeps every
-worker busy: a dump with an index is cut at the streams that the index names, any other bz2 file at the streams
-found in it, a plain file every 16 MB; a page belongs to the slice in which it begins. A bz2 file of one stream, a
-zst file and one in UTF-16 are one slice. Damage to a stream costs the pages that the index promises for it
-and no others; without an index, or where the file is cut off, the file is refused. A document's `meta` says what
-kind of page it is, and its headings: `{"page":"stub","sections":[[2,"History"]]}`, each a paragraph of the text.
-Costs: bzip2 about 30 MB/s of XML, the pages' XML little, `wikitext_to_text` as much again. Planning reads
-the index once, or without one the file. Memory: 47 MB of a stream whose checksums are still open, and one page.
+worker busy: a dump with an index is cut at the streams that the index names, any other bz2 file at the streams found in
+it, a plain file every 16 MB. A page belongs to the slice in which it begins. A bz2 file of one stream, a zst file and
+one in UTF-16 are one slice. Damage to a stream costs the pages that the index lists for it and no others; without an
+index, or if the file is cut off, the file is refused. A document's `meta` says what kind of page it is, and its
+headings: `{"page":"stub","sections":[[2,"History"]]}`; each heading is a paragraph of the text. Costs: bzip2 about 30
+MB/s of XML, parsing the XML little, `wikitext_to_text` as much again. Planning reads the index once, or without one the
+file. Memory: 47 MB of a stream until its checksum is verified, and one page.
 """
 
 import itertools
@@ -27,15 +27,15 @@ from corpora.schema import MAX_EXCERPT_CHARACTERS, Locator
 from corpora.sources.bytes.bz2_streams import (
     StreamPiece,
     as_utf8,
+    choose_reader,
     find_streams,
     is_utf16,
-    pieces_of,
     read_at,
-    stream_pieces,
-    verified,
+    read_bz2_pieces,
+    verify_pieces,
 )
 from corpora.sources.bytes.faults import BadRecord, DamagedBytes
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import (
     Drop,
     RawFile,
@@ -108,7 +108,7 @@ class WikipediaSource:
     """The `[[source]]` table of kind "wikipedia".
 
     path:           a dump, a folder of dumps, or a glob; all of one wiki (its index is found next to a dump)
-    namespaces:     numbers of the namespaces whose pages are documents
+    namespaces:     numbers of the namespaces with pages that are documents
     drop:           kinds of pages that are no documents: "redirect", "disambiguation", "list", "stub"
     lists:          list items of six words and more are "sentences", or "drop" all
     math:           for formulas in TeX a "placeholder", their "tex", or "drop"
@@ -140,11 +140,15 @@ class WikipediaSource:
             raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return the settings that determine the bytes of the documents."""
         return {**select_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The dumps, sorted by name. Raises InputError if there are none, or those of several wikis."""
+        """List the dumps, sorted by name.
+
+        Raises:
+            InputError: If there are none, or dumps of several wikis.
+        """
         wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
         dumps = find_files(self.name, self.path, lambda name: bool(DUMP_NAME.fullmatch(name)), wanted)
         wikis = {match["wiki"] for _, path in dumps if (match := DUMP_NAME.fullmatch(path.name))}
@@ -156,37 +160,50 @@ class WikipediaSource:
         return dumps
 
     def companions(self) -> list[Path]:
-        """The indexes that are read with the dumps."""
+        """List the indexes that are read along with the dumps."""
         indexes = (find_index(path) for _, path in self.files())
         return [index for index in indexes if index is not None]
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """One slice for each stream that the index names, or is found; for each 16 MB of a plain file."""
+        """Cut a file at the streams that its index names or that are found in it, or a plain file every 16 MB.
+
+        Raises:
+            InputError: If the file is no dump, or does not fit its index.
+        """
         site = read_site(file.path, file.sha256)
-        index = find_index(raw_path(file.path))
+        index = find_index(parse_raw_path(file.path))
         if index is not None:
             starts = read_stream_starts(file, index)
-        elif site.is_utf16 or raw_path(file.path).name.endswith(".zst"):
+        elif site.is_utf16 or parse_raw_path(file.path).name.endswith(".zst"):
             return [slice_whole_file(file)]
         else:
             starts = _find_cuts(file)
         return cut_at(file, starts)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each page, in the file's order. Raises InputError for a file that is cut off."""
-        index = find_index(raw_path(piece.file.path))
+        """Yield one record for each page, in file order.
+
+        Raises:
+            InputError: During iteration, if the file is cut off, or damaged and has no index.
+        """
+        index = find_index(parse_raw_path(piece.file.path))
         reading = _SliceReader(self, piece, tally)
         yield from reading.read_whole() if index is None else reading.read_by_stream(index)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a page, from `<page>` to `</page>`."""
+        """Return the bytes of a page, from `<page>` to `</page>`. Raises InputError if they cannot be decompressed."""
         try:
             return read_at(file, locator.stream, locator.offset, locator.length)
         except DamagedBytes as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Download the file again.") from fault
 
     def build_wikitext_settings(self, site: SiteInfo, wiki: str) -> WikitextSettings:
-        """Return the settings by which the pages of a wiki are read."""
+        """Return the settings for reading the pages of a wiki.
+
+        Args:
+            site: What the dump says about its wiki.
+            wiki: Code of the wiki's language.
+        """
         return WikitextSettings(
             math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden_namespaces, wiki=wiki
         )
@@ -194,7 +211,7 @@ class WikipediaSource:
     def build_record(
         self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally
     ) -> Record:
-        """Turn a page's bytes into an article's prose, or a drop."""
+        """Build the record of a page: an article's prose, or a drop. Unknown templates are added to the tally."""
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
         )
@@ -235,7 +252,7 @@ class WikipediaSource:
         )
 
     def _judge_page(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
-        """Return why a whole page is not a document."""
+        """Return the reason why a page is not a document; None if it is one."""
         namespace = site.find_namespace(page.title) if page.namespace is None else page.namespace
         if namespace not in self.namespaces:
             return Drop("namespace", str(namespace))
@@ -249,19 +266,19 @@ class WikipediaSource:
 
 
 class _SliceReader:
-    """One slice being read. The tally counts `<page>` tags in the bytes, whatever is made of the pages."""
+    """Reads one slice. The tally counts `<page>` tags in the bytes, independently of how pages are parsed."""
 
     def __init__(self, source: WikipediaSource, piece: Slice, tally: Tally) -> None:
         self.source, self.piece, self.tally = source, piece, tally
-        self.file, self.path = piece.file, raw_path(piece.file.path)
+        self.file, self.path = piece.file, parse_raw_path(piece.file.path)
         self.site = read_site(piece.file.path, piece.file.sha256)
         self.wikitext = source.build_wikitext_settings(self.site, find_wiki_code(self.file.name, self.site))
         self.num_read: Counter[int] = Counter()  # pages read, by stream
         self.tally_before: dict[int, int] = {}  # the tally where the stream now read began
 
     def read_whole(self) -> Iterator[Record]:
-        """Read the slice without an index: a fault of its streams is a fault of the file."""
-        read, piece, size = pieces_of(self.path), self.piece, self.file.size_bytes
+        """Yield the records of a slice of a dump without an index. A damaged stream makes the whole file unreadable."""
+        read, piece, size = choose_reader(self.path), self.piece, self.file.size_bytes
         inside = read(self.path, piece.start, piece.stop)
         following = read(self.path, piece.stop, size) if piece.stop < size else ()
         try:
@@ -273,11 +290,14 @@ class _SliceReader:
             ) from fault
 
     def read_by_stream(self, index: Path) -> Iterator[Record]:
-        """Read the slice; of a damaged stream every page that its index promises becomes a damaged drop."""
+        """Yield the records of a slice.
+
+        If a stream is damaged, each page that the index lists for it becomes a damaged drop.
+        """
         start, faults = self.piece.start, 0
         while start < self.piece.stop:
             try:
-                pieces = verified(stream_pieces(self.path, start, self.piece.stop))
+                pieces = verify_pieces(read_bz2_pieces(self.path, start, self.piece.stop))
                 yield from self._read_pages(pieces, expects_end=not faults, is_separate=True)
                 start = self.piece.stop
             except DamagedBytes as fault:
@@ -295,7 +315,14 @@ class _SliceReader:
         is_separate: bool = False,
         following: Iterable[StreamPiece] = (),
     ) -> Iterator[Record]:
-        """The pages that begin in `pieces`. alone: none reaches over their ends. after: where the last one may end."""
+        """Yield the records of the pages that begin in `pieces`.
+
+        Args:
+            pieces: The bytes of the slice.
+            expects_end: Raise InputError if the slice ends the file and `</mediawiki>` is missing.
+            is_separate: True if no page crosses the ends of the slice.
+            following: The bytes after the slice, in which its last page may end.
+        """
         cutter = PageCutter(self.source.max_page_bytes, starts_inside=self.piece.start > 0 and not is_separate)
         count = PageCounter()
         for piece in pieces:
@@ -329,7 +356,7 @@ class _SliceReader:
             ) from fault
 
     def _drop_lost_pages(self, fault: DamagedBytes, promised: list[IndexEntry]) -> Iterator[Record]:
-        """The pages of a damaged stream that were not read before the damage, as the index names them."""
+        """Yield damaged drops for the pages that the index lists for a damaged stream and that were not read before."""
         num_read = self.num_read[fault.stream]
         self.tally.records = self.tally_before.get(fault.stream, self.tally.records) + max(len(promised), num_read)
         for entry in promised[num_read:]:
@@ -340,8 +367,12 @@ class _SliceReader:
 
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
-    """Return what the head of a dump says of its wiki, read once for each content. Raises InputError."""
-    head, has_utf16 = _read_head(raw_path(path))
+    """Read what the head of a dump says about its wiki. The result is cached by path and content.
+
+    Raises:
+        InputError: If the file cannot be read, is no MediaWiki dump, or is of a project without articles.
+    """
+    head, has_utf16 = _read_head(parse_raw_path(path))
     site = parse_site_info(head)
     if site is None:
         raise InputError(
@@ -358,10 +389,10 @@ def read_site(path: str, sha256: str) -> SiteInfo:
 
 
 def _read_head(path: Path) -> tuple[bytes, bool]:
-    """The first bytes of a dump, as UTF-8, and whether they were UTF-16."""
+    """Return the first bytes of a dump as UTF-8, and whether the file is encoded in UTF-16."""
     size, head, is_encoded_utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
     try:
-        pieces = pieces_of(path)(path, 0, size)
+        pieces = choose_reader(path)(path, 0, size)
         first = list(itertools.islice(pieces, 1))
         is_encoded_utf16 = bool(first) and is_utf16(first[0].data)
         for piece in as_utf8(itertools.chain(first, pieces)):
@@ -376,20 +407,20 @@ def _read_head(path: Path) -> tuple[bytes, bool]:
 
 
 def _find_cuts(file: RawFile) -> list[int]:
-    """Return where a file without an index is cut: at the streams of a bz2 file, every 16 MB of a plain one."""
-    is_bz2 = raw_path(file.path).name.endswith(".bz2")
+    """Find the offsets at which a file without an index is cut: the streams of a bz2 file, or every 16 MB."""
+    is_bz2 = parse_raw_path(file.path).name.endswith(".bz2")
     starts = _find_streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
     return [0, *(start for start in starts if 0 < start <= file.size_bytes - MIN_SLICE_BYTES)]
 
 
 @lru_cache(maxsize=256)
 def _find_streams(path: str, sha256: str) -> tuple[int, ...]:
-    """The streams of a bz2 file, looked for once in each content."""
-    return tuple(find_streams(raw_path(path)))
+    """Find the first bytes of all streams of a bz2 file. The result is cached by path and content."""
+    return tuple(find_streams(parse_raw_path(path)))
 
 
 def classify_page(page: WikiPage, wiki: str = "en") -> str:
-    """Return the kind of a page: one of `KINDS`, or "article". A list that calls itself a stub stays a list."""
+    """Return the kind of a page: one of `KINDS`, or "article". A list that calls itself a stub is a list."""
     if page.redirect is not None or is_redirect(page.wikitext):
         return "redirect"
     if is_disambiguation(page.wikitext, page.title, wiki):
@@ -400,9 +431,9 @@ def classify_page(page: WikiPage, wiki: str = "en") -> str:
 
 
 def find_wiki_code(dump: str, site: SiteInfo) -> str:
-    """Return the code of the language of a dump's pages: by the file's name if it is one of Wikipedia's.
+    """Return the code of the language of a dump's pages, by the file's name if that is one of Wikipedia's.
 
-    Excerpts of dumps at times have the head of another wiki.
+    The name comes first because excerpts of dumps sometimes have the head of another wiki.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
     >>> [find_wiki_code(dump, site) for dump in ("frwiki-20261001-pages-articles.xml", "notes.xml", "mywiki.xml")]
@@ -415,7 +446,7 @@ def find_wiki_code(dump: str, site: SiteInfo) -> str:
 
 
 def build_page_url(site: SiteInfo, title: str) -> str | None:
-    """The address of a page.
+    """Return the address of a page; None if the wiki's address is not known.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
     >>> build_page_url(site, "C++ (language)")
@@ -425,7 +456,10 @@ def build_page_url(site: SiteInfo, title: str) -> str | None:
 
 
 def find_dump_license(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
-    """The license of a Wikimedia wiki's text on the day of the dump, or else of the revision; else None.
+    """Return the license of a Wikimedia wiki's text on the day of the dump, or else on the day of the revision.
+
+    Returns:
+        The license; None for other wikis, and if no day is known.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
     >>> find_dump_license(site, "enwiki-20120104-pages-articles.xml.bz2", None)

@@ -1,9 +1,9 @@
 """Records cut out of the bytes of an XML file, before any parser sees them.
 
 Promises: a record's bytes are known exactly, and damage in it stays in it. Tags in comments and CDATA sections are not
-taken for records. What is before the first record is never parsed, so no entity of a DTD is ever expanded. Of
-two starts without an end between them the first is a record without an end; records do not nest.
-Costs: measured in `source.py`. Memory: one record of at most `max_bytes`, and a piece of 256 kB.
+taken for records. What is before the first record is never parsed, so no entity of a DTD is ever expanded. If there are
+two starts without an end between them, the first is a record without an end; records do not nest. Costs: measured in
+`source.py`. Memory: one record of at most `max_bytes`, and a piece of 256 kB.
 """
 
 import re
@@ -22,9 +22,14 @@ SECTION_START = re.compile(b"|".join(map(re.escape, SECTION_ENDS)))
 
 
 class CutElement(NamedTuple):
-    """The bytes from a record's start tag to its end tag. name: of the element, without its prefix.
+    """The bytes from a record's start tag to its end tag.
 
-    fault: "" for a whole record; else why `data` is not one: "no end", "no start" or "too large" (then it is empty)
+    Attributes:
+        name: Name of the element, without its namespace prefix.
+        offset: First byte, relative to the decompressed file.
+        length: Number of bytes.
+        data: The bytes; b"" if the record is too large.
+        fault: "" for a whole record, else "no end", "no start" or "too large".
     """
 
     name: str
@@ -35,10 +40,19 @@ class CutElement(NamedTuple):
 
 
 class RecordCutter:
-    """Cuts the elements of these names out of pieces that follow each other.
+    """Cuts the elements with certain names out of consecutive pieces of bytes.
 
-    After the last piece `open_start` tells where a record begins that has no end, `head` what is before the first one,
-    `root` the name of the file's first element, and `is_closed` whether its end tag came by after the last record.
+    Args:
+        names: Names of the elements that are records, without namespace prefix.
+        max_bytes: A longer record is given out without its data.
+
+    Attributes:
+        head: The bytes before the first record, at most 1 MiB of them.
+        root: Name of the file's first element, as it is written; b"" if there is none yet.
+        open_start: Offset at which the current record begins; None between records. If it is not None after the last
+            piece, the file ends inside a record.
+        is_closed: True once the root's end tag was seen after the last record.
+        num_records: Number of records so far.
     """
 
     def __init__(self, names: tuple[str, ...], max_bytes: int) -> None:
@@ -62,12 +76,12 @@ class RecordCutter:
         self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[CutElement]:
-        """The records that end in this piece, but for what its end leaves open."""
+        """Yield the records that end in this piece. The last bytes of the piece may only be decided by the next one."""
         data = self._tail + piece
         yield from self._cut_records(data, _find_safe_length(data))
 
     def finish(self) -> Iterator[CutElement]:
-        """The records that end in the last bytes."""
+        """Yield the records that end in the last bytes. Call it after the last piece."""
         yield from self._cut_records(self._tail, len(self._tail))
 
     def _cut_records(self, data: bytes, stop: int) -> Iterator[CutElement]:
@@ -92,9 +106,16 @@ class RecordCutter:
         self._tail, self._tail_start = data[stop:], self._tail_start + stop
 
     def _find_tag(self, data: bytes, at: int, stop: int, positions: dict[bytes, int]) -> "re.Match[bytes] | None":
-        """The next match of `_tag`, which is only where one of the needles does.
+        """Return the next match of a record's tag, a comment or a CDATA section; None if there is none before `stop`.
 
-        places: where each needle was found last, -1 for nowhere: plain search is ten times faster than the pattern's
+        Plain search for a few needles is ten times faster than the pattern, and the pattern matches only at one of
+        them.
+
+        Args:
+            data: The bytes.
+            at: Offset from which to search.
+            stop: End of the search.
+            positions: Needle -> the offset at which it was found last, -1 for nowhere. Updated in place.
         """
         while True:
             for needle, position in positions.items():
@@ -110,7 +131,7 @@ class RecordCutter:
             at = position + 1
 
     def _handle_tag(self, data: bytes, start_of_rest: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
-        """Yield what a record's start or end tag makes of the bytes from `done` on."""
+        """Yield the records that end at a start or end tag. `start_of_rest` is the first byte that was not used yet."""
         start, stop = self._tail_start + match.start(), self._tail_start + match.end()
         name = match["name"].decode()
         if match["end"]:
@@ -129,7 +150,7 @@ class RecordCutter:
             yield self._end_record(stop, "")
 
     def _add_bytes(self, data: bytes) -> None:
-        """Bytes of the record begun, or of what is around records."""
+        """Add bytes to the current record, or to what is around records."""
         if self.open_start is not None:
             self._size += len(data)
             self._kept = [*self._kept, data] if self._size <= self.max_bytes else []
@@ -151,7 +172,7 @@ class RecordCutter:
 
 
 def _find_safe_length(data: bytes) -> int:
-    """Return how many bytes can be searched for tags without cutting one, or the end of a comment, in two."""
+    """Return the number of bytes that can be searched without cutting a tag, or the end of a comment, in two."""
     last = data.rfind(b"<")
     if last > data.rfind(b">") and len(data) - last <= MAX_TAG_BYTES:
         return last
@@ -159,7 +180,7 @@ def _find_safe_length(data: bytes) -> int:
 
 
 class RecordCounter:
-    """Start tags of records counted as the bytes pass, by plain search: not the cutter's way."""
+    """Counts the start tags of records in consecutive pieces by plain search, independently of the cutter."""
 
     def __init__(self, name: str) -> None:
         self._starts = (b"<" + name.encode(), b":" + name.encode())
@@ -167,14 +188,14 @@ class RecordCounter:
         self._section_end = b""  # what ends the comment or CDATA section that we are in
 
     def feed(self, piece: bytes) -> int:
-        """Count the start tags recognized in this piece; those in comments and CDATA sections are left out."""
+        """Return the number of start tags in this piece, without those in comments and CDATA sections."""
         data = self._tail + piece
         stop = _find_safe_length(data)
         self._tail = data[stop:]
         return self._count(data[:stop])
 
     def finish(self) -> int:
-        """Those in the last bytes."""
+        """Return the number of start tags in the last bytes."""
         return self._count(self._tail)
 
     def _count(self, data: bytes) -> int:
@@ -183,7 +204,10 @@ class RecordCounter:
         return sum(self._count_one(data, start) for start in self._starts)
 
     def _iter_outside(self, data: bytes) -> Iterator[bytes]:
-        """Yield what is before, between and after comments and CDATA sections, of which none begins in another."""
+        """Yield the bytes before, between and after comments and CDATA sections.
+
+        None of these begins inside another.
+        """
         at = 0
         while at < len(data):
             if self._section_end:
@@ -208,7 +232,7 @@ class RecordCounter:
 
 
 def find_root_name(head: bytes) -> bytes:
-    """The name of the first element, as it is written; b"" if there is none yet.
+    """Return the name of the first element as it is written, with its prefix; b"" if there is none yet.
 
     >>> find_root_name(b'<?xml version="1.0"?><!DOCTYPE a [<!ELEMENT b ANY>]><!-- <c> --><a:d x="1">')
     b'a:d'
@@ -229,6 +253,9 @@ def find_encoding(head: bytes) -> str:
 
 
 def find_namespaces(head: bytes) -> bytes:
-    """The declarations of namespaces before the first record, as attributes; of two of one prefix the last."""
+    """Return the declarations of namespaces before the first record as attributes.
+
+    Of two with one prefix the last counts.
+    """
     declared = {match[1]: match[2] for match in NAMESPACE.finditer(head)}
     return b"".join(b" xmlns:" + prefix + b"=" + address for prefix, address in declared.items())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import read_again
 from corpora.sources.contract import RawFile, Record, Slice, Tally, slice_whole_file
 from corpora.sources.xml.presets import PRESETS, find_preset
@@ -18,24 +18,28 @@ from corpora.sources.xml.source import XmlSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XmlFile:
-    """Each element that the preset of its root takes for a record is one."""
+    """Reads an XML file by the preset that fits its root element, for sources of other kinds."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The records in order. Raises InputError for a file that is damaged, cut off or of no preset."""
-        preset = find_preset(raw_path(piece.file.path))
+        """Yield the records in file order.
+
+        Raises:
+            InputError: If the file is damaged or cut off, or no preset fits its root element.
+        """
+        preset = find_preset(parse_raw_path(piece.file.path))
         if not preset:
             raise InputError(f"{piece.file.path} {HOW_TO_READ}")
         source = XmlSource(name="xml", path=piece.file.path, preset=preset, max_record_bytes=self.max_record_bytes)
         yield from source.records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a record."""
+        """Return the bytes of a record."""
         return read_again(file, locator.offset, locator.length)
 
 

@@ -16,13 +16,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from corpora.sources.bytes.faults import refusing_damage
+from corpora.sources.bytes.faults import explain_damage
 from corpora.sources.xml.cut import find_root_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The settings of `XmlSource` that a format fills in."""
+    """The settings of `XmlSource` that a known format provides. They are described there.
+
+    Attributes:
+        others: Records of other kinds in the same files, such as books among articles.
+    """
 
     record: str
     fields: dict[str, tuple[str, ...]]
@@ -42,7 +46,7 @@ MAX_ROOT_BYTES = 1 << 16
 def _build_preset(
     record: str, fields: dict[str, list[str]], others: Sequence[dict[str, Any]] = (), **more: Any
 ) -> Preset:
-    """A preset from its table in `presets.toml`."""
+    """Build a preset from its table in `presets.toml`."""
     settings: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in more.items()
     }
@@ -62,14 +66,17 @@ PRESETS_BY_ROOT = {
 
 
 def find_preset(path: Path) -> str:
-    """Return the preset that reads a file; "" for none. Raises InputError for a file that cannot be read."""
+    """Return the name of the preset for a file, by its root element; "" for none.
+
+    Raises InputError if it cannot be read.
+    """
     from corpora.sources.bytes.raw_files import open_raw  # here: the command's help asks for endings, not for pyarrow
 
-    with open_raw(path) as stream, refusing_damage(path):
+    with open_raw(path) as stream, explain_damage(path):
         name = find_root_name(stream.read(MAX_ROOT_BYTES)).rpartition(b":")[2]
     return PRESETS_BY_ROOT.get(name.decode(errors="replace"), "")
 
 
 def describe_preset(preset: str) -> str:
-    """Return what files of a preset are called where another reads them."""
+    """Return what files of a preset are called in counts of files that are not read."""
     return f"XML of preset {preset}"

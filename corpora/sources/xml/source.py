@@ -1,34 +1,29 @@
-r"""XML of your own, read by a map of fields; PubMed, JATS and patents by name.
+"""XML of your own, read by a map of fields; PubMed, JATS and patents by name.
 
     [[source]]
     kind = "xml"
     preset = "pubmed"           # or record = "entry", fields = { text = ["title", "body//p"], key = "@id" }
 
-Promises: every element of the record's name is a record; one that cannot be read is a damaged drop that says why, and
-costs no other. A file that ends inside a record, or before the end tag of its root, is refused, and so is one that
-cannot be unpacked. Each record is parsed alone: no DTD is read, no entity expanded, nothing fetched.
-Costs: 35 MB of PubMed's XML a second (31 packed), 18 MB of JATS. Memory: one record, at most `max_record_bytes`, and
-its tree.
+Promises: every element with the record's name is a record; one that cannot be read is a damaged drop with its reason,
+and costs no other. A file that ends inside a record, or before the end tag of its root, is refused, and so is one that
+cannot be decompressed. Each record is parsed by itself: no DTD is read, nothing is fetched, and no entity is expanded
+except XML's five and those of HTML, which are characters. Names are compared without their namespace. In texts, inline
+elements are joined without a space, elements that are blocks are separated, and white space is one space. Costs: 35 MB
+of PubMed's XML a second (31 packed), 18 MB of JATS. Memory: one record, at most `max_record_bytes`, and its tree.
 
-**Which revision is the newest.** Records with a key revise each other, and a deletion is a record that was dropped:
-where it is the newest, no text of its key stays. What is compared is one number, so the order in which files are read
-changes nothing:
+**Which revision is the newest.** Records with a key revise each other, and a deletion is a record that was dropped: if
+it is the newest, no text of its key stays. What is compared is one number, so the order in which files are read changes
+nothing:
 
     revision = version * 10^14 + number of the file * 10^8 + date or number in the record
 
 `file_order` takes the file's number from its name, and a deletion comes after all records of its file. That is how
-PubMed is meant to be applied (file after file, deletions last): `pubmed24n1220.xml.gz` gives 241220, so it revises
-all that the baseline 0001 to 1219 said, whatever dates are in it, and the baseline of the next year, 250001 and
-up, revises both; a citation that it repeats unchanged stays where it is. Before the file goes the version of the
-citation (`<PMID Version="2">`): to delete version 1 does not delete version 2. Within one file the date of the last
-revision decides. Files without a number in their names, such as those of `efetch`, come before all that have
-one, in the order of their dates; deletions in such a file could not be put in order, so it is refused.
-
-The fields of an XML record: paths to elements and attributes, and the text of an element as paragraphs.
-
-Promises: a record is parsed alone, so its parser knows no DTD, loads nothing and expands no entity but XML's five and
-those of HTML, which are characters. Names are compared without their namespace. Inline elements join without a
-space, elements that are blocks are apart; white space is one space.
+PubMed is meant to be applied (file after file, deletions last): `pubmed24n1220.xml.gz` gives 241220, so it revises all
+that the baseline 0001 to 1219 said, whatever dates are in it, and the baseline of the next year, 250001 and up, revises
+both; a citation that it repeats unchanged stays where it is. Before the file's number comes the version of the citation
+(`<PMID Version="2">`): to delete version 1 does not delete version 2. Within one file the date of the last revision
+decides. Files without a number in their names, such as those of `efetch`, come before all that have one, in the order
+of their dates; deletions in such a file could not be put in order, so it is refused.
 """
 
 import re
@@ -45,9 +40,9 @@ from lxml import etree
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.schema import Locator
-from corpora.sources.bytes.endings import packed
+from corpora.sources.bytes.endings import with_packed_endings
 from corpora.sources.bytes.faults import READ_FAULTS, BadRecord
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import open_raw, read_again
 from corpora.sources.contract import (
     FIELDS,
@@ -61,7 +56,7 @@ from corpora.sources.contract import (
     check_fields,
     drop_damaged,
     drop_too_large,
-    find_files_with_endings,
+    find_by_ending,
     slice_whole_file,
 )
 from corpora.sources.formulas import FORMULA, show_formula, show_mathml
@@ -109,7 +104,14 @@ IGNORED_LABELS = frozenset(("UNLABELLED", "UNASSIGNED"))
 
 
 class PathStep(NamedTuple):
-    """One step of a path: an element's name ("*" for any), what one of its attributes must be, and how deep it is."""
+    """One step of a path.
+
+    Attributes:
+        name: Name of an element; "*" for any.
+        attribute: An attribute that the element must have; "" for none.
+        value: The value that the attribute must have.
+        is_deep: True for elements at any depth, False for children.
+    """
 
     name: str
     attribute: str
@@ -118,7 +120,12 @@ class PathStep(NamedTuple):
 
 
 class FieldPath(NamedTuple):
-    """Elements below a record, or one attribute of each. attribute: "" for the elements themselves."""
+    """A path to elements below a record, or to one attribute of each.
+
+    Attributes:
+        steps: From the record down.
+        attribute: Name of the attribute; "" for the elements themselves.
+    """
 
     steps: tuple[PathStep, ...]
     attribute: str
@@ -126,7 +133,10 @@ class FieldPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLayout:
-    """The layout of an element's text, by names of elements in it: see `XmlSource`."""
+    """How the text of an element is laid out, by the names of elements in it.
+
+    The settings are described at `XmlSource`.
+    """
 
     blocks: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
@@ -136,23 +146,36 @@ class TextLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
-    """The form of a record: the paths of its fields, and the layout of its text. key: the paths of the key in words."""
+    """How records of one element name are read.
+
+    Attributes:
+        paths: Field of a record -> its paths, in order of preference.
+        layout: The layout of its text.
+        key: The paths of the key in words, for error messages.
+    """
 
     paths: dict[str, list[FieldPath]]
     layout: TextLayout
     key: str
 
     def iter_hits(self, element: Any, name: str) -> Iterator[Any]:
-        """The elements or values of a field."""
+        """Yield the elements, or values of attributes, that the paths of a field find below a record."""
         return (hit for path in self.paths.get(name, ()) for hit in find_all(element, path))
 
     def find_first(self, element: Any, name: str) -> str | None:
-        """The first of them that holds a text, on one line."""
+        """Return the first text that the paths of a field find, on one line; None if there is none."""
         return next((text for hit in self.iter_hits(element, name) if (text := to_plain_text(hit))), None)
 
 
 def parse_path(text: str, prefix: str) -> FieldPath:
-    """A path such as `a/b`, `a//b`, `a/b[@c='d']`, `a/@b` or `.`. where: for the message. Raises InputError.
+    """Parse a path such as `a/b`, `a//b`, `a/b[@c='d']`, `a/@b` or `.`.
+
+    Args:
+        text: The path.
+        prefix: Where it was written, for the error message.
+
+    Raises:
+        InputError: If it is no path.
 
     >>> parse_path("MedlineCitation/PMID/@Version", "key").attribute
     'Version'
@@ -167,20 +190,18 @@ def parse_path(text: str, prefix: str) -> FieldPath:
         elif part.startswith("@") and number == len(parts) - 1 and STEP.fullmatch(part[1:]):
             attribute = part[1:]
         elif match:
-            steps.append(
-                PathStep(match["name"], _strip_namespace(match["attribute"] or ""), match["value"] or "", is_deep)
-            )
+            steps.append(PathStep(match["name"], _strip_ns(match["attribute"] or ""), match["value"] or "", is_deep))
             is_deep = False
         elif part != "." or len(parts) > 1:
             raise InputError(
                 f"{prefix}: {text!r} is no path. Write names of elements from the record down, as in 'Abstract/"
                 "AbstractText', with '//' for any depth, [@name='value'] after one, and '@name' at the end."
             )
-    return FieldPath(tuple(steps), _strip_namespace(attribute))
+    return FieldPath(tuple(steps), _strip_ns(attribute))
 
 
 def _split_steps(text: str) -> list[str]:
-    """The steps of a path, "" for any depth; a slash in brackets does not end one."""
+    """Split a path into steps, with "" for any depth. A slash inside brackets does not separate steps."""
     if text.startswith("//"):
         return ["", *_split_steps(text[2:])]
     parts, start, is_inside = [], 0, False
@@ -193,7 +214,7 @@ def _split_steps(text: str) -> list[str]:
 
 
 def parse_step(text: str, prefix: str) -> PathStep:
-    """One element such as `xref` or `xref[@ref-type='bibr']`. Raises InputError."""
+    """Parse a single element such as `xref` or `xref[@ref-type='bibr']`. Raises InputError for anything else."""
     steps = parse_path(text, prefix).steps
     if len(steps) != 1:
         raise InputError(f"{prefix}: {text!r} is not one element. Write its name alone.")
@@ -201,14 +222,14 @@ def parse_step(text: str, prefix: str) -> PathStep:
 
 
 def find_all(record: Any, path: FieldPath) -> list[Any]:
-    """The elements of a path, or the values of its attribute, below each element of the step before in its order.
+    """Return the elements that a path finds below a record, or the values of its attribute, in document order.
 
-    An element that is below two of the step before, one in the other, is found twice: `//sec//p` where sections nest.
+    With `//`, an element below two nested elements that match is found twice, as in `//sec//p` if sections are nested.
     """
     elements = [record]
     for step in path.steps:
         elements = [
-            child for element in elements for child in _list_descendants(element, step.is_deep) if is_match(child, step)
+            child for element in elements for child in _list_inner(element, step.is_deep) if is_match(child, step)
         ]
     if not path.attribute:
         return elements
@@ -216,28 +237,41 @@ def find_all(record: Any, path: FieldPath) -> list[Any]:
     return [value for value in values if value is not None]
 
 
-def _list_descendants(element: Any, is_deep: bool) -> list[Any]:
+def _list_inner(element: Any, is_deep: bool) -> list[Any]:
+    """List the children of an element, or if `is_deep` all elements below it."""
     return list(element.iterdescendants(etree.Element)) if is_deep else list(element.iterchildren(etree.Element))
 
 
 def is_match(element: Any, step: PathStep) -> bool:
-    """Return True if an element matches a step."""
-    if step.name not in ("*", _strip_namespace(element.tag)):
+    """Return True if an element has the name and the attribute that a step requires."""
+    if step.name not in ("*", _strip_ns(element.tag)):
         return False
     return not step.attribute or _get_attribute(element, step.attribute) == step.value
 
 
 def _get_attribute(element: Any, name: str) -> str | None:
-    return next((str(value) for key, value in element.attrib.items() if _strip_namespace(key) == name), None)
+    return next((str(value) for key, value in element.attrib.items() if _strip_ns(key) == name), None)
 
 
 @lru_cache(maxsize=1 << 12)
-def _strip_namespace(name: str) -> str:
+def _strip_ns(name: str) -> str:
     return name.rpartition("}")[2].rpartition(":")[2]
 
 
 def parse_record(data: bytes, encoding: str, namespaces: bytes) -> Any:
-    """The element of a record's bytes. declared: namespaces that hold around it. Raises BadRecord."""
+    """Parse the bytes of a record.
+
+    Args:
+        data: The bytes.
+        encoding: The encoding that the file declares.
+        namespaces: Declarations of namespaces that are around the record, as attributes.
+
+    Returns:
+        The record's element.
+
+    Raises:
+        BadRecord: If the bytes cannot be decoded, or are not one well-formed element.
+    """
     try:
         text = data.decode(encoding).encode()
     except UnicodeDecodeError as error:
@@ -258,7 +292,10 @@ def parse_record(data: bytes, encoding: str, namespaces: bytes) -> Any:
 
 
 def with_characters(data: bytes) -> bytes:
-    """The named entities of HTML as characters. Raises BadRecord for an entity that only a DTD could tell.
+    """Replace HTML's named entities by their characters, except in CDATA sections. XML's five are left as they are.
+
+    Raises:
+        BadRecord: For an entity that only a DTD could define.
 
     >>> with_characters(b"<a>&eacute; &lt; <![CDATA[&nbsp;]]></a>").decode()
     '<a>é &lt; <![CDATA[&nbsp;]]></a>'
@@ -272,7 +309,7 @@ def with_characters(data: bytes) -> bytes:
 
 
 def _keep_tags(match: "re.Match[bytes]") -> bytes:
-    """Only the tags of what was deleted, which may begin in one element and end in another."""
+    """Return only the tags of deleted text, which may begin in one element and end in another."""
     return b"".join(TAG.findall(match[1]))
 
 
@@ -288,7 +325,7 @@ def _replace_entity(match: "re.Match[bytes]") -> bytes:
 
 
 def extract_paragraphs(element: Any, layout: TextLayout) -> list[str]:
-    """An element's text, in paragraphs where it has blocks; after its label, where it has one."""
+    """Return the text of an element as a list of paragraphs, with its label before the first one."""
     pieces: list[str] = []
     _collect_text(element, layout, pieces)
     text = "".join(pieces)
@@ -302,7 +339,7 @@ def extract_paragraphs(element: Any, layout: TextLayout) -> list[str]:
 
 
 def without_marks(text: str) -> str:
-    r"""A text without the signs that are marks, their brackets, and what parts them from other words.
+    r"""Remove the characters that are in place of marks (`MARK`), with brackets and separators around them.
 
     >>> without_marks("Shown [\1,\1] here \1, \1. So it is\1 (Lee 2003; \1), by Lee et al. [\1].")
     'Shown here. So it is (Lee 2003), by Lee et al.'
@@ -313,14 +350,14 @@ def without_marks(text: str) -> str:
 
 def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
     pieces.append(element.text or "")
-    is_split = len(element) == 0 or _strip_namespace(element.tag) in layout.blocks or not _is_in_sentence(element)
+    is_split = len(element) == 0 or _strip_ns(element.tag) in layout.blocks or not _is_in_sentence(element)
     for child in element.iterchildren(etree.Element):
-        name = _strip_namespace(child.tag)
+        name = _strip_ns(child.tag)
         if layout.marks and _is_mark(child, layout):
             pieces.append(MARK)
         elif name in FORMULAS and name not in layout.skip and (len(child) or "formula" in name):
             pieces.append(_show_formula(child))
-        elif name in READINGS and _strip_namespace(element.tag) in ("ruby", "rtc"):
+        elif name in READINGS and _strip_ns(element.tag) in ("ruby", "rtc"):
             pass
         elif name not in layout.skip and not (name == "sec" and _has_only_title(child, layout)):
             label = name in BOLD and LABEL.fullmatch((child.text or "") + (child.tail or "")[:1])
@@ -332,14 +369,10 @@ def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
 
 
 def _show_formula(element: Any) -> str:
-    """A formula in one of its forms, which are TeX, MathML, or words and pictures; "" for one that is empty."""
-    within = [each for each in element.iter(etree.Element) if _strip_namespace(each.tag) in ("tex-math", "math")]
+    """Return a formula as text, from its TeX, its MathML, or its words; "" for one that is empty."""
+    within = [each for each in element.iter(etree.Element) if _strip_ns(each.tag) in ("tex-math", "math")]
     tex = next(
-        (
-            text
-            for each in within
-            if _strip_namespace(each.tag) == "tex-math" and (text := show_formula(_get_text(each)))
-        ),
+        (text for each in within if _strip_ns(each.tag) == "tex-math" and (text := show_formula(_get_text(each)))),
         "",
     )
     if tex:
@@ -347,16 +380,14 @@ def _show_formula(element: Any) -> str:
     shown = (show_mathml(etree.tostring(each, encoding="unicode", with_tail=False)) for each in within)
     if mathml := next(filter(None, shown), ""):
         return mathml
-    if lines := [
-        _get_text(each) for each in element.iter(etree.Element) if _strip_namespace(each.tag) == "textual-form"
-    ]:
+    if lines := [_get_text(each) for each in element.iter(etree.Element) if _strip_ns(each.tag) == "textual-form"]:
         return show_formula(lines[0])
-    names = {_strip_namespace(each.tag) for each in element.iterdescendants(etree.Element)} - {"label"}
+    names = {_strip_ns(each.tag) for each in element.iterdescendants(etree.Element)} - {"label"}
     if not names <= INLINE_ELEMENTS or within:
         return FORMULA
     return (
         show_formula(_get_text(element))
-        if "formula" in _strip_namespace(element.tag) or not _get_text(element).strip()
+        if "formula" in _strip_ns(element.tag) or not _get_text(element).strip()
         else FORMULA
     )
 
@@ -366,30 +397,30 @@ def _get_text(element: Any) -> str:
 
 
 def _is_in_sentence(element: Any) -> bool:
-    """Return True if there are words right before an element or after it, as about a reference to another claim."""
+    """Return True if there are words right before or after an element, as for a reference to another claim."""
     before, parent = element.getprevious(), element.getparent()
     text = before.tail if before is not None else parent.text if parent is not None else ""
     return bool((text or "").strip() or (element.tail or "").strip())
 
 
 def _has_only_title(section: Any, layout: TextLayout) -> bool:
-    """Return True for a section of which all but its title is left out, such as one of tables or supplements."""
-    names = [_strip_namespace(child.tag) for child in section.iterchildren(etree.Element)]
+    """Return True for a section with nothing left except its title, such as one of tables or supplements."""
+    names = [_strip_ns(child.tag) for child in section.iterchildren(etree.Element)]
     read = [name for name in names if name not in layout.skip]
     return read == ["title"] and not {"label", "title"}.issuperset(names)
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Return True if an element is one of `marks` that holds no letter, or one that is raised: the sign of a note."""
+    """Return True if an element is one of `marks` and has no letter, or one raised letter: the sign of a note."""
     if not any(is_match(element, step) for step in layout.marks):
         return False
     text = _get_text(element).strip(" []()")
-    is_raised = any(_strip_namespace(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
+    is_raised = any(_strip_ns(each.tag) == "sup" for each in (element.getparent(), *element) if each is not None)
     return not any(letter.isalpha() for letter in text) or (len(text) == 1 and is_raised)
 
 
 def to_plain_text(hit: Any) -> str:
-    """Return what an element or attribute holds, on one line."""
+    """Return the text of an element, or the value of an attribute, on one line."""
     pieces = [hit] if isinstance(hit, str) else []
     if not isinstance(hit, str):
         _collect_text(hit, TextLayout(), pieces)
@@ -398,14 +429,15 @@ def to_plain_text(hit: Any) -> str:
 
 
 def parse_date(hit: Any) -> str | None:
-    """A date as YYYY, YYYY-MM or YYYY-MM-DD: of an element with a year, month and day, or of a text.
+    """Return a date as YYYY, YYYY-MM or YYYY-MM-DD, from an element with a year, month and day, or from a text.
+
+    Returns:
+        The date; None if there is none.
 
     >>> parse_date("20150106"), parse_date(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
     ('2015-01-06', '2017-06')
     """
-    children = (
-        {} if isinstance(hit, str) else {_strip_namespace(child.tag).lower(): to_plain_text(child) for child in hit}
-    )
+    children = {} if isinstance(hit, str) else {_strip_ns(child.tag).lower(): to_plain_text(child) for child in hit}
     if "year" in children:
         month = MONTHS.get(children.get("month", "")[:3].lower()) or children.get("month", "")
         parts = [children["year"], str(month), children.get("day", "") if month else ""]
@@ -414,7 +446,7 @@ def parse_date(hit: Any) -> str | None:
     return "-".join(part for part in match.groups() if part) if match else None
 
 
-ENDINGS = packed(".xml", ".nxml")
+ENDINGS = with_packed_endings(".xml", ".nxml")
 XML_FIELDS = (*FIELDS, "version")
 FILE_UNIT, VERSION_UNIT = 10**8, 10**14
 MAX_VERSION = MAX_REVISION // VERSION_UNIT - 1
@@ -433,10 +465,10 @@ class XmlSource:
                       `revision` (a number or date), `version`, `title`, `url`, `date`, `license`, `group` (the first
                       path that finds something); `a/b`, `a//b`, `a[@b='c']`, `a/@b`
     deleted:          `container/element`: an element that holds the key of a record to be taken away
-    file_order:       regular expression whose groups find a number in a file's name: later files revise earlier ones
+    file_order:       regular expression with groups that find a number in a file's name: later files revise others
     blocks:           elements in a text that are paragraphs of their own
     skip:             elements in a text that are left out
-    marks:            elements in a text that are left out where they hold no letter: numbers of references
+    marks:            elements in a text that are left out if they hold no letter: numbers of references
     label:            attribute of a text's element that is put before it, as in "METHODS: ..."
     max_record_bytes: a longer record is dropped
     """
@@ -495,11 +527,11 @@ class XmlSource:
 
     @cached_property
     def _form(self) -> Preset:
-        """The settings with what the preset fills in."""
+        """The settings, completed by the preset."""
         return self._fill_in(PRESETS.get(self.preset, Preset(record="", fields={})))
 
     def _fill_in(self, base: Preset) -> Preset:
-        """The settings with what a form of a preset fills in."""
+        """Return the settings, completed by a preset or by one of its other records."""
         paths = {key: _to_paths(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
             record=self.record or base.record,
@@ -515,7 +547,7 @@ class XmlSource:
 
     @cached_property
     def _forms(self) -> dict[str, RecordForm]:
-        """The forms of records by the names of their elements."""
+        """How records are read: name of their element -> form."""
         return {form.record: self._parse_form(form) for form in (self._form, *self._form.others)}
 
     def _parse_form(self, form: Preset) -> RecordForm:
@@ -530,23 +562,30 @@ class XmlSource:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents: all that the preset fills in, and not its name."""
+        """Return the settings that determine the bytes of the documents: what the preset provides, but not its name."""
         form = {key: value for key, value in to_settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError if there are none."""
+        """List the files with known endings, sorted by name.
+
+        Raises:
+            InputError: If there are none, or if all have the root element of another preset.
+        """
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
-        files = find_files_with_endings(self.name, self.path, ENDINGS, wanted, refused)
-        found = [each for name, path in files for each in self.inside(name, path)]
+        files = find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
+        found = [each for name, path in files for each in self.iter_inside(name, path)]
         if all(reason for _, _, reason in found):
             kinds = " and ".join(sorted({reason for _, _, reason in found}))
             raise InputError(f"Source {self.name!r}: {self.path} holds {kinds}. Set its `preset` to what it holds.")
         return [(name, path) for name, path, reason in found if not reason]
 
-    def inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """A file with its name, and why it is not read: its root is that of another preset."""
+    def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
+        """Yield the file as (name, path, reason).
+
+        The reason is "", or says that the file's root is that of another preset.
+        """
         other = ""
         if self.preset and name.lower().endswith(ENDINGS):
             with suppress(InputError):  # reading it says why
@@ -554,11 +593,15 @@ class XmlSource:
         yield name, path, describe_preset(other) if other not in ("", self.preset) else ""
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The records and deletions of a file in order. Raises InputError for a file that is damaged or cut off."""
+        """Yield the records and deletions of a file in order.
+
+        Raises:
+            InputError: During iteration, if the file is damaged or cut off, or holds no records.
+        """
         container = self._form.deleted.partition("/")[0]
         cutter = RecordCutter(tuple(filter(None, (*self._forms, container))), self.max_record_bytes)
         for cut in self._cut_file(piece.file, cutter, tally):
@@ -569,14 +612,14 @@ class XmlSource:
                 yield self._build_record(cut, piece.file, cutter.head, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a record or deleted element; a packed file is unpacked from its beginning."""
+        """Return the bytes of a record or deleted element. A packed file is decompressed from its beginning."""
         return read_again(file, locator.offset, locator.length)
 
     def _cut_file(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
-        """Yield what is cut out of a file, its records counted as its bytes pass."""
+        """Yield the elements that are cut out of a file, and count its records in the tally while its bytes pass."""
         counts = [RecordCounter(name) for name in self._forms]
         at = 0
-        with open_raw(raw_path(file.path)) as stream:
+        with open_raw(parse_raw_path(file.path)) as stream:
             try:
                 while data := stream.read(PIECE_BYTES):
                     if not at and data.startswith(BYTE_ORDER_MARKS):
@@ -592,7 +635,7 @@ class XmlSource:
         self._check_end(file, cutter, at)
 
     def _check_end(self, file: RawFile, cutter: RecordCutter, size: int) -> None:
-        """Raise InputError for a file that is cut off, or that holds no such record."""
+        """Raise InputError for a file that is cut off or holds no record."""
         if cutter.open_start is not None:
             raise InputError(
                 f"{file.path} ends at byte {size} inside the record that begins at byte {cutter.open_start}: it is cut "
@@ -628,7 +671,7 @@ class XmlSource:
         return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
     def _read_fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
-        """The record's fields by the names of `Record`. Raises BadRecord."""
+        """Read the fields of a record, by the names of `Record`. Raises BadRecord if it has no key."""
         texts = [
             part
             for path in form.paths["text"]
@@ -648,17 +691,20 @@ class XmlSource:
     # Revisions and deletions
 
     def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
-        """The record's place among those of its key. Raises BadRecord."""
-        record_number = next(
+        """Return the number by which records with one key are ordered; None if there is nothing to order by.
+
+        Raises BadRecord.
+        """
+        value = next(
             (number for hit in form.iter_hits(element, "revision") if (number := _parse_number(hit)) is not None), None
         )
         if not self._form.file_order and "version" not in form.paths:
-            return record_number
+            return value
         version = form.find_first(element, "version") if "version" in form.paths else None
-        return _combine_revision(version, self._find_file_number(file) or 0, record_number or 0)
+        return _combine_revision(version, self._find_file_number(file) or 0, value or 0)
 
     def _find_file_number(self, file: RawFile) -> int | None:
-        """The number in a file's name; None if it has none."""
+        """Return the number in a file's name; None if it has none. Raises InputError if it is too long."""
         if not self._form.file_order:
             return None
         match = re.search(self._form.file_order, file.name.rpartition("/")[2])
@@ -671,7 +717,10 @@ class XmlSource:
         return int(digits) if match else None
 
     def _read_deletions(self, cut: CutElement, file: RawFile, tally: Tally) -> Iterator[Record]:
-        """One dropped record for each element of a container of deletions. Raises InputError for a damaged one."""
+        """Yield a dropped record for each element in a container of deletions.
+
+        Raises InputError if one cannot be read.
+        """
         place = f"{file.path}: the <{cut.name}> at byte {cut.offset}"
         number = self._find_file_number(file)
         if cut.fault:
@@ -716,7 +765,7 @@ class XmlSource:
 
 
 def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
-    """A field's paths: one, or a list of them. Raises InputError."""
+    """Return a field's paths, which may be given as one or as a list. Raises InputError."""
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else ()
     if not paths or not all(isinstance(path, str) and path for path in paths):
         raise InputError(f"Source {name!r}: fields.{key} = {value!r} is neither a path nor a list of paths.")
@@ -724,7 +773,7 @@ def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _combine_revision(version: str | None, file_number: int, number: int) -> int:
-    """One number that orders by version (1 where none is said), then file, then what the record says."""
+    """Return a number that orders by version (1 if it is not given), then by file, then by the number in the record."""
     if version is not None and not (version.isdecimal() and len(version) < 20 and int(version) <= MAX_VERSION):
         raise BadRecord(f"its version is no number up to {MAX_VERSION}: {version[:40]!r}")
     if not 0 <= number < FILE_UNIT:
@@ -733,7 +782,7 @@ def _combine_revision(version: str | None, file_number: int, number: int) -> int
 
 
 def _parse_number(hit: Any) -> int | None:
-    """A date as YYYYMMDD, or a whole number; None for anything else."""
+    """Return a date as the number YYYYMMDD, or a whole number; None for anything else."""
     text = to_plain_text(hit)
     if isinstance(hit, str) or not len(hit):
         if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MAX_REVISION:

@@ -1,15 +1,11 @@
-"""The data card: README.md, whose head `datasets` and Hugging Face's hub read, and whose text is for people.
+"""The data card: README.md, with a head for `datasets` and the Hugging Face hub, and a text for people.
 
-Its text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. This
-file has what the templates ask for: rows of tables, and names and texts from outside in a form that acts on nothing.
+The text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. This
+module has what the templates ask for: rows of tables, and names and texts from outside in an escaped form.
 
-Promise: every number comes from a ledger, a manifest, the run's record or the rows that were written; the clock is
-not read.
-
-Texts in Markdown and YAML that act on nothing: a name may have any character, and stays a name.
-
-Promise: CommonMark and GitHub's Markdown read what `plain` returns as the text itself: no link, no tag, no cell of
-its own, one line. A YAML parser reads what `scalar` returns as the original value.
+Promise: every number comes from a ledger (the counts in a manifest), a manifest, the run's record or the rows that were
+written; the clock is not read. CommonMark and GitHub's Markdown read what `escape_markdown` returns as the text itself:
+no link, no tag, no table cell, one line. A YAML parser reads what `to_yaml` returns as the original value.
 """
 
 import json
@@ -26,36 +22,38 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import find_digest
 from corpora.store.ledger import Account
 from corpora.store.manifest import Manifest
-from flows.export.cards.licenses import NOT_STATED, license_tags
-from flows.export.exported import Exported, Provenance, most_first, share
+from flows.export.cards.licenses import NOT_STATED, to_license_tags
+from flows.export.exported import ExportContent, Provenance, format_share, sort_by_count
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import to_one_line, to_printable, without_folders
-from flows.run.record.counts_text import counted, parent_name, rows_in_words
-from flows.run.record.figures import DUPLICATES
-from flows.run.record.ledger_balance import copy_accounts, readable_bytes, records_account
+from flows.run.record.counts_text import describe_rows, format_count, name_parent
+from flows.run.record.figures import DUPLICATE_REASONS
+from flows.run.record.ledger_balance import format_bytes, list_copy_accounts, sum_records
 
-CHARACTERS = 200
-_ACTING = re.compile(r"([\\`*_{}\[\]()#!|~$])")
-_BARE = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
-_TAKEN = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
+MAX_CHARACTERS = 200
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#!|~$])")
+_PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+_RESERVED_SCALARS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
 _UNPRINTABLE = re.compile("[^\x09\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-def plain(text: str, limit: int = CHARACTERS) -> str:
-    """Return a text on one line, as Markdown that shows it as it is.
+def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """Escape a text for Markdown, so that it is shown as it is, on one line. Longer texts are cut to `limit`
+    characters.
 
-    >>> plain("a|b <i> www.example.org")
+    >>> escape_markdown("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
     """
     shown = to_one_line(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    shown = _ACTING.sub(r"\\\1", shown)
+    shown = _MARKUP.sub(r"\\\1", shown)
     return re.sub(r"://", "&#58;//", re.sub(r"(?i)\b(www)\.", r"\1&#46;", shown)).replace("@", "&#64;")
 
 
-def code(text: str, limit: int = CHARACTERS) -> str:
-    """Return a short text as code: with as many backticks around it as it needs.
+def format_code(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """Return a text as inline code of Markdown, with as many backticks as it needs. Longer texts are cut to `limit`
+    characters.
 
-    >>> code("a`b"), code("a|b")
+    >>> format_code("a`b"), format_code("a|b")
     ('``a`b``', '`a\\\\|b`')
     """
     shown = to_one_line(text, limit) or " "
@@ -64,46 +62,46 @@ def code(text: str, limit: int = CHARACTERS) -> str:
     return f"{ticks}{gap}{shown}{gap}{ticks}".replace("|", "\\|")
 
 
-def fenced(text: str, language: str = "") -> str:
-    """Return a text of lines in a block of code that it cannot end."""
+def format_code_block(text: str, language: str = "") -> str:
+    """Return several lines as a code block of Markdown, with a fence that the text cannot end."""
     lines = [to_printable(line.replace("\t", "    ")) for line in text.splitlines()]
     ticks = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     return "\n".join([f"{ticks}{language}", *lines, ticks])
 
 
-def scalar(value: str | int | float | bool | None) -> str:
-    """Return a text or a number as the value of a key in YAML.
+def to_yaml(value: str | int | float | bool | None) -> str:
+    """Return a text or a number as a scalar of YAML, quoted if necessary.
 
-    >>> scalar("name"), scalar("a: b"), scalar(2.5)
+    >>> to_yaml("name"), to_yaml("a: b"), to_yaml(2.5)
     ('name', '"a: b"', '2.5')
     """
     if not isinstance(value, str):
         return json.dumps(value)
-    if _BARE.fullmatch(value) and value.lower() not in _TAKEN:
+    if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _RESERVED_SCALARS:
         return value
     quoted = json.dumps(value, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda character: f"\\U{ord(character[0]):08x}", quoted)
 
 
-FOLDER = "path/of/this/folder"  # in the code of the card
-MOST_ROWS = 200  # of a table whose length the data decide
-MOST_LICENSES = 20  # of one source
+EXAMPLE_FOLDER = "path/of/this/folder"  # in the code of the card
+MAX_ROWS = 200  # of a table whose length the data decide
+MAX_LICENSES = 20  # of one source
 
 
-def card(content: Exported) -> str:
-    """Return the card of an export."""
-    return templates().get_template("data_card.jinja").render(content=content, folder=FOLDER)
+def render_data_card(content: ExportContent) -> str:
+    """Render the card of an export as Markdown."""
+    return build_environment().get_template("data_card.jinja").render(content=content, folder=EXAMPLE_FOLDER)
 
 
-def description(content: Exported) -> str:
-    """Return the first lines of the card."""
-    sections: Any = templates().get_template("sections.jinja").module
+def summarize_content(content: ExportContent) -> str:
+    """Return the first paragraph of the card as one line."""
+    sections: Any = build_environment().get_template("sections.jinja").module
     return " ".join(sections.what_it_is(content).splitlines())
 
 
 @cache
-def templates() -> Environment:
-    """Return the templates of this folder, with what they may ask for."""
+def build_environment() -> Environment:
+    """Build the Jinja environment of the cards, with their filters. The result is cached."""
     environment = Environment(
         loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
         autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
@@ -113,21 +111,21 @@ def templates() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(FILTERS)
-    environment.globals.update(most_rows=MOST_ROWS, most_licenses=MOST_LICENSES, not_stated=NOT_STATED)
+    environment.globals.update(most_rows=MAX_ROWS, most_licenses=MAX_LICENSES, not_stated=NOT_STATED)
     return environment
 
 
-def source_rows(content: Exported) -> list[dict[str, Any]]:
-    """Return a row for everything that came in, by source and generation."""
+def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
+    """Build a table of what came in, as dicts: one row for each source and generation (update of the raw files)."""
     rows = []
     for manifest in content.parsed:
-        account, raw_files = records_account([manifest]), content.provenance.raw_files(manifest)
+        account, raw_files = sum_records([manifest]), content.provenance.find_raw_files(manifest)
         rows.append(
             {
                 "name": manifest.name,
                 "kind": str(manifest.settings.get("source", {}).get("kind", "")),
-                "generation": _generation(content.provenance, manifest),
-                "files": parent_name(next(parent for parent in manifest.parents if parent.role == "raw")),
+                "generation": _find_generation(content.provenance, manifest),
+                "files": name_parent(next(parent for parent in manifest.parents if parent.role == "raw")),
                 "bytes": sum(file.size_bytes for file in raw_files) if raw_files else None,
                 "records": account.total,
                 "dropped": account.sum_outcomes("dropped"),
@@ -137,15 +135,20 @@ def source_rows(content: Exported) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["name"], row["generation"]))
 
 
-def _generation(provenance: Provenance, documents: Manifest) -> str:
-    """Return the generation that documents came with."""
+def _find_generation(provenance: Provenance, documents: Manifest) -> str:
+    """Return the number of the generation with which documents came, as text; "" if it is unknown."""
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
     named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
     return next(named, "").removeprefix("generation ")
 
 
-def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]] | None:
-    """Return documents and tokens by source, generation and split, as tokenised; None where that is unknown."""
+def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:
+    """Count the documents and tokens that were tokenized.
+
+    Returns:
+        Pairs of (source, generation, split) and [documents, tokens], sorted; None if the store no longer has the
+        tokens.
+    """
     if content.tokenised is None:
         return None
     sums: dict[tuple[str, str, str], list[int]] = {}
@@ -159,14 +162,14 @@ def token_rows(content: Exported) -> list[tuple[tuple[str, str, str], list[int]]
     return sorted((of, counts) for of, counts in sums.items() if any(counts))
 
 
-def outcomes_of(account: Account, prefix: str) -> list[tuple[str, int]]:
-    """Return the outcomes with a prefix, without it, the most frequent first."""
+def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
+    """List the outcomes whose name has a prefix, the most frequent first, at most MAX_ROWS. The prefix is removed."""
     outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
-    return list(most_first(outcomes).items())[:MOST_ROWS]
+    return list(sort_by_count(outcomes).items())[:MAX_ROWS]
 
 
-def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
-    """Return every raw file of a lock, with its source and generation."""
+def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
+    """List all raw files of a lock, each with its source and the number of its generation."""
     return [
         (name, number, file)
         for number, generation in enumerate(lock.generations, 1)
@@ -175,46 +178,46 @@ def locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
     ]
 
 
-def feature(field: pa.Field) -> tuple[str, str]:
-    """Return a column's type as `datasets` writes it: the key, and the name.
+def to_feature_type(field: pa.Field) -> tuple[str, str]:
+    """Return the type of a column as the library `datasets` writes it: a key and a type name.
 
-    >>> feature(pa.field("a", pa.list_(pa.uint16()))), feature(pa.field("b", pa.float32()))
+    >>> to_feature_type(pa.field("a", pa.list_(pa.uint16()))), to_feature_type(pa.field("b", pa.float32()))
     (('list', 'uint16'), ('dtype', 'float32'))
     """
-    listed = pa.types.is_list(field.type)
-    kind = field.type.value_type if listed else field.type
+    is_list = pa.types.is_list(field.type)
+    kind = field.type.value_type if is_list else field.type
     floats = {pa.float32(): "float32", pa.float64(): "float64"}
-    return "list" if listed else "dtype", floats.get(kind, str(kind))
+    return "list" if is_list else "dtype", floats.get(kind, str(kind))
 
 
-def meaning(field: pa.Field) -> str:
-    """Return what a column means; "" if it has no meaning in its metadata."""
+def read_description(field: pa.Field) -> str:
+    """Return the description in the metadata of a field; "" if it has none."""
     text: bytes = (field.metadata or {}).get(b"description", b"")
     return text.decode()
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "code": code,
-    "copy_accounts": copy_accounts,
-    "counted": counted,
+    "code": format_code,
+    "copy_accounts": list_copy_accounts,
+    "counted": format_count,
     "digest": lambda lock: find_digest(lock.to_bytes()),
-    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES),
-    "feature": feature,
-    "fenced": fenced,
+    "duplicates_in": lambda account: sum(account.outcomes.get(f"removed: {name}", 0) for name in DUPLICATE_REASONS),
+    "feature": to_feature_type,
+    "fenced": format_code_block,
     "json": lambda value: json.dumps(value, ensure_ascii=False),
-    "license_tags": license_tags,
-    "locked_files": locked_files,
+    "license_tags": to_license_tags,
+    "locked_files": list_locked_files,
     "masked_kinds": lambda settings: [kind for kind in ("email", "ip", "phone") if settings.get(kind)],
-    "meaning": meaning,
+    "meaning": read_description,
     "number": lambda value: f"{value:,}",
-    "outcomes_of": outcomes_of,
-    "plain": plain,
-    "rows_in_words": rows_in_words,
-    "scalar": scalar,
-    "share": share,
-    "size": readable_bytes,
-    "source_rows": source_rows,
-    "token_rows": token_rows,
+    "outcomes_of": list_outcomes,
+    "plain": escape_markdown,
+    "rows_in_words": describe_rows,
+    "scalar": to_yaml,
+    "share": format_share,
+    "size": format_bytes,
+    "source_rows": build_source_rows,
+    "token_rows": build_token_rows,
     "unquoted": lambda text: text[1:-1],
     "without_folders": without_folders,
 }

@@ -1,7 +1,6 @@
-"""Licences as others spell them: an SPDX identifier, and the tag that Hugging Face's hub has for it.
+"""Licenses as others spell them: an SPDX identifier, and the tag of the Hugging Face hub.
 
-A licence is what a record, a source or the recipe states. Nothing is guessed: what has none of these
-spellings stays as it is stated.
+The stated license is that of a record, a source or the recipe. Nothing is guessed: an unknown spelling is kept.
 """
 
 import re
@@ -20,38 +19,42 @@ TAGS = {  # most are the identifier in lower case; Python's licences have no tag
     **{"GFDL-1.3-or-later": "gfdl", "ODC-By-1.0": "odc-by", "ODbL-1.0": "odbl", "PDDL-1.0": "pddl"},
 }
 NOT_STATED = "not stated"
-_ADDRESS = re.compile(r"https?://(?:www\.)?creativecommons\.org/licenses/([a-z-]+)/(\d\.\d)(?:/.*)?", re.IGNORECASE)
-_ZERO = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zero/1\.0(?:/.*)?", re.IGNORECASE)
+_LICENSE_URL = re.compile(r"https?://(?:www\.)?creativecommons\.org/licenses/([a-z-]+)/(\d\.\d)(?:/.*)?", re.IGNORECASE)
+_CC0_URL = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zero/1\.0(?:/.*)?", re.IGNORECASE)
 
 
-def spdx(stated: str) -> str:
-    """Return the SPDX identifier of a stated licence; "" for an unknown spelling.
+def find_spdx_id(stated: str) -> str:
+    """Return the SPDX identifier of a stated license; "" if the spelling is unknown.
 
-    >>> spdx("CC BY-SA 4.0"), spdx("https://creativecommons.org/licenses/by/4.0/"), spdx("All rights reserved")
-    ('CC-BY-SA-4.0', 'CC-BY-4.0', '')
+    >>> find_spdx_id("CC BY-SA 4.0"), find_spdx_id("https://creativecommons.org/licenses/by/4.0/")
+    ('CC-BY-SA-4.0', 'CC-BY-4.0')
+    >>> find_spdx_id("All rights reserved")
+    ''
     """
-    if _ZERO.fullmatch(stated):
+    if _CC0_URL.fullmatch(stated):
         return "CC0-1.0"
-    match = _ADDRESS.fullmatch(stated)
+    match = _LICENSE_URL.fullmatch(stated)
     text = f"cc-{match[1]}-{match[2]}" if match else stated
     return SPDX.get(re.sub(r"[\s_]+", "-", text.strip()).lower(), "")
 
 
-def license_tags(stated: set[str]) -> list[str]:
-    """Return the hub's tags for what is stated: "unknown" where nothing is, "other" for what has no tag.
+def to_license_tags(stated: set[str]) -> list[str]:
+    """Convert stated licenses to tags of the Hugging Face hub, sorted.
 
-    >>> license_tags({"CC0", "All rights reserved"}), license_tags(set())
+    The tag is "other" if a license has none, and "unknown" if nothing is stated.
+
+    >>> to_license_tags({"CC0", "All rights reserved"}), to_license_tags(set())
     (['cc0-1.0', 'other'], ['unknown'])
     """
-    tags = {"unknown" if text == NOT_STATED else TAGS.get(spdx(text), "other") for text in stated}
+    tags = {"unknown" if text == NOT_STATED else TAGS.get(find_spdx_id(text), "other") for text in stated}
     return sorted(tags) or ["unknown"]
 
 
-def license_address(stated: str) -> str:
-    """Return a licence as metadata names it: the address of a known one, else as it is stated.
+def to_license_address(stated: str) -> str:
+    """Return the URL of a known license; any other license unchanged.
 
-    >>> license_address("CC BY-SA 4.0"), license_address("by permission")
+    >>> to_license_address("CC BY-SA 4.0"), to_license_address("by permission")
     ('https://spdx.org/licenses/CC-BY-SA-4.0', 'by permission')
     """
-    identifier = spdx(stated)
+    identifier = find_spdx_id(stated)
     return f"https://spdx.org/licenses/{identifier}" if identifier else stated

@@ -1,10 +1,10 @@
-"""The card of a model: README.md, whose head Hugging Face's hub reads, and whose text is for people.
+"""The card of a model: README.md, with a head for the Hugging Face hub, and a text for people.
 
-Its text is `model_card.jinja`; it describes its data as their own card does (`sections.jinja`).
+The text is `model_card.jinja`; it describes the training data as the card of the data does (`sections.jinja`).
 
-Promise: every number comes from a manifest, a ledger, the model's metrics or the table of a suite; what is unknown is
-named as unknown. Names and texts from outside are shown as they are and act on nothing (`markdown.py`). The model's own
-files are copied unchanged: an artifact of a store has no card in it, so what is in stores stays as it was.
+Promise: every number comes from a manifest, its ledger (counts), the model's metrics or the table of a suite; what is
+unknown is called unknown. Names and texts from outside are escaped. The model's own files are copied unchanged: an
+artifact in a store has no card.
 """
 
 import re
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.export.cards.data_card import templates
+from flows.export.cards.data_card import build_environment
 from flows.export.cards.licenses import TAGS
-from flows.export.exported import Exported, Provenance, exported, new_folder
+from flows.export.exported import ExportContent, Provenance, collect_content, open_new_folder
 from flows.run.addresses import Artifact
 from trainer.build import read_events
 from trainer.tasks.formats.published import PUBLISHED
@@ -32,10 +32,10 @@ from trainer.tasks.suites.table import (
     list_unconvincing,
 )
 
-CARD = "README.md"
-CONFIG = "config.json"
-FILES = (
-    *(CONFIG, "model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+CARD_FILE = "README.md"
+CONFIG_FILE = "config.json"
+MODEL_FILES = (
+    *(CONFIG_FILE, "model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
 )
 UNKNOWN = "unknown"
@@ -43,94 +43,109 @@ TASK_TYPES = {"glue": "text-classification", "superglue": "text-classification",
 HUB_SETS = {"glue": "nyu-mll/glue", "superglue": "aps/super_glue"}
 HUB_CONFIGS = {"mnli": "mnli_matched", "mnli-mm": "mnli_mismatched"}  # where it is not the set's own name
 HUB_SPLITS = {"dev": "validation"}
-TUNED = ("epochs", "batch", "learning_rate", "warmup", "weight_decay", "layer_decay", "schedule")
-GUESSES = {"BertForPreTraining", "BertForMaskedLM", "RobertaForMaskedLM", "AlbertForMaskedLM", "AlbertForPreTraining",
-           "DistilBertForMaskedLM", "ModernBertForMaskedLM", "ElectraForMaskedLM"}  # fmt: skip
+SHOWN_SETTINGS = ("epochs", "batch", "learning_rate", "warmup", "weight_decay", "layer_decay", "schedule")
+MASKED_LM_CLASSES = {
+    *("BertForPreTraining", "BertForMaskedLM", "RobertaForMaskedLM", "AlbertForMaskedLM", "AlbertForPreTraining"),
+    *("DistilBertForMaskedLM", "ModernBertForMaskedLM", "ElectraForMaskedLM"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """The facts that a card reports.
+    """The facts that the card of a model reports.
 
-    name:     how the model is called
-    config:   its `config.json`
-    license:  under which whoever publishes it gives it to others: a tag of the hub
-    made:     what it was made from; None if it is an artifact of no store
-    tuned:    by task the settings of its fine-tuning
+    Attributes:
+        name: Name of the model.
+        config: The content of its `config.json`.
+        license: Tag of the hub for the license under which the model is published.
+        provenance: What the model was made from; None if it is not an artifact of a store.
+        result: Scores of the models that were fine-tuned from it.
+        comparison: Comparison with another model; None if there is none.
+        task_settings: Settings of the fine-tuning by task.
     """
 
     name: str
     config: Mapping[str, Any]
     license: str
-    made: Provenance | None
+    provenance: Provenance | None
     result: SuiteResult
     comparison: SuiteComparison | None
-    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    task_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def family(self) -> str:
-        """The family that the configuration names."""
+        """The model family, such as "bert"."""
         return str(self.config.get("model_type", UNKNOWN))
 
     @property
-    def guesses(self) -> bool:
-        """Return whether it predicts masked tokens."""
-        return bool(GUESSES & {*self.config.get("architectures", ())})
+    def predicts_masked_tokens(self) -> bool:
+        """True if the model has a head that predicts masked tokens."""
+        return bool(MASKED_LM_CLASSES & {*self.config.get("architectures", ())})
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """The figures of its training; none if it is not an artifact of a store."""
-        return self.made.manifest.ledger.figures if self.made is not None else {}
+        """Counts of its training by name; empty if the model is not an artifact of a store."""
+        return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property
-    def start(self) -> str:
-        """The name of the model that its training began with; "" for random weights."""
-        recipe = self.made.recipe if self.made is not None else None
+    def start_model(self) -> str:
+        """The name of the model with which training began; "" if it began with random weights."""
+        recipe = self.provenance.recipe if self.provenance is not None else None
         start = recipe.model.settings.start if recipe is not None and recipe.model is not None else None
         return Path(start).name if start else ""
 
     @property
-    def held_out(self) -> Mapping[str, Any] | None:
-        """The last evaluation on held-out text."""
-        events = read_events(self.made.place, self.made.manifest) if self.made is not None else ()
+    def last_evaluation(self) -> Mapping[str, Any] | None:
+        """The last evaluation on held-out text; None if there is none."""
+        events = read_events(self.provenance.place, self.provenance.manifest) if self.provenance is not None else ()
         evaluations = [event for event in events if event["event"] == "evaluation"]
         return evaluations[-1] if evaluations else None
 
     @property
-    def training_data(self) -> list[Exported]:
-        """The shard sets that it was trained on, as far as they are in the store."""
-        made = self.made
-        shard_sets = made.of_kind("shards") if made is not None else ()
-        return [exported(Artifact(place=made.place, manifest=manifest)) for manifest in shard_sets if made is not None]
+    def training_data(self) -> list[ExportContent]:
+        """The shard sets on which it was trained, if the store still has them."""
+        if self.provenance is None:
+            return []
+        place, shard_sets = self.provenance.place, self.provenance.find_all("shards")
+        return [collect_content(Artifact(place=place, manifest=manifest)) for manifest in shard_sets]
 
 
 def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
-    """Copy a model's files to a new folder, with its card. Raises InputError."""
-    with new_folder(target) as folder:
-        for name in FILES:
+    """Copy the files of a model to a new folder, and write its card.
+
+    Args:
+        facts: What the card reports.
+        model: The folder of the model; files that it does not have are skipped.
+        target: A folder that does not exist or is empty.
+
+    Raises:
+        InputError: If the target cannot be used or the disk refuses.
+    """
+    with open_new_folder(target) as folder:
+        for name in MODEL_FILES:
             if (model / name).is_file():
                 shutil.copyfile(model / name, folder / name)
-        (folder / CARD).write_text(model_card(facts), encoding="utf-8")
+        (folder / CARD_FILE).write_text(render_model_card(facts), encoding="utf-8")
 
 
-def model_card(facts: CardFacts) -> str:
-    """Return the card of a model. A name that comes only from this store, and not from the hub, is `local/NAME`."""
+def render_model_card(facts: CardFacts) -> str:
+    """Render the card of a model as Markdown. A model or data set that is not on the hub is named `local/NAME`."""
     data = facts.training_data
     return (
-        templates()
+        build_environment()
         .get_template("model_card.jinja")
         .render(
             facts=facts,
             data=data,
             languages=sorted({name for each in data for name in each.language_codes}),
             sources=sorted({name for each in data for name in each.licenses}),
-            stated={name for each in data for name in each.stated},
+            stated={name for each in data for name in each.stated_licenses},
             unknown=UNKNOWN,
             head=HEAD,
-            tuned=TUNED,
+            tuned=SHOWN_SETTINGS,
             format_average=format_average,
-            bare=bare,
-            benchmarks=benchmarks,
+            bare=to_hub_name,
+            benchmarks=iter_benchmarks,
             format_cells=format_cells,
             format_score=format_score,
             iter_notes=iter_notes,
@@ -140,35 +155,35 @@ def model_card(facts: CardFacts) -> str:
     )
 
 
-def benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
-    """Yield each task and split as the hub calls it, with its rows: one for every metric after fine-tuning."""
+def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
+    """Yield a dict for each task and split of a result: the names that the hub uses, and a row per metric."""
     splits: dict[tuple[str, str], list[SuiteRow]] = {}
     for row in result.rows:
         splits.setdefault((row.task, row.split), []).append(row)
     for (task, split), rows in splits.items():
         name = split.partition(" ")[0] if " " in split else task
         benchmark, _, config = name.partition("/")
-        hub, called = HUB_SETS.get(benchmark), split.rpartition(" ")[2]
+        hub, hub_split = HUB_SETS.get(benchmark), split.rpartition(" ")[2]
         yield {
             "task": task,
             "kind": TASK_TYPES.get(benchmark, "text-classification") if name in PUBLISHED else "other",
-            "type": hub or f"local/{bare(name)}",
+            "type": hub or f"local/{to_hub_name(name)}",
             "name": name,
             "config": HUB_CONFIGS.get(config, config) if hub else "",
-            "split": HUB_SPLITS.get(called, called) if hub else called,
+            "split": HUB_SPLITS.get(hub_split, hub_split) if hub else hub_split,
             "rows": rows,
         }
 
 
-def bare(name: str) -> str:
-    """Return a name of letters, digits, dots and hyphens, as the hub takes it.
+def to_hub_name(name: str) -> str:
+    """Return a name with only letters, digits, dots, underscores and hyphens, as the hub requires.
 
-    >>> bare("glue/mnli-mm"), bare("  my model ")
+    >>> to_hub_name("glue/mnli-mm"), to_hub_name("  my model ")
     ('glue-mnli-mm', 'my-model')
     """
     return re.sub(r"[^\w.-]+", "-", name.strip(), flags=re.ASCII).strip("-.") or UNKNOWN
 
 
-def license_choices() -> tuple[str, ...]:
-    """Return the hub's tags that a card may state."""
+def list_license_choices() -> tuple[str, ...]:
+    """List the license tags that a card may state."""
     return (UNKNOWN, "other", *sorted({*TAGS.values()}))

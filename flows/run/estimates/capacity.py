@@ -1,7 +1,7 @@
 """Checks that a run fits the disk of its store and the memory of this machine. One paragraph says what to change.
 
-`cloze plan` compares its estimates as they are. A run has none: it is refused only if even the least that such raw
-files can produce does not fit.
+`cloze plan` checks its estimates. A run has no estimates: it is refused only if even the least that such raw files can
+produce does not fit.
 """
 
 import os
@@ -16,53 +16,57 @@ from corpora.store.places.place import Place
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.estimates.stage_estimates import DRIVER_BYTES, Estimates
-from flows.run.policies import default_workers
-from flows.run.record.ledger_balance import readable_bytes
+from flows.run.policies import count_cores
+from flows.run.record.ledger_balance import format_bytes
 from flows.run.stage_kinds import STAGES, WORKER_BYTES, StageKind
 
-LEAST_STORED = 0.02  # bytes of a store for each of raw files: pages of a crawl, most of which are dropped
+MIN_STORED_SHARE = 0.02  # bytes of a store for each of raw files: pages of a crawl, most of which are dropped
 SPARE_BYTES = 200_000_000  # of a disk that is almost full
-LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
+MEMORY_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
 
 
-def usable_memory() -> int:
-    """Return the memory of this machine, or of the container if that is less."""
-    limits = [Path(limit).read_text(encoding="ascii").strip() for limit in LIMITS if Path(limit).exists()]
+def read_usable_memory() -> int:
+    """Return the bytes of memory of this machine, or of the container if it may use less."""
+    limits = [Path(limit).read_text(encoding="ascii").strip() for limit in MEMORY_LIMIT_FILES if Path(limit).exists()]
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([whole, *(int(limit) for limit in limits if limit.isdigit())])
 
 
-def free_bytes(place: Place) -> int | None:
-    """Return the free space on the disk of a store; None if it is not a folder."""
+def read_free_bytes(place: Place) -> int | None:
+    """Return the free bytes on the disk of a store; None if the store is not a folder of this machine."""
     if not place.is_local:
         return None
     folder = Path(place.address).absolute()
     return shutil.disk_usage(next(above for above in (folder, *folder.parents) if above.is_dir())).free
 
 
-def scratch_place(place: Place) -> Path:
-    """Return the folder for scratch files of work on a store: its own; of an object store, that for temporary files."""
+def get_scratch_folder(place: Place) -> Path:
+    """Return the folder for temporary files: the store's own or, for an object store, the system's."""
     return Path(place.address if place.is_local else gettempdir()).absolute()
 
 
 def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | None = None) -> None:
-    """Raise InputError if the estimates do not fit. available: memory, by default that of this machine"""
+    """Check that the estimates of a run fit the disk and the memory. Raises InputError if they do not.
+
+    Args:
+        available: bytes of memory; by default those of this machine
+    """
     place, disk_bytes = Place(recipe.store), estimates.run.disk_bytes
-    free, available = free_bytes(place), usable_memory() if available is None else available
+    free, available = read_free_bytes(place), read_usable_memory() if available is None else available
     if free is not None and disk_bytes > free:
         largest = sorted(estimates.stages, key=lambda stage: -stage.disk_bytes)[:3]
-        most = ", ".join(f"{stage.stage} {readable_bytes(stage.disk_bytes)}" for stage in largest)
+        most = ", ".join(f"{stage.stage} {format_bytes(stage.disk_bytes)}" for stage in largest)
         raise InputError(
-            f"The run would write about {readable_bytes(disk_bytes)} into {place.to_address('')}, where "
-            f"{readable_bytes(free)} are free. The most of it: {most}. Give it a store on another disk (--store), "
+            f"The run would write about {format_bytes(disk_bytes)} into {place.to_address('')}, where "
+            f"{format_bytes(free)} are free. The most of it: {most}. Give it a store on another disk (--store), "
             "fewer raw files, fewer [[shards]] or shards.copies, or dynamic masks instead of static ones."
         )
-    scratch, folder = estimates.run.scratch_bytes, scratch_place(place)
+    scratch, folder = estimates.run.scratch_bytes, get_scratch_folder(place)
     left = shutil.disk_usage(gettempdir()).free if free is None else free - disk_bytes
     if scratch > left and recipe.engine == LOCAL_ENGINE:
         raise InputError(
-            f"Finding duplicates would take about {readable_bytes(scratch)} of scratch in {folder}, beside what the "
-            f"run writes there, and {readable_bytes(max(left, 0))} are free for it. "
+            f"Finding duplicates would take about {format_bytes(scratch)} of scratch in {folder}, beside what the "
+            f"run writes there, and {format_bytes(max(left, 0))} are free for it. "
             + (
                 "Give it a store on another disk (--store)"
                 if free is not None
@@ -73,32 +77,37 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
     for stage in sorted(estimates.stages, key=lambda stage: -stage.memory_bytes)[:1]:
         if stage.memory_bytes > available and recipe.engine == LOCAL_ENGINE:
             raise InputError(
-                f"The stage {stage.stage} would take about {readable_bytes(stage.memory_bytes)} of memory, and this "
-                f"machine has {readable_bytes(available)} for it. "
-                f"{_memory_remedy(STAGES[stage.stage.split('/')[0]], estimates.workers)}"
+                f"The stage {stage.stage} would take about {format_bytes(stage.memory_bytes)} of memory, and this "
+                f"machine has {format_bytes(available)} for it. "
+                f"{_describe_memory_remedy(STAGES[stage.stage.split('/')[0]], estimates.workers)}"
             )
 
 
-def _memory_remedy(kind: StageKind, workers: int) -> str:
+def _describe_memory_remedy(kind: StageKind, workers: int) -> str:
     fewer = "" if kind.is_alone or workers == 1 else f"Run with --workers {workers // 2} instead of {workers}. "
-    return fewer + (kind.smaller or "Else take a larger machine, or fewer raw files.")
+    return fewer + (kind.memory_remedy or "Else take a larger machine, or fewer raw files.")
 
 
-def refuse_plainly_without_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """Check the same without a sample, for a run that reads these raw files for the first time. Raises InputError."""
+def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
+    """Check that even the least that a run needs fits, without a sample. Raises InputError if it does not.
+
+    Args:
+        new: the raw files that this run reads for the first time
+        workers: number of worker processes
+    """
     place = Place(recipe.store)
-    free, available = free_bytes(place), usable_memory()
-    least = round(LEAST_STORED * sum(file.size_bytes for file in new))
+    free, available = read_free_bytes(place), read_usable_memory()
+    least = round(MIN_STORED_SHARE * sum(file.size_bytes for file in new))
     if free is not None and least > SPARE_BYTES and least > free:
         raise InputError(
-            f"The new raw files of the recipe {recipe.name!r} would come to at least {readable_bytes(least)} in "
-            f"{place.to_address('')}, where {readable_bytes(free)} are free. Give it a store on another disk "
+            f"The new raw files of the recipe {recipe.name!r} would come to at least {format_bytes(least)} in "
+            f"{place.to_address('')}, where {format_bytes(free)} are free. Give it a store on another disk "
             "(--store), or fewer raw files; `cloze plan` says what each stage would take."
         )
     needed = DRIVER_BYTES + workers * WORKER_BYTES
     if needed > available and workers > 1 and recipe.engine == LOCAL_ENGINE:
-        fitting = max(1, min(default_workers(), (available - DRIVER_BYTES) // WORKER_BYTES))
+        fitting = max(1, min(count_cores(), (available - DRIVER_BYTES) // WORKER_BYTES))
         raise InputError(
-            f"{workers} workers take at least {readable_bytes(needed)} of memory, and this machine has "
-            f"{readable_bytes(available)} for them. Run with --workers {fitting}."
+            f"{workers} workers take at least {format_bytes(needed)} of memory, and this machine has "
+            f"{format_bytes(available)} for them. Run with --workers {fitting}."
         )

@@ -1,7 +1,7 @@
-"""Estimates a run: a sample of its sources is judged, and every stage follows from its sizes by rates.
+"""Estimates a run: a sample of its sources is judged, and the cost of every stage follows from its sizes by rates.
 
-`estimate_run` is the page to read. Each stage that a plan does not find whole has an estimate; one that exists
-already has none, but its contents count for those after it. Nothing is built.
+`estimate_run` is the page to read. Each stage that a plan does not find whole has an estimate. One that exists already
+has none, but its contents count for those after it. Nothing is built.
 """
 
 import math
@@ -13,71 +13,83 @@ from corpora.judging.documents import find_rules_over_limit
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, ShardsEntry, VocabularyEntry
-from flows.run.estimates.capacity import scratch_place
-from flows.run.estimates.stage_estimates import START_SECONDS, WATCHED_SECONDS, Estimates, StageEstimate, estimate_of
+from flows.run.estimates.capacity import get_scratch_folder
+from flows.run.estimates.stage_estimates import (
+    START_SECONDS,
+    WATCHED_START_SECONDS,
+    Estimates,
+    StageEstimate,
+    estimate_stage,
+)
 from flows.run.estimates.text_sizes import WORDS_POWER, SourceText, TextSizes, judge_sources
-from flows.run.estimates.work import answers_of, tasks_of, training_of
-from flows.run.faults.rule_limits import nothing_left, template_hint
-from flows.run.inputs.start_model import begun
-from flows.run.plan_run import Planned
-from flows.run.record.ledger_balance import readable_bytes
-from flows.run.record.releases import answered_until
+from flows.run.estimates.work import compute_answer_work, compute_task_work, compute_training_work
+from flows.run.faults.rule_limits import describe_empty_source, suggest_template
+from flows.run.inputs.start_model import with_start_model
+from flows.run.plan_run import PlannedStage
+from flows.run.record.ledger_balance import format_bytes
+from flows.run.record.releases import find_last_answered
 from flows.run.stage_kinds import STAGES
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.job import MAX_HELPFUL_PASSES, MAX_PASSES
 
-USUAL_SIZE = 30_000  # of a vocabulary that is brought
-MUCH_SCRATCH = 1_000_000_000  # bytes that are worth a line
-PIECES = 3  # at most, of a different word
-IN_EXAMPLES = 1.2  # tokens of examples for one of the documents: 1.0, but 1.4 of pairs of segments
+DEFAULT_VOCABULARY_SIZE = 30_000  # of a vocabulary that is brought
+MIN_REPORTED_SCRATCH_BYTES = 1_000_000_000  # bytes that are worth a line
+MAX_PIECES_PER_WORD = 3  # at most, of a different word
+EXAMPLE_TOKENS_PER_TOKEN = 1.2  # tokens of examples for one of the documents: 1.0, but 1.4 of pairs of segments
 
 
-def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Planned], workers: int) -> Estimates:
+def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage], workers: int) -> Estimates:
     """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing.
 
-    Raises FileFault if raw files cannot be cut, InputError if a labelled file is missing.
+    Args:
+        planned: what a run would do with each stage
+        workers: number of worker processes
+
+    Raises:
+        FileFault: If raw files cannot be cut into slices.
+        InputError: If a labelled file is missing.
     """
     wanted = [entry for entry in planned if entry.state != "reuse"]
     if not wanted:
         return Estimates(stages=(), workers=workers)
-    recipe, _ = begun(recipe, lock)
+    recipe, _ = with_start_model(recipe, lock)
     texts = judge_sources(recipe, lock, planned)
-    run = _Run(place=place, recipe=recipe, lock=lock, wanted=wanted, texts=texts, workers=workers)
+    run = _RunSizes(place=place, recipe=recipe, lock=lock, wanted=wanted, texts=texts, workers=workers)
     names = {entry.stage: STAGES[entry.stage.partition("/")[0]] for entry in wanted}
     # Stages that only many parts have cost next to nothing.
     kinds = {stage: kind for stage, kind in names.items() if not kind.has_many}
-    stages = [run.estimate(stage) for stage, kind in kinds.items() if kind.of_source or run.whole.documents]
+    stages = [run.estimate(stage) for stage, kind in kinds.items() if kind.is_per_source or run.whole.documents]
     return Estimates(
         stages=tuple(stages),
-        basis=(*basis_lines(texts), *run.warnings(stages), *scratch_lines(stages, place)),
-        stops=tuple(_stops(recipe, texts)),
-        start_cpu_seconds=WATCHED_SECONDS if recipe.model is not None else START_SECONDS,
+        basis=(*describe_basis(texts), *run.list_warnings(stages), *describe_scratch(stages, place)),
+        stops=tuple(_iter_stops(recipe, texts)),
+        start_cpu_seconds=WATCHED_START_SECONDS if recipe.model is not None else START_SECONDS,
         workers=workers,
         raw_bytes=lock.raw_bytes,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run:
-    """A run, by what its stages have to work on. wanted: those to be built"""
+class _RunSizes:
+    """A run, by the sizes that its stages have to work on. wanted: the stages that are to be built"""
 
     place: Place
     recipe: Recipe
     lock: Lock
-    wanted: Sequence[Planned]
+    wanted: Sequence[PlannedStage]
     texts: Sequence[SourceText]
     workers: int
 
     @cached_property
     def whole(self) -> TextSizes:
         """The sizes of all documents."""
-        return self._sizes_of(())
+        return self._add_sizes(())
 
     # What is asked for each stage is looked up: a recipe may have a thousand sources, and some stages of each.
 
     @cached_property
     def _to_build(self) -> Mapping[str, tuple[int, int]]:
-        """Parts of each stage, and how many are missing."""
+        """Number of parts of each stage, and how many of them are missing."""
         parts: dict[str, tuple[int, int]] = {}
         for entry in self.wanted:
             before, missing = parts.get(entry.stage, (0, 0))
@@ -86,14 +98,14 @@ class _Run:
 
     @cached_property
     def _text_of(self) -> Mapping[str, SourceText]:
-        """What is known of each source."""
+        """The text of each source, by its name."""
         return {text.source: text for text in self.texts}
 
     @cached_property
     def _amounts(self) -> Mapping[str, float]:
-        """What any stage may have to work on."""
+        """The amounts that any stage may have to work on, in the units of the rates."""
         parts = max(1, sum(text.parts for text in self.texts))
-        words = {"different": self._different_words(), "counted": self._different_words(parts)}
+        words = {"different": self._estimate_different_words(), "counted": self._estimate_different_words(parts)}
         return {"stage": 1, "workers": self.workers, "parts": parts, **asdict(self.whole), **words}
 
     @cached_property
@@ -107,91 +119,105 @@ class _Run:
 
     @cached_property
     def _vocabularies(self) -> Mapping[str, VocabularyEntry]:
-        """By the names of their stages."""
+        """The vocabularies, by the names of their artifacts."""
         return {self.recipe.name_artifact(entry.name): entry for entry in self.recipe.vocabularies}
 
     def estimate(self, stage: str) -> StageEstimate:
-        """Estimate a stage by what it has to work on, in the units of the rates."""
+        """Estimate the cost of a stage, given by kind and name."""
         kind, _, name = stage.partition("/")
         described = STAGES[kind]
         if described.is_alone:
-            return estimate_of(stage, {"stage": 1, **self._learning(kind, name)})
+            return estimate_stage(stage, {"stage": 1, **self._compute_work(kind, name)})
         parts, missing = self._to_build[stage]
         amounts = {**self._amounts}
-        if described.of_source and (text := self._text_of.get(name)):
+        if described.is_per_source and (text := self._text_of.get(name)):
             amounts |= {**asdict(text.new), "fitted": text.fitted, "parts": parts or text.parts}
         algorithm = ""
         if vocabulary := self._vocabularies.get(name):
-            amounts |= {"pieces": self._size(vocabulary.name), "tokens": self._tokens(vocabulary.name)}
+            amounts |= {
+                "pieces": self._estimate_vocabulary_size(vocabulary.name),
+                "tokens": self._estimate_tokens(vocabulary.name),
+            }
             algorithm = getattr(vocabulary.settings, "algorithm", "")
         for shards in self.recipe.shards if kind == "shards" else ():
             if self.recipe.name_artifact(shards.name) == name:
-                amounts["tokens"] = self._example_tokens(shards)
+                amounts["tokens"] = self._estimate_example_tokens(shards)
         left = missing / parts if parts else (described.grows and self._new_share) or 1.0
-        return estimate_of(stage, amounts, algorithm, left)
+        return estimate_stage(stage, amounts, algorithm, left)
 
-    def _sizes_of(self, sources: Sequence[str]) -> TextSizes:
-        """Return the sizes of the documents of some sources; none: of all."""
-        return TextSizes.added(text.whole for text in self.texts if not sources or text.source in sources)
+    def _add_sizes(self, sources: Sequence[str]) -> TextSizes:
+        """Return the sizes of the documents of some sources; of all if `sources` is empty."""
+        return TextSizes.add_all(text.whole for text in self.texts if not sources or text.source in sources)
 
-    def _different_words(self, parts: int = 1) -> float:
-        """Return how many different words each of so many parts has, added up."""
+    def _estimate_different_words(self, parts: int = 1) -> float:
+        """Return how many different words each of `parts` equal parts of the text has, added up."""
         return parts * self._words_per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
 
-    def _size(self, vocabulary: str) -> float:
-        """Return how many pieces a vocabulary of the recipe has."""
+    def _estimate_vocabulary_size(self, vocabulary: str) -> float:
+        """Return how many pieces a vocabulary of the recipe will have."""
         settings = self._vocabularies[self.recipe.name_artifact(vocabulary)].settings
-        size = settings.size if isinstance(settings, VocabularySettings) else USUAL_SIZE
-        return min(size, max(1.0, PIECES * self._different_words()))
+        size = settings.size if isinstance(settings, VocabularySettings) else DEFAULT_VOCABULARY_SIZE
+        return min(size, max(1.0, MAX_PIECES_PER_WORD * self._estimate_different_words()))
 
-    def _tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
-        """Return the tokens of the documents of some sources; none: of all.
+    def _estimate_tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
+        """Return the number of tokens in the documents of some sources; of all if `sources` is empty.
 
         Measured on novels and on the five sources, for a word: 1.55 with 2,000 pieces, 1.39 with 4,000 of byte-level
-        BPE, 1.06 to 1.13 with 8,000; 1 where the pieces are as many as the different words.
+        BPE, 1.06 to 1.13 with 8,000; 1 if the pieces are as many as the different words.
         """
-        size = self._size(vocabulary)
-        missing = min(1.0, max(0.0, self._different_words() / size - 1) / 6)
-        return self._sizes_of(sources).words * (1 + 0.5 * math.pow(2_000 / size, 0.6) * missing)
+        size = self._estimate_vocabulary_size(vocabulary)
+        missing = min(1.0, max(0.0, self._estimate_different_words() / size - 1) / 6)
+        return self._add_sizes(sources).words * (1 + 0.5 * math.pow(2_000 / size, 0.6) * missing)
 
-    def _example_tokens(self, entry: ShardsEntry) -> float:
-        """Return the tokens of the examples of a shard set."""
-        return IN_EXAMPLES * entry.settings.copies * self._tokens(entry.vocabulary, entry.settings.sources)
+    def _estimate_example_tokens(self, entry: ShardsEntry) -> float:
+        """Return the number of tokens in the examples of a shard set."""
+        return (
+            EXAMPLE_TOKENS_PER_TOKEN
+            * entry.settings.copies
+            * self._estimate_tokens(entry.vocabulary, entry.settings.sources)
+        )
 
-    def _trained_on(self) -> dict[str, float]:
-        """Return the tokens of each shard set that are not held out, by its name in the recipe."""
-        return {e.name: (1 - self.recipe.held_out.share) * self._example_tokens(e) for e in self.recipe.shards}
+    def _estimate_training_tokens(self) -> dict[str, float]:
+        """Return the number of tokens of each shard set that are not held out, by its name in the recipe."""
+        return {e.name: (1 - self.recipe.held_out.share) * self._estimate_example_tokens(e) for e in self.recipe.shards}
 
-    def _learning(self, kind: str, name: str) -> dict[str, float]:
-        """Return what a stage has to work on that a process of the trainer builds."""
+    def _compute_work(self, kind: str, name: str) -> dict[str, float]:
+        """Return the amounts of a stage that a process of the trainer builds, in the units of the rates."""
         model = self.recipe.model
         assert model is not None
         [used] = {entry.vocabulary for entry in self.recipe.shards if entry.name in model.shards}
         if kind == "models":
-            return training_of(model, self.recipe, self._size(used), self._trained_on())
+            return compute_training_work(
+                model, self.recipe, self._estimate_vocabulary_size(used), self._estimate_training_tokens()
+            )
         [entry] = [entry for entry in self.recipe.tasks if self.recipe.name_artifact(entry.name) == name]
         if kind == "tasks":
-            return tasks_of(entry, model, self._size(used))
+            return compute_task_work(entry, model, self._estimate_vocabulary_size(used))
         # Of the raw files, those whose documents no released model has answered.
-        since = answered_until(self.place, self.recipe.name, name, entry.settings.answers, len(self.lock.generations))
+        since = find_last_answered(
+            self.place, self.recipe.name, name, entry.settings.answers, len(self.lock.generations)
+        )
         unanswered = replace(self.lock, generations=self.lock.generations[since:]).raw_bytes
-        asked = self._sizes_of(entry.settings.sources).times(unanswered / max(1, self.lock.raw_bytes))
-        return answers_of(entry, model, self._size(used), asked)
+        asked = self._add_sizes(entry.settings.sources).scale(unanswered / max(1, self.lock.raw_bytes))
+        return compute_answer_work(entry, model, self._estimate_vocabulary_size(used), asked)
 
-    def warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
-        """Return a line if a training that is to come reads its text more often than is known to help."""
+    def list_warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
+        """Return a line if training will read its text more often than is known to help; else []."""
         model = self.recipe.model
         read = [stage.tokens or 0 for stage in stages if stage.stage.startswith("models/")]
         if model is None or not read:
             return []
-        shards, tokens = [entry for entry in self.recipe.shards if entry.name in model.shards], self._trained_on()
+        shards, tokens = (
+            [entry for entry in self.recipe.shards if entry.name in model.shards],
+            self._estimate_training_tokens(),
+        )
         passes = read[0] / max(1.0, sum(tokens[entry.name] / entry.settings.copies for entry in shards))
         line = f"The training reads its text about {passes:,.0f} times, and {MAX_HELPFUL_PASSES} are known to help."
         refused = f" Above {MAX_PASSES:,} it is refused, unless max_epochs in [training] allows it."
         return [line + (refused if passes > MAX_PASSES else "")] if passes > MAX_HELPFUL_PASSES else []
 
 
-def basis_lines(texts: Sequence[SourceText]) -> Iterable[str]:
+def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
     """Yield lines about what the estimates are based on, and what they cannot say."""
     sampled, records = sum(len(text.sample.sampled) for text in texts), sum(text.sample.records for text in texts)
     yield f"Estimated from {sampled:,} of about {round(records):,} records, judged by the recipe's own steps."
@@ -201,15 +227,15 @@ def basis_lines(texts: Sequence[SourceText]) -> Iterable[str]:
     yield "Times, except those of documents, follow rates of another machine: this one may take half or twice as long."
 
 
-def scratch_lines(stages: Sequence[StageEstimate], place: Place) -> Iterable[str]:
-    """Yield a line about scratch that is worth a thought."""
+def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[str]:
+    """Yield a line about temporary files if they are large."""
     most = max((stage.scratch_bytes for stage in stages), default=0)
-    if most > MUCH_SCRATCH:
-        yield f"While duplicates are found, about {readable_bytes(most)} of scratch are in {scratch_place(place)}."
+    if most > MIN_REPORTED_SCRATCH_BYTES:
+        yield f"While duplicates are found, about {format_bytes(most)} of scratch are in {get_scratch_folder(place)}."
 
 
-def _stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield what would stop the run: rules over their bounds and the template that fits better, or no document."""
+def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
+    """Yield a line for each rule that would stop the run, or for each source without a document."""
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)
     for text in texts:
@@ -219,6 +245,6 @@ def _stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
         yield from map(str, rules)
         if rules:
             kept = [record.text for record in text.sample.sampled if record.drop is None]
-            yield from filter(None, [template_hint(kept, text.source)])
+            yield from filter(None, [suggest_template(kept, text.source)])
         if not some_left:
-            yield nothing_left(text.source, text.outcomes)
+            yield describe_empty_source(text.source, text.outcomes)

@@ -1,12 +1,13 @@
-"""A sample of a source: records from all over its raw files, and how many there are of them.
+"""A sample of a source: records from all over its raw files, and how many records there are in all.
 
-The bytes of all slices, in their order, are one line, and of that a window at each of some places at equal distances is
-read: of a large slice the beginning, as many bytes as the windows in it have; of small slices those that begin in a
-window, whole. So each record is about as likely to be in the sample as any other.
+The bytes of all slices (ranges of raw files that are parsed at once), in their order, are divided into NUM_WINDOWS
+windows at equal distances. Of a large slice the beginning is read, as many bytes as the windows in it have. Small
+slices that begin in a window are read whole. So each record is about as likely to be in the sample as any other.
 
-Promises: the same files and settings give the same sample, unless SECONDS of processor time cut it short, which is
-reported. Of sources that are no larger than the sample, all is read, of packed ones at least the beginning.
-Cost: READ_BYTES of records, and the rest of the last record in each place. Of large packed files the beginning is read.
+Promises: the same files and settings give the same sample, unless MAX_SAMPLE_SECONDS of processor time cut it short,
+which is reported. Sources that are no larger than the sample are read whole, packed ones at least at the beginning.
+Cost: READ_BYTES of records, and the rest of the last record in each window. Of large packed files the beginning is
+read.
 """
 
 import random
@@ -24,17 +25,20 @@ from corpora.sources.files.endings import PARQUET_ENDINGS
 from corpora.sources.files.parquet import count_rows
 
 READ_BYTES = 8_000_000  # of records, unpacked, of a source
-LEAST_PACKED = 2_000_000  # bytes of records of a packed file, so that reading ahead distorts little
-PLACES = 24
-SECONDS = 8.0
+MIN_PACKED_BYTES = 2_000_000  # bytes of records of a packed file, so that reading ahead distorts little
+NUM_WINDOWS = 24
+MAX_SAMPLE_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSample:
-    """Holds what was read of a source.
+    """The sample of a source.
 
-    records, characters: of all its raw files, before judging; sampled: the records that were read
-    reading_seconds:     processor time that reading and parsing all of it takes, without what the first call loads
+    records, characters: estimates for all raw files, before judging
+    sampled:         the records that were read
+    raw_bytes:       size of all raw files
+    reading_seconds: estimated processor time to read and parse all of them, without what the first call loads
+    cut_short:       True if the time ran out before the whole sample was read
     """
 
     records: float
@@ -48,18 +52,24 @@ class SourceSample:
 def sample_source(
     source: Source,
     files: Sequence[RawFile],
-    seconds: float = SECONDS,
+    seconds: float = MAX_SAMPLE_SECONDS,
     read_bytes: int = READ_BYTES,
-    places: int = PLACES,
+    num_windows: int = NUM_WINDOWS,
 ) -> SourceSample:
-    """Return a sample of some raw files of a source.
+    """Read a sample of some raw files of a source.
 
-    seconds: of processor time, from which on nothing more is read; read_bytes: about how much is read
+    Args:
+        seconds: processor time after which nothing more is read
+        read_bytes: about how many bytes of records are read
+        num_windows: number of places that the sample is from
+
+    Raises:
+        FileFault: If files cannot be divided into slices. Slices that cannot be read are skipped.
     """
     deadline = time.process_time() + seconds
     pieces = cut_files(source, files)
-    raw_bytes = sum(map(_size, pieces))
-    chosen = _in_windows(pieces, raw_bytes, read_bytes, places)
+    raw_bytes = sum(map(_count_bytes, pieces))
+    chosen = _choose_slices(pieces, raw_bytes, read_bytes, num_windows)
     sampled = dict[int, list[Record]]()
     tried = num_records = characters = spent = 0.0
     for number in random.Random(0).sample(range(len(chosen)), len(chosen)):  # so that a part of it is from all over
@@ -69,9 +79,9 @@ def sample_source(
         tried += most
         try:
             if not sampled:
-                _read(source, piece, 0, deadline)  # what the first call loads is not timed
+                _read_records(source, piece, 0, deadline)  # what the first call loads is not timed
             start = time.process_time()
-            records, length = _read(source, piece, most if most < _size(piece) else read_bytes, deadline)
+            records, length = _read_records(source, piece, most if most < _count_bytes(piece) else read_bytes, deadline)
         except FileFault:
             continue  # it holds nothing
         times = most / length  # how many such reads the windows of the slice stand for
@@ -90,54 +100,58 @@ def sample_source(
     )
 
 
-def _size(piece: Slice) -> int:
+def _count_bytes(piece: Slice) -> int:
     return max(1, piece.stop - piece.start)
 
 
-def _in_windows(pieces: Sequence[Slice], raw_bytes: int, most: float, places: int) -> list[tuple[Slice, float]]:
-    """Return the slices to read, and how many bytes of each: all if they have at most `most`."""
+def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_windows: int) -> list[tuple[Slice, float]]:
+    """Return the slices to read, each with the number of bytes to read.
+
+    All slices are read whole if they have at most `most` bytes together.
+    """
     if most >= raw_bytes:
-        return [(piece, _size(piece)) for piece in pieces]
-    window, distance = most / places, raw_bytes / places
+        return [(piece, _count_bytes(piece)) for piece in pieces]
+    window, distance = most / num_windows, raw_bytes / num_windows
     chosen, start = [], distance / 2
     for piece in pieces:
-        end = start + _size(piece)
+        end = start + _count_bytes(piece)
         wanted = window * (end // distance - start // distance)
-        if _size(piece) < window:
-            wanted = _size(piece) if start % distance < window else 0
+        if _count_bytes(piece) < window:
+            wanted = _count_bytes(piece) if start % distance < window else 0
         chosen += [(piece, wanted)] if wanted else []
         start = end
     return chosen
 
 
-def _read(source: Source, piece: Slice, most: float, deadline: float) -> tuple[list[Record], int]:
-    """Read about so many bytes of records from the beginning of a slice; return how much of it they take, too.
+def _read_records(source: Source, piece: Slice, most: float, deadline: float) -> tuple[list[Record], int]:
+    """Read about `most` bytes of records from the beginning of a slice. Raises FileFault.
 
-    Raises FileFault.
+    Returns:
+        The records, and how many bytes of the slice they take.
     """
     records, found = list[Record](), 0
-    most = max(most, LEAST_PACKED) if is_packed(piece.file.name) else most
+    most = max(most, MIN_PACKED_BYTES) if is_packed(piece.file.name) else most
     with name_file_in_errors(source, piece.file):
         for record in source.records(piece, Tally()):
             records.append(record)
             found += record.locator.length
             if found >= most or time.process_time() > deadline:
-                return records, min(_position(piece, record, len(records)), _size(piece))
-    return records, _size(piece)
+                return records, min(_find_position(piece, record, len(records)), _count_bytes(piece))
+    return records, _count_bytes(piece)
 
 
-def _position(piece: Slice, record: Record, records: int) -> int:
-    """Return how many bytes of a slice are read once so many records are; of a packed file, how far it is read."""
+def _find_position(piece: Slice, record: Record, records: int) -> int:
+    """Return how many bytes of a slice have been read after some records; for a packed file, an estimate."""
     path, locator = Path(piece.file.path), record.locator
     if piece.file.name.lower().endswith(PARQUET_ENDINGS):
-        return max(1, round(_size(piece) * records / max(1, count_rows(path, piece.start, piece.stop))))
+        return max(1, round(_count_bytes(piece) * records / max(1, count_rows(path, piece.start, piece.stop))))
     if locator.stream < 0 and locator.offset >= piece.start:
         return max(1, locator.offset + locator.length - piece.start)
-    return max(1, (_opened_at(path) or piece.stop) - piece.start)
+    return max(1, (_find_read_position(path) or piece.stop) - piece.start)
 
 
-def _opened_at(path: Path) -> int:
-    """Return how far this process has read a file that it has open; 0 if it has none open."""
+def _find_read_position(path: Path) -> int:
+    """Return how far this process has read a file that it has open, in bytes; 0 if it is not open."""
     furthest = 0
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the folder's own descriptor is closed by now

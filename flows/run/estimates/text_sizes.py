@@ -1,7 +1,7 @@
-"""The sizes of the text of a source: those of a sample after judging, scaled to the whole.
+"""The size of the text of a source: that of a sample after judging, scaled to all raw files.
 
 The records of the sample are judged by the recipe's own steps and settings, in this process. Two steps need statistics
-of the source, which are not taken: repeated lines stay, and of a selection the share that it keeps is counted.
+of the whole source, which are not computed here: repeated lines stay, and a selection is assumed to keep its share.
 
 Cost: judging the sample and counting its words.
 """
@@ -22,25 +22,28 @@ from corpora.sources.contract import SLICE_BYTES, RawFile
 from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.run.estimates.sampling import SECONDS, SourceSample, sample_source
-from flows.run.plan_run import Planned
-from flows.run.source_stages import readable
+from flows.run.estimates.sampling import MAX_SAMPLE_SECONDS, SourceSample, sample_source
+from flows.run.plan_run import PlannedStage
+from flows.run.source_stages import list_readable_files
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import count_words
 
-RULE = BertWords(lowercase=True)
-FIRST = 6  # records that are judged before the others, so that no time includes what is loaded at the first call
+WORD_RULE = BertWords(lowercase=True)
+WARM_UP_RECORDS = (
+    6  # records that are judged before the others, so that no time includes what is loaded at the first call
+)
 WORDS_POWER = 0.58
-WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
+MAX_WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSizes:
-    """The sizes of documents.
+    """The total size of some documents.
 
-    text_bytes:   of their texts; packed_bytes: of the same as a store packs them
+    text_bytes:   of their texts
+    packed_bytes: of their texts, as a store compresses them
     words:        with punctuation, as BERT cuts them; a long word counts as several
-    measured:     seconds of processor time that reading and judging takes
+    measured:     seconds of processor time that reading and judging them takes
     """
 
     documents: float = 0.0
@@ -49,24 +52,25 @@ class TextSizes:
     words: float = 0.0
     measured: float = 0.0
 
-    def times(self, factor: float) -> "TextSizes":
-        """Return the sizes of so many times as much."""
+    def scale(self, factor: float) -> "TextSizes":
+        """Return all sizes multiplied by a factor."""
         return TextSizes(**{name: factor * size for name, size in asdict(self).items()})
 
     @staticmethod
-    def added(sizes: Iterable["TextSizes"]) -> "TextSizes":
-        """Return the sizes of all together."""
+    def add_all(sizes: Iterable["TextSizes"]) -> "TextSizes":
+        """Return the sum of several sizes."""
         return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceText:
-    """A source, by what its sample is after judging: all its raw files are as the sampled ones.
+    """The text of a source, as its sample is after judging: all its raw files are assumed to be like the sampled ones.
 
-    outcomes:     of all sampled records, as in the ledger of documents
-    whole:        the sizes of all documents; new: of those of raw files that the store has no documents of
-    fitted:       processor time that statistics of the new ones take
-    parts:        about how many all of them have
+    outcomes:     number of sampled records by outcome, as in the ledger of documents
+    whole:        sizes of all documents
+    new:          sizes of the documents of raw files that the store has no documents of
+    fitted:       processor time that statistics of the new documents take
+    parts:        about how many parts (files that are built on their own) all documents have
     words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
     """
 
@@ -80,43 +84,56 @@ class SourceText:
     words_per_mb: float
 
 
-def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[Planned]) -> list[SourceText]:
-    """Sample and judge each source that has raw files here. Raises FileFault if some cannot be cut."""
+def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[SourceText]:
+    """Sample and judge each source that has raw files on this machine.
+
+    Args:
+        planned: what a run would do with each stage, which says which raw files have documents in the store
+
+    Raises:
+        FileFault: If some cannot be cut into slices.
+    """
     texts, states = list[SourceText](), defaultdict[str, list[str]](list)
     for stage in planned:
         states[stage.stage].append(stage.state)
     for entry in recipe.sources:
-        old, new = _files(entry, lock, states[f"documents/{entry.source.name}"])
+        old, new = _split_files(entry, lock, states[f"documents/{entry.source.name}"])
         there = [file for file in new or old if file.path and file.size_bytes]
         if there:
             source = with_guessed_names(entry.source, lock.guessed, len(lock.generations))
-            sample = sample_source(source, there, SECONDS / len(recipe.sources))
+            sample = sample_source(source, there, MAX_SAMPLE_SECONDS / len(recipe.sources))
             old_bytes, new_bytes = (sum(file.size_bytes for file in files) for files in (old, new))
-            texts.append(_judge(entry, sample, old_bytes, new_bytes))
+            texts.append(_judge_sample(entry, sample, old_bytes, new_bytes))
     return texts
 
 
-def _files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
-    """Return the raw files of a source that the store has documents of, and those that it has none of.
+def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
+    """Split the raw files of a source into those that the store has documents of, and the others.
 
-    states: what a plan says of the stages of its documents
+    Args:
+        states: what a plan says of the source's stages of documents, one for each generation
     """
-    generations = [files for generation in lock.generations if (files := readable(lock, entry, generation))]
+    generations = [files for generation in lock.generations if (files := list_readable_files(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
     old, new = generations[:settled], generations[settled:]
     return [file for files in old for file in files], [file for files in new for file in files]
 
 
-def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
-    """Judge the sample of a source, and scale it to raw files. old_bytes: of those that have documents"""
+def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
+    """Judge the sample of a source and scale it to its raw files.
+
+    Args:
+        old_bytes: size of the raw files that have documents in the store
+        new_bytes: size of the others
+    """
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
-    judge_records(records[:FIRST], entry.source.name, settings, inputs)
+    judge_records(records[:WARM_UP_RECORDS], entry.source.name, settings, inputs)
     began = time.process_time()
     judged = [judge_records(batch, entry.source.name, settings, inputs) for batch in iter_batches(records)]
     spent = time.process_time() - began
     texts = pa.chunked_array([each.documents.column("text") for each in judged], pa.large_string()).combine_chunks()
     text = "".join(texts.to_pylist())
-    data, counts = text.encode(), count_words(RULE, texts)
+    data, counts = text.encode(), count_words(WORD_RULE, texts)
     selected = settings.selection.share if settings.selection.questions else 1.0
     by_record = sample.records / max(1, len(records))
     by_text = sample.characters / max(1, sum(len(record.text) for record in records))
@@ -126,15 +143,15 @@ def _judge(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: 
         documents=len(texts) * by_record * selected,
         text_bytes=len(data) * by_text * selected,
         packed_bytes=len(pa.compress(data, "zstd", asbytes=True)) * by_text * selected,
-        words=max(pc.sum(counts["count"]).as_py() or 0, len(text) / WORD_CHARACTERS) * by_text * selected,
+        words=max(pc.sum(counts["count"]).as_py() or 0, len(text) / MAX_WORD_CHARACTERS) * by_text * selected,
         measured=sample.reading_seconds + spent * by_text,
     )
-    new = sizes.times(new_bytes / sample.raw_bytes)
+    new = sizes.scale(new_bytes / sample.raw_bytes)
     return SourceText(
         source=entry.source.name,
         sample=sample,
         outcomes={outcome: round(count * by_record) for outcome, count in outcomes.items()},
-        whole=sizes.times((old_bytes + new_bytes) / sample.raw_bytes),
+        whole=sizes.scale((old_bytes + new_bytes) / sample.raw_bytes),
         new=new,
         fitted=new.measured * min(1.0, settings.repeated_lines.sample_bytes / sample.raw_bytes),
         parts=math.ceil((old_bytes + new_bytes) / max(SLICE_BYTES, settings.part_bytes)),

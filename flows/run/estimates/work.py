@@ -1,6 +1,6 @@
-"""What training, fine-tuning and answering take: the work of a model of some size on so many tokens.
+"""What training, fine-tuning and answering cost: the work of a model of some size on a number of tokens.
 
-Floating-point operations of a step are counted by the shape of the model, and become time by the table of rates.
+Floating-point operations of a step follow from the shape of the model, and become time by the table of rates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from math import ceil
 
 from flows.recipes.model_and_tasks import ModelEntry, TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.run.answers_build import TOGETHER
+from flows.run.answers_build import MAX_DOCUMENTS_TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
 from trainer.settings.phases import PhaseSettings, parse_tokens
 from trainer.tasks.data import split_roles, with_format
@@ -22,14 +22,14 @@ from trainer.tasks.task import Task
 
 PARAMETER_BYTES = 16  # weights, gradients, two moments, of 4 bytes
 TORCH_BYTES = 600_000_000
-MASKED = 0.15  # of the tokens are predicted from the whole vocabulary
-FORWARD = 1 / 3  # of a step: without the gradients
-TEXTS_BYTES = 3  # of memory for a byte of texts that are answered together
-CHARACTERS = 4.5  # of labelled rows, for a token
+MASKED_SHARE = 0.15  # of the tokens are predicted from the whole vocabulary
+FORWARD_SHARE = 1 / 3  # of a step: without the gradients
+MEMORY_PER_TEXT_BYTE = 3  # of memory for a byte of texts that are answered together
+CHARACTERS_PER_TOKEN = 4.5  # of labelled rows, for a token
 
 
-class _Model:
-    """The size of a model: its parameters, and the floating-point operations of a step for a token of its body."""
+class _ModelSize:
+    """The size of a model: its parameters, the floating-point operations for a token, and the memory that it needs."""
 
     def __init__(self, entry: ModelEntry, vocabulary_size: float) -> None:
         self._layers, self._hidden, _, feed_forward = entry.settings.shape
@@ -38,89 +38,129 @@ class _Model:
         self._head = vocabulary_size * hidden
         self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
 
-    def flops(self, length: float, predicted: float = 0.0) -> float:
-        """Return the operations for a token. length: of its example; predicted: share of the tokens"""
+    def count_flops(self, length: float, predicted: float = 0.0) -> float:
+        """Return the floating-point operations of one step for one token.
+
+        Args:
+            length: tokens of the example that the token is in
+            predicted: share of the tokens that are predicted
+        """
         return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
 
-    def memory(self, held: float, predicted: float = 0.0) -> float:
-        """Return the memory of a process that learns. held: tokens at once"""
+    def compute_memory(self, held: float, predicted: float = 0.0) -> float:
+        """Return the bytes of memory of a process that trains.
+
+        Args:
+            held: number of tokens in memory at once
+            predicted: share of the tokens that are predicted
+        """
         activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
         return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
 
 
-def training_of(
+def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return what a model has to work on, in the units of the rates; every example is as long as shards allow.
+    """Return the work of training a model, in the units of the rates.
 
-    to_train_on: tokens of each shard set, for phases whose length is said in epochs
+    Every example is taken to be as long as shards allow.
+
+    Args:
+        to_train_on: tokens of each shard set, for phases with a length in epochs
     """
-    model = _Model(entry, vocabulary_size)
+    model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
     length = max(lengths[name] for name in entry.shards)
     tokens, steps = 0, 0.0
     for phase, names in zip(entry.training.phase, entry.phases, strict=True):
-        read = tokens_of(phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names))
+        read = count_phase_tokens(
+            phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names)
+        )
         tokens, steps = tokens + read, steps + (phase.steps or read / phase.batch / length)
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
     held = min(held, entry.training.micro_batch_tokens or held)
-    work = {"tokens": tokens, "flops": tokens * model.flops(length, MASKED), "steps": steps}
-    return {**work, "parameters": model.parameters, "model_bytes": model.memory(held, 0.2)}
+    work = {"tokens": tokens, "flops": tokens * model.count_flops(length, MASKED_SHARE), "steps": steps}
+    return {**work, "parameters": model.parameters, "model_bytes": model.compute_memory(held, 0.2)}
 
 
-def tasks_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the work of learning the tasks of a table from every seed, and of answering their splits.
+def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
+    """Return the work of learning a table's tasks from every seed and answering their splits, in units of the rates.
 
-    The labelled files are read, but not encoded. Raises InputError if one is missing, or cannot be read.
+    The labelled files are read, but not encoded.
+
+    Args:
+        start: the model that is fine-tuned
+
+    Raises:
+        InputError: If a labelled file is missing or cannot be read.
     """
-    suite, model = entry.load_suite(), _Model(begins, vocabulary_size)
+    suite, model = entry.load_suite(), _ModelSize(start, vocabulary_size)
     models = len(suite.seeds) * (2 if entry.settings.control else 1)
     flops = steps = tokens = rows = answered = held = 0.0
     for task in suite.tasks:
         kind = read_task(task.task)
-        settings = with_published(task.settings, begins.settings, kind.kind)
-        length, epochs, batch = _length(task, begins), (settings.epochs or 1) * settings.restarts, settings.batch or 1
-        learnt = _tokens_of_rows(kind, task.training, length)
-        judged = [_tokens_of_rows(kind, split.file, length, split.labelled) for split in task.splits]
-        read = epochs * sum(learnt) + FORWARD * (epochs * sum(judged[0]) + sum(map(sum, judged)))
-        flops, steps = flops + models * read * model.flops(length), steps + models * epochs * ceil(len(learnt) / batch)
+        settings = with_published(task.settings, start.settings, kind.kind)
+        length, epochs, batch = (
+            _find_length(task, start),
+            (settings.epochs or 1) * settings.restarts,
+            settings.batch or 1,
+        )
+        learnt = _count_row_tokens(kind, task.training, length)
+        judged = [_count_row_tokens(kind, split.file, length, split.labelled) for split in task.splits]
+        read = epochs * sum(learnt) + FORWARD_SHARE * (epochs * sum(judged[0]) + sum(map(sum, judged)))
+        flops, steps = (
+            flops + models * read * model.count_flops(length),
+            steps + models * epochs * ceil(len(learnt) / batch),
+        )
         tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
         answered += models * sum(map(len, judged))
         held = max(held, min(batch, settings.micro_batch or batch) * length)
     kept = len(suite.tasks) * (1 + models) * model.parameters  # the best, and every one where a killed run goes on
     work = {"documents": rows, "tokens": tokens, "flops": flops, "steps": steps, "answered": answered}
-    return {**work, "pieces": vocabulary_size, "parameters": kept, "model_bytes": model.memory(held)}
+    return {**work, "pieces": vocabulary_size, "parameters": kept, "model_bytes": model.compute_memory(held)}
 
 
-def answers_of(entry: TaskEntry, begins: ModelEntry, vocabulary_size: float, texts: TextSizes) -> dict[str, float]:
-    """Return the work of answering documents with the model of a task. texts: of these documents"""
+def compute_answer_work(
+    entry: TaskEntry, start: ModelEntry, vocabulary_size: float, texts: TextSizes
+) -> dict[str, float]:
+    """Return the work of answering documents with the model of a task, in the units of the rates.
+
+    Args:
+        start: the model that was fine-tuned
+        texts: sizes of the documents
+    """
     [task] = entry.load_suite().tasks
-    model, length = _Model(begins, vocabulary_size), _length(task, begins)
-    tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS)
-    row = 4 * begins.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1
-    together = texts.text_bytes * min(1.0, TOGETHER / max(1.0, texts.documents))
+    model, length = _ModelSize(start, vocabulary_size), _find_length(task, start)
+    tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS_PER_TOKEN)
+    row = 4 * start.settings.shape[1] / 40 if entry.settings.answers == "embed" else 1
+    together = texts.text_bytes * min(1.0, MAX_DOCUMENTS_TOGETHER / max(1.0, texts.documents))
     return {
         **{"documents": texts.documents, "text_bytes": texts.text_bytes, "answered": row * texts.documents},
-        **{"tokens": tokens, "flops": FORWARD * tokens * model.flops(length)},
-        "model_bytes": model.memory(0) + TEXTS_BYTES * together,
+        **{"tokens": tokens, "flops": FORWARD_SHARE * tokens * model.count_flops(length)},
+        "model_bytes": model.compute_memory(0) + MEMORY_PER_TEXT_BYTE * together,
     }
 
 
-def _length(task: SuiteTask, begins: ModelEntry) -> int:
-    """Return how many tokens of an example are read."""
-    return min(task.settings.max_length or read_task(task.task).usual_length, begins.settings.positions)
+def _find_length(task: SuiteTask, start: ModelEntry) -> int:
+    """Return the number of tokens of an example that are read."""
+    return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 
-def _tokens_of_rows(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
-    """Return about how many tokens each row of a labelled file has. Raises InputError."""
+def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
+    """Return an estimate of the number of tokens of each row of a labelled file. Raises InputError."""
     needed, optional = split_roles(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
-    return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS) for _, values in rows]
+    return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS_PER_TOKEN) for _, values in rows]
 
 
-def tokens_of(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
-    """Return the most tokens that a phase reads. lengths: the longest example of each shard set; held: their tokens"""
+def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
+    """Return the largest number of tokens that a phase of training reads.
+
+    Args:
+        lengths: length of the longest example of each shard set that the phase reads
+        held: number of tokens in these shard sets, for a phase with a length in epochs
+    """
     if phase.tokens is not None:
         return parse_tokens("training.phase.tokens", phase.tokens)
     if not phase.steps:

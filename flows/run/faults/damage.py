@@ -1,12 +1,13 @@
-"""Repairs damage during a run: the part that holds the damaged file is built again over it, and the run continues.
+"""Repairs damage during a run: the part (one file set of a stage's output) with a damaged file is built again, and the
+run continues.
 
-Reading a damaged file raises `Damaged`, which names it. The run distrusts that file from then on and goes through its
-stages again: the survey of the file's stage finds its part missing, and everything else exists already. The part's
-inputs are checked as they are read, so damage there is treated the same way: first the input is built again, then the
-part. Raw files are not read unless they are what the lock says. What `cloze verify` has listed in the store
-(`read_damage_list`) is distrusted from the start, and taken off the list when it is built again.
+Reading a damaged file raises `Damaged`, which names it. The run marks that file as damaged and goes through its stages
+again: the survey of the file's stage finds its part missing, and everything else exists already. The part's inputs are
+checked as they are read, so damage there is treated the same way: first the input is built again, then the part. Raw
+files are not read unless they are what the lock says. Files that `cloze verify` has listed in the store
+(`read_damage_list`) are marked from the start, and taken off the list when they are built again.
 
-A record of a part whose files are whole is written again from them, and builds nothing.
+The record of a part whose files are whole is written again from these files, and nothing is built.
 
 Damage that cannot be repaired ends the run: a file that belongs to no stage of this run, and one that was built again
 and is damaged once more.
@@ -14,19 +15,16 @@ and is damaged once more.
 Cost: for each damaged file, another survey and plan of all stages; for damaged documents, one reading of their raw
 files.
 
-Quarantine: a record that ends the worker that reads or judges it, time and again, is passed over; the lock says so.
+Quarantine: a record at which every attempt of a task ended is passed over, and the lock says so. The cause may be a
+time or memory limit, or a crash in a library. None of these decides by itself what is in a corpus, because the next
+attempt may end differently: it ends the worker, and so fails the attempt. The lock's list of such records is an input
+of the run like its raw files: with that lock every machine passes the record over and counts it as dropped (parse:
+quarantined). Take its line out of the lock to have it tried again. A worker that stalled does not count as an attempt:
+the pool replaces it and calls again (`corpora.store.worker_pool`).
 
-A time or memory limit, or a crash in a library, never decides by itself what is in a corpus, because the next attempt
-may end differently. It ends the worker and so fails the attempt. A record at which every attempt of a task ended goes
-onto the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record
-over and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
-
-A worker that stalled does not count as an attempt: the pool replaces it and calls again (`corpora.store.worker_pool`).
-
-Records that could not be read: a line for the terminal with how many, the first of them by name, and why.
-
-A damaged, locked or too large file or row is one record that its source drops and counts; no other record is lost by
-it. Cost: nothing without such a record; else the dropped rows of the parts that have the first of them.
+Records that could not be read (damaged, locked or too large) are dropped by their source and counted; no other record
+is lost by that. `describe_unread_records` reports them. Cost: nothing without such a record; else the dropped rows of
+the parts that have the first of them.
 """
 
 import json
@@ -55,91 +53,117 @@ from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy, to_one_line
 from flows.recipes.recipe import Recipe
 from flows.run.faults.locks import change_lock
-from flows.run.faults.skipped_files import left_out_files, sha256_of_raw
-from flows.run.inputs.unread_files import LOST
-from flows.run.record.counts_text import counted
+from flows.run.faults.skipped_files import hash_raw_file, list_left_out
+from flows.run.inputs.unread_files import LOST_FILE
+from flows.run.record.counts_text import format_count
 from flows.run.record.run_record import QUARANTINED, SetAside
 
-LIST = "damaged.json"
+DAMAGE_LIST = "damaged.json"
 
 
 def read_damage_list(place: Place) -> dict[str, str]:
-    """Return what is wrong with each listed file; nothing if there is no list. Raises InputError if it is damaged."""
+    """Read the store's list of damaged files, which `cloze verify` writes, as path -> what is wrong.
+
+    {} if there is no list.
+
+    Raises:
+        InputError: If the list is damaged itself.
+    """
     try:
-        fields = unseal(place.read(LIST), LIST)
-        with explain_parse_errors(LIST, "a list of damaged files"):
+        fields = unseal(place.read(DAMAGE_LIST), DAMAGE_LIST)
+        with explain_parse_errors(DAMAGE_LIST, "a list of damaged files"):
             return {str(path): str(what) for path, what in fields["damaged"].items()}
     except FileNotFoundError:
         return {}
     except Damaged as fault:
         raise InputError(
-            f"{place.to_address(LIST)}, the list of damaged files, is damaged itself: {fault.what}. Check the whole "
-            "store with `cloze verify`, which writes it again."
+            f"{place.to_address(DAMAGE_LIST)}, the list of damaged files, is damaged itself: {fault.what}. Check the "
+            "whole store with `cloze verify`, which writes it again."
         ) from fault
 
 
 def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
-    """Write the list; remove it if nothing is damaged. Raises InputError if the store cannot be written."""
+    """Write the store's list of damaged files; remove it if nothing is damaged.
+
+    Args:
+        damaged: path in the store -> what is wrong
+
+    Raises:
+        InputError: If the store cannot be written.
+    """
     if damaged:
-        place.write(LIST, seal(json.dumps({"damaged": damaged}, indent=1, ensure_ascii=False).encode()))
-    elif place.find_size(LIST) is not None:
-        place.delete(LIST)
+        place.write(DAMAGE_LIST, seal(json.dumps({"damaged": damaged}, indent=1, ensure_ascii=False).encode()))
+    elif place.find_size(DAMAGE_LIST) is not None:
+        place.delete(DAMAGE_LIST)
 
 
 @dataclass(kw_only=True)
 class DamageTracker:
-    """Tracks the damage in the store of a run: what it met, and what the store's list names.
+    """Tracks the damaged files in the store during a run.
 
-    tell:       is called with a line about each damaged file
-    distrusted: files that are not built again yet
-    listed:     paths of those that the list names
-    rebuilt:    paths of files that are
+    place:   the store
+    tell:    called with a line about each damaged file
+    damaged: files that are damaged and not built again yet, by path
+    listed:  paths of the damaged files that the store's list names
+    rebuilt: paths of files that were built again
     """
 
     place: Place
     tell: Callable[[str], None]
-    distrusted: dict[str, Damaged] = field(default_factory=dict)
+    damaged: dict[str, Damaged] = field(default_factory=dict)
     listed: set[str] = field(default_factory=set)
     rebuilt: set[str] = field(default_factory=set)
     _told: set[str] = field(default_factory=set)
 
-    def distrust_listed(self, names: Collection[str]) -> None:
-        """Distrust what the store's list names of artifacts of these names. Raises InputError."""
+    def mark_listed(self, names: Collection[str]) -> None:
+        """Mark the files of the store's list as damaged that belong to artifacts of these names.
+
+        Raises:
+            InputError: If the list is damaged itself.
+        """
         damaged = read_damage_list(self.place)
         self.listed = {path for path in damaged if path.split("/")[1] in names}
-        self.distrusted |= {path: Damaged(path, damaged[path]) for path in self.listed}
+        self.damaged |= {path: Damaged(path, damaged[path]) for path in self.listed}
         if self.listed:
-            files = counted(len(self.listed), "file")
+            files = format_count(len(self.listed), "file")
             self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
 
-    def distrust(self, fault: Damaged) -> None:
-        """Have a file built again at the next survey of its stage. Raises InputError if that would not repair it."""
+    def mark_damaged(self, fault: Damaged) -> None:
+        """Mark a file as damaged, so that the next survey of its stage finds its part missing.
+
+        Raises:
+            InputError: If the file was built again in this run already, so that this would not repair it.
+            Damaged: The fault itself, if the file is marked already: no stage of this run builds it.
+        """
         if fault.path in self.rebuilt:
             raise InputError(
                 f"{fault.path} was damaged, was built again, and is damaged again: {fault.what}. The disk or the "
                 "memory of this machine is not to be trusted: test both, or run on another machine with another store."
             ) from fault
-        if fault.path in self.distrusted:
+        if fault.path in self.damaged:
             raise fault
-        self.distrusted[fault.path] = fault
+        self.damaged[fault.path] = fault
         self._tell(fault, "It is built again.")
 
     def survey(self, stage: Stage) -> Survey:
-        """Survey a stage in the store, without distrusted files. Raises InputError if it cannot be repaired.
+        """Survey a stage in the store as if damaged files were missing.
 
-        A damaged manifest or record of its own is distrusted from now on; one of another artifact is reported.
+        A damaged manifest or record of the stage itself is marked; damage of another artifact is only reported.
+
+        Raises:
+            InputError: If damaged parts cannot be built again, because the raw files that they were made from are gone.
         """
-        survey = survey_stage(self.place, stage, self.distrusted)
-        if self._leave_lost(stage, lost_parts(stage, survey)):
-            survey = survey_stage(self.place, stage, self.distrusted)
+        survey = survey_stage(self.place, stage, self.damaged)
+        if self._leave_lost(stage, list_lost_parts(stage, survey)):
+            survey = survey_stage(self.place, stage, self.damaged)
         own = [fault for fault in survey.faults if fault.path.startswith(f"{stage.folder}/")]
         for fault in own:
-            self.distrust(fault)
+            self.mark_damaged(fault)
         for fault in survey.faults:
             self._tell(fault, "It is passed over.")
         if own:
-            survey = survey_stage(self.place, stage, self.distrusted)
-        if lost := lost_parts(stage, survey):
+            survey = survey_stage(self.place, stage, self.damaged)
+        if lost := list_lost_parts(stage, survey):
             raise InputError(
                 f"{stage.folder}: files of part {lost[0]} are missing or damaged, and the raw files that it was made "
                 "from are gone. Bring them back, then run again."
@@ -147,20 +171,21 @@ class DamageTracker:
         return survey
 
     def _leave_lost(self, stage: Stage, names: Collection[str]) -> bool:
-        """Leave listed files of lost parts as they are; return whether there are any. Reading one still ends a run."""
+        """Leave listed files of parts that cannot be built again as they are; return True if there are any.
+
+        Reading one of these files still ends a run.
+        """
         manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
         parts = manifest.parts if manifest is not None else ()
         paths = {f"{stage.stage_folder}/{path}" for part in parts if part.name in names for path in part.paths}
-        for path in (left := paths & self.listed & self.distrusted.keys()):
-            self._tell(self.distrusted.pop(path), "It stays so, because the raw files that it was made from are gone.")
+        for path in (left := paths & self.listed & self.damaged.keys()):
+            self._tell(self.damaged.pop(path), "It stays so, because the raw files that it was made from are gone.")
         return bool(left)
 
     def rewrite_records(self, stage: Stage) -> None:
-        """Write distrusted records of parts again that the stage's manifest names and whose files are whole."""
-        wanted = {
-            path for path in self.distrusted if is_part_record(path) and path.startswith(f"{stage.stage_folder}/")
-        }
-        if not wanted or f"{stage.folder}/{MANIFEST}" in self.distrusted:
+        """Write damaged records of a stage's parts again, if the files of these parts are whole."""
+        wanted = {path for path in self.damaged if is_part_record(path) and path.startswith(f"{stage.stage_folder}/")}
+        if not wanted or f"{stage.folder}/{MANIFEST}" in self.damaged:
             return
         try:
             manifest = read_manifest(self.place, stage.folder)
@@ -175,26 +200,31 @@ class DamageTracker:
                     data = rebuild_part_record(self.place, stage.kind, stage.stage_folder, own).to_bytes()
                     if find_digest(data) == part.record.digest:
                         self.place.write(path, data)
-                        self._trust({path})
+                        self._unmark({path})
 
-    def faults_of(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
-        """The damage that keeps a stage from being whole."""
+    def list_faults(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
+        """Return the damage because of which a stage is not whole; () if it is."""
         if survey.manifest is not None:
             return ()
         where = stage.stage_folder if survey.damaged else stage.folder  # a manifest may point to older artifacts
-        return tuple(fault for path, fault in self.distrusted.items() if path.startswith(f"{where}/"))
+        return tuple(fault for path, fault in self.damaged.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Stop if damaged parts would be built again from raw files that are not what the lock says.
+        """Check that damaged parts will be built again from the raw files that the lock names.
+
+        Reads every such file once.
 
         Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed
-        it. Reads every file once. Raises InputError.
+        it.
+
+        Raises:
+            InputError: If a file has other contents.
         """
-        if not survey.damaged and not self.faults_of(stage, survey):
+        if not survey.damaged and not self.list_faults(stage, survey):
             return
         jobs = (plan.job for plan in survey.missing if isinstance(plan.job, DocumentsJob | StatisticsJob))
         for file in dict.fromkeys(piece.file for job in jobs for piece in job.slices):
-            digest = sha256_of_raw(file.path)
+            digest = hash_raw_file(file.path)
             if digest != file.sha256:
                 raise InputError(
                     f"{file.path} has other bytes than {file.name} in the lock: its sha256 is {digest[:12]} and the "
@@ -202,21 +232,29 @@ class DamageTracker:
                     "it: get it again, then run again."
                 )
 
-    def trust_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
-        """Trust the files again that were written for a stage, which was published after a survey."""
+    def mark_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
+        """Mark the files of a stage as whole that were written since a survey.
+
+        Args:
+            survey: what the store had of the stage before it was built
+            manifest: the stage's manifest, which is published
+        """
         names = {plan.name for plan in survey.missing}
         folder, built = manifest.stage_folder, [part for part in manifest.parts if part.name in names]
         written = {f"{folder}/{path}" for part in built for path in part.paths}
-        if survey.damaged or written & self.distrusted.keys():
-            self._share(folder, built, frozenset(written | self.distrusted.keys()))
+        if survey.damaged or written & self.damaged.keys():
+            self._share_rebuilt(folder, built, frozenset(written | self.damaged.keys()))
         if survey.manifest is None:
             written.add(f"{manifest.folder}/{MANIFEST}")
-        self._trust(written & self.distrusted.keys())
+        self._unmark(written & self.damaged.keys())
 
-    def _share(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
-        """Let all manifests of a stage name parts that were built again, in place of damaged and of older files.
+    def _share_rebuilt(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
+        """Let all manifests of a stage name parts that were built again, instead of damaged and older files.
 
-        stale: paths of files that were written again, or are damaged
+        Args:
+            folder: folder of the stage's kind and name
+            built: the parts that were built
+            stale: paths of files that were written again, or are damaged
         """
         newer = {part.fingerprint: part for part in built}
 
@@ -233,12 +271,12 @@ class DamageTracker:
                     self.place.write(path, manifest.with_parts(parts).to_bytes(), is_final=True)
                     left = {f"{folder}/{file}" for part in manifest.parts for file in part.paths}
                     left -= {f"{folder}/{file}" for part in parts for file in part.paths}
-                    self._trust(left & self.distrusted.keys())
+                    self._unmark(left & self.damaged.keys())
 
-    def _trust(self, paths: Collection[str]) -> None:
-        """Trust files that were written again, and take them off the store's list."""
+    def _unmark(self, paths: Collection[str]) -> None:
+        """Remove files that were written again from the damaged ones, and from the store's list."""
         for path in paths:
-            del self.distrusted[path]
+            del self.damaged[path]
             self.rebuilt.add(path)
         if self.listed.intersection(paths):
             left = {path: what for path, what in read_damage_list(self.place).items() if path not in paths}
@@ -251,46 +289,57 @@ class DamageTracker:
 
 
 def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
-    """Run, and run again for each damaged file. Raises what `run` raises, and InputError."""
+    """Call `run` until it meets no new damaged file, marking each one. Returns what `run` returns.
+
+    Raises:
+        InputError: If damage cannot be repaired. It also raises whatever else `run` raises.
+    """
     while True:
         try:
             return run()
         except Damaged as fault:
-            damage.distrust(fault)
+            damage.mark_damaged(fault)
 
 
-def lost_parts(stage: Stage, survey: Survey) -> list[str]:
-    """Return the damaged parts of a stage that cannot be planned because their raw files are gone."""
+def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
+    """List the damaged parts of a stage that cannot be built again, because their raw files are gone."""
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
 
 
-MOST = 20  # in one run; if more records end their workers, the records are not the cause
+MAX_QUARANTINED = 20  # in one run; if more records end their workers, the records are not the cause
 
 
-def quarantine_record(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
-    """Add a record to the quarantine of a lock, also on disk. Raises InputError if that cannot be written."""
-    place = error.record
-    change_lock(recipe.lock_path, tell, lambda on_disk: _with(on_disk, place))
-    tell(f"{described(lock, place)} is in quarantine from now on: {error}")
-    return _with(lock, place)
+def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
+    """Add the record that ended a worker to the quarantine of a lock, also on disk, and return the lock.
+
+    Raises:
+        InputError: If the lock cannot be written.
+    """
+    location = error.record
+    change_lock(recipe.lock_path, tell, lambda on_disk: _add_record(on_disk, location))
+    tell(f"{describe_record(lock, location)} is in quarantine from now on: {error}")
+    return _add_record(lock, location)
 
 
-def described(lock: Lock, place: str) -> str:
-    """Describe a record in quarantine.
+def describe_record(lock: Lock, location: str) -> str:
+    """Describe a record in quarantine by its byte position and raw file.
 
-    >>> described(Lock(), "ab12 -1 300")
+    Args:
+        location: sha256 of the raw file, stream in it (-1 if it has none) and byte offset, with spaces between
+
+    >>> describe_record(Lock(), "ab12 -1 300")
     'The record at byte 300 of a raw file (sha256 ab12)'
     """
-    digest, stream, offset = place.split(" ")
+    digest, stream, offset = location.split(" ")
     files = (file for generation in lock.generations for files in generation.values() for file in files)
     name = next((file.name for file in files if file.sha256 == digest), "a raw file")
     at = f"byte {offset}" if int(stream) < 0 else f"byte {offset} of stream {stream}"
     return f"The record at {at} of {name} (sha256 {digest[:12]})"
 
 
-def no_record_to_blame(error: WorkerDied) -> str:
-    """Return the message for a task whose attempts ended with no record, or not always the same one, in work."""
+def explain_deaths(error: WorkerDied) -> str:
+    """Return the message for a task that failed every time without one record that all attempts ended at."""
     return (
         f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
         "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
@@ -298,46 +347,48 @@ def no_record_to_blame(error: WorkerDied) -> str:
     )
 
 
-def _with(lock: Lock, place: str) -> Lock:
-    return replace(lock, quarantine=tuple(sorted({*lock.quarantine, place})))
+def _add_record(lock: Lock, location: str) -> Lock:
+    return replace(lock, quarantine=tuple(sorted({*lock.quarantine, location})))
 
 
-REASONS = ("damaged", "encrypted", "drm", "too large")  # of the step that parses
-ASIDE = {
+UNREAD_REASONS = ("damaged", "encrypted", "drm", "too large")  # of the step that parses
+SET_ASIDE_KINDS = {
     "damaged": "damaged record",
     "encrypted": "encrypted record",
     "drm": "locked record",
     "quarantined": QUARANTINED,
 }
-NAMED, CHARACTERS = 10, 100  # records, and of why each could not be read
+MAX_NAMED, MAX_DETAIL = 10, 100  # records, and of why each could not be read
 
 
-NOWHERE = (0, "")  # the place of a file that is in no generation
+NO_LOCATION = (0, "")  # the place of a file that is in no generation
 
 
 def find_set_aside(
     lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
-    """Return what a run goes on without because it cannot be read.
+    """List what a run goes on without because it cannot be read: records, files, and files that could not be opened.
 
-    documents: of all sources and generations; looked: by source, files that are not read
-    before: what the complete run before it went on without
+    Args:
+        documents: artifacts of documents of all sources and generations
+        looked: by source, files that are not read
+        before: what the complete run before it went on without, which decides how many are new
     """
     places = lock.file_locations
     found = [
         (kind, number, manifest.folder)
         for manifest in documents
-        for reason, kind in ASIDE.items()
+        for reason, kind in SET_ASIDE_KINDS.items()
         if (number := manifest.ledger.find_account("records").outcomes.get(f"dropped: parse: {reason}", 0))
     ]
-    files = left_out_files(lock, documents)
-    left_out = Counter((file.source, places.get((file.source, file.sha256), NOWHERE)[0]) for file in files)
+    files = list_left_out(lock, documents)
+    left_out = Counter((file.source, places.get((file.source, file.sha256), NO_LOCATION)[0]) for file in files)
     found += [("unreadable file", number, f"{name} {came}") for (name, came), number in left_out.items()]
     found += [
         (group.kind, group.number, f"{source} {compute_fingerprint(names=group.names)}")
         for source, files in looked.items()
         for group in files.passed_over
-        if group.kind in (*UNOPENED_KINDS, LOST)
+        if group.kind in (*UNOPENED_KINDS, LOST_FILE)
     ]
     known = {(each.kind, each.place): each.number for each in before}
     return tuple(
@@ -346,28 +397,34 @@ def find_set_aside(
     )
 
 
-def unread_lines(place: Place, documents: Manifest, samples: str) -> list[str]:
-    """Return a line for each reason why records of a source could not be read; none of other stages. Raises Damaged.
+def describe_unread_records(place: Place, documents: Manifest, samples: str) -> list[str]:
+    """Return a line for each reason why records of a source could not be read; [] for other kinds of stages.
 
-    samples: the recipe's `privacy.samples`
+    Args:
+        samples: the recipe's `privacy.samples`
+
+    Raises:
+        Damaged: If the dropped rows are damaged.
     """
     if documents.kind != "documents":
         return []
     outcomes = documents.ledger.find_account("records").outcomes
-    numbers = {reason: outcomes.get(f"dropped: parse: {reason}", 0) for reason in REASONS}
+    numbers = {reason: outcomes.get(f"dropped: parse: {reason}", 0) for reason in UNREAD_REASONS}
     folder = quote(place.to_address(documents.folder))
     lines = []
     for reason, number in numbers.items():
         if number:
-            first = ", ".join(_named(row, samples) for row in islice(_rows(place, documents, reason), NAMED))
-            more = f" and {number - NAMED:,} more" if number > NAMED else ""
-            what = counted(number, f"record is {reason} and left out", f"records are {reason} and left out")
+            first = ", ".join(
+                _name_record(row, samples) for row in islice(_iter_rows(place, documents, reason), MAX_NAMED)
+            )
+            more = f" and {number - MAX_NAMED:,} more" if number > MAX_NAMED else ""
+            what = format_count(number, f"record is {reason} and left out", f"records are {reason} and left out")
             lines.append(f"{documents.name}: {what}: {first}{more}. `cloze inspect {folder}` shows them.")
     return lines
 
 
-def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
-    """Yield the dropped rows of a reason, from the parts that have some."""
+def _iter_rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
+    """Yield the dropped rows with a reason, from the parts that have some."""
     with_some = (
         part
         for part in documents.parts
@@ -377,6 +434,6 @@ def _rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDoc
     return (row for row in iter_dropped(chain.from_iterable(tables)) if (row.step, row.reason) == ("parse", reason))
 
 
-def _named(row: DroppedDocument, samples: str) -> str:
-    detail = f" ({to_one_line(row.detail, CHARACTERS)})" if row.detail and samples == "text" else ""
+def _name_record(row: DroppedDocument, samples: str) -> str:
+    detail = f" ({to_one_line(row.detail, MAX_DETAIL)})" if row.detail and samples == "text" else ""
     return f"{Privacy(samples).format_locator(row.locator)}{detail}"

@@ -1,12 +1,11 @@
-"""Keeps clean-up of a store (`cloze gc`) and runs and releases that begin out of each other's way.
+"""Lets a clean-up of a store (`cloze gc`), runs and releases stay out of each other's way, and the runs of one recipe.
 
-Each first announces itself in a file of the store, and then looks for the other: if two begin at once, at least one
-sees the other. A run that sees a clean-up waits for its end; a clean-up that sees a run leaves everything that the
-run may use. This needs no lock, so it holds for object stores, and between machines.
+Clean-up: each side first announces itself in a file of the store, and then looks for the other. If two begin at once,
+at least one sees the other. A run that sees a clean-up waits for its end; a clean-up that sees a run leaves everything
+that the run may use. This needs no file lock, so it works in object stores, and between machines.
 
-Holds a file so that only one process of a machine does something, on a disk that has locks.
-
-A recipe's lock file is read, added to and written by one run at a time; it also clears up after killed runs.
+A recipe's lock file is read, extended and written by one run at a time. `hold_alone` holds a file so that only one
+process of a machine does something, on a disk that has file locks. `remove_leftovers` clears up after killed runs.
 """
 
 import os
@@ -23,51 +22,65 @@ from corpora.store.places.files import NO_LOCK_ERRORS, hold_lock, remove_abandon
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, read_lock, write_lock
 
-CLEARING = "clearing"  # the folder
-LOOK_SECONDS = 0.5
+CLEANUP_FOLDER = "clearing"  # the folder
+POLL_SECONDS = 0.5
 
 
-class Clearing:
-    """A clean-up of a store under way. What it removes is in its file, which identifies one that was killed."""
+class CleanUp:
+    """A clean-up of a store that is under way.
+
+    Its file in the store lists what it removes, for the case that it is killed.
+    """
 
     def __init__(self, place: Place, path: str) -> None:
         self._folders: Sequence[str] = ()
-        self._heard = time.time()
-        self._presence = HeartbeatWriter(place, path, self._said)
+        self._reported_at = time.time()
+        self._heartbeat = HeartbeatWriter(place, path, self._report)
 
     def begin(self, folders: Sequence[str]) -> None:
-        """Write down which artifacts are removed, before the first is."""
+        """Write down which artifacts will be removed. Call this before the first one is."""
         self._folders = folders
-        self._presence.write_now()
+        self._heartbeat.write_now()
 
-    def go_on(self) -> None:
-        """Return, unless this process stalled so long that others may consider it dead. Raises InputError then."""
-        if time.time() - self._heard > MAX_SILENT_SECONDS / 2:
+    def check_alive(self) -> None:
+        """Check that this process has not stalled so long that others may consider it dead.
+
+        Raises InputError if it has.
+        """
+        if time.time() - self._reported_at > MAX_SILENT_SECONDS / 2:
             raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
 
     def end(self, keep: bool = False) -> None:
-        """End the clean-up. keep: keep its file, because it was not finished"""
-        self._presence.stop(keep)
+        """End the clean-up and remove its file.
+
+        Args:
+            keep: True to keep the file, because the clean-up was not finished
+        """
+        self._heartbeat.stop(keep)
 
     @property
-    def begun(self) -> bool:
-        """True if anything may be removed already."""
+    def has_begun(self) -> bool:
+        """True if anything may have been removed already."""
         return bool(self._folders)
 
-    def _said(self) -> dict[str, list[str]]:
-        self._heard = time.time()
+    def _report(self) -> dict[str, list[str]]:
+        self._reported_at = time.time()
         return {"folders": list(self._folders)}
 
 
 @contextmanager
-def clearing(place: Place) -> Iterator[Clearing]:
-    """Let only this process clear a store during the block. Raises InputError if another does.
+def hold_cleanup(place: Place) -> Iterator[CleanUp]:
+    """Let only this process clean up a store during the block.
 
-    A block that fails leaves the file, as a killed process does: the next clean-up finishes its work from it.
+    If the block fails after something was removed, the file of the clean-up stays, as it does if the process is killed;
+    the next clean-up finishes the work.
+
+    Raises:
+        InputError: If another process cleans up the store.
     """
-    path = f"{CLEARING}/{os.getpid()}-{uuid.uuid4().hex[:12]}.json"
-    mine = Clearing(place, path)
-    others = [present for name, present in clearings(place).items() if name != path and not present.is_gone]
+    path = f"{CLEANUP_FOLDER}/{os.getpid()}-{uuid.uuid4().hex[:12]}.json"
+    mine = CleanUp(place, path)
+    others = [present for name, present in list_cleanups(place).items() if name != path and not present.is_gone]
     if others:
         mine.end()
         process = others[0].process
@@ -80,35 +93,44 @@ def clearing(place: Place) -> Iterator[Clearing]:
         yield mine
         ended = True
     finally:
-        mine.end(keep=bool(mine.begun and not ended))
+        mine.end(keep=bool(mine.has_begun and not ended))
 
 
-def clearings(place: Place) -> dict[str, Heartbeat]:
-    """Return the processes that clear a store, or were killed while they did, by the paths of their files."""
+def list_cleanups(place: Place) -> dict[str, Heartbeat]:
+    """Return the heartbeats of processes that clean up a store, or were killed meanwhile, by path of their file."""
     clearing_by_path = {
-        path: read_heartbeat(place, path) for path in place.list_files(CLEARING) if path.endswith(".json")
+        path: read_heartbeat(place, path) for path in place.list_files(CLEANUP_FOLDER) if path.endswith(".json")
     }
     return {path: present for path, present in clearing_by_path.items() if present is not None}
 
 
-def wait_for_clearing(place: Place, tell: Callable[[str], None]) -> bool:
-    """Wait until nobody clears a store; tell whether anybody did. Call it when others can see what must stay."""
+def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
+    """Wait until no process cleans up a store. Return True if one did.
+
+    Call this when others can already see what must not be removed.
+    """
     reported = False
-    while any(not present.is_gone for present in clearings(place).values()):
+    while any(not present.is_gone for present in list_cleanups(place).values()):
         if not reported:
             tell("A clean-up of this store is under way (`cloze gc`): waiting for its end.")
             reported = True
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return reported
 
 
 @contextmanager
-def held_alone(
+def hold_alone(
     file: Path, refusal: Callable[[OSError], InputError], tell: Tell, waiting: str = "", lockless: str = ""
 ) -> Iterator[None]:
-    """Hold a file for the time of the block, alone, if its file system has locks. Raises `refusal` of what it answers.
+    """Hold a file during the block, so that other processes wait for it.
 
-    waiting, lockless: lines for while another process holds the file, and for a file system without locks
+    Without file locks the block runs all the same.
+
+    Args:
+        refusal: turns an error of the disk into the InputError to raise
+        tell: called with one of the two lines below
+        waiting: line for while another process holds the file
+        lockless: line for a file system without locks
     """
     with ExitStack() as stack:
         try:
@@ -123,10 +145,14 @@ def held_alone(
 
 
 @contextmanager
-def recipe_held(lock_path: Path | None, tell: Tell) -> Iterator[None]:
-    """Keep other runs of a recipe from its lock during the block, so that no two runs take one file for new.
+def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
+    """Keep other runs of a recipe from its lock during the block, so that no two runs take the same file for new.
 
-    Raises InputError if the lock's folder cannot be written.
+    Args:
+        lock_path: path of the recipe's lock; if None, nothing is held
+
+    Raises:
+        InputError: If the lock's folder cannot be written.
     """
     if lock_path is None:
         yield
@@ -140,21 +166,21 @@ def recipe_held(lock_path: Path | None, tell: Tell) -> Iterator[None]:
 
     waiting = "Another run of this recipe finds its raw files first."
     lockless = f"The file system of {lock_path.parent} has no locks: run this recipe only once at a time."
-    with held_alone(lock_path.with_name(f".{lock_path.name}.held"), refusal, tell, waiting, lockless):
+    with hold_alone(lock_path.with_name(f".{lock_path.name}.held"), refusal, tell, waiting, lockless):
         yield
 
 
 def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Lock]) -> None:
-    """Change a recipe's lock on disk, if it has one. Raises InputError if that cannot be written."""
+    """Read, change and write a recipe's lock, if it has one. Raises InputError if it cannot be written."""
     if lock_path is not None:
-        with recipe_held(lock_path, tell):
+        with hold_recipe(lock_path, tell):
             write_lock(lock_path, change(read_lock(lock_path)))
 
 
-def clear_up(place: Place, home: Path, tell: Callable[[str], None]) -> None:
-    """Remove what killed runs left half-written in a store and in the folder for caches, and report how much it was.
+def remove_leftovers(place: Place, home: Path, tell: Callable[[str], None]) -> None:
+    """Remove files that killed runs left half-written in a store and in the folder of caches, and report how many.
 
-    Files that a live process writes stay, for this recipe or another; an object store has no such files. Costs a
+    Files that a live process writes stay, for this recipe or another. An object store has no such files. Costs a
     listing of the store's files.
     """
     left = [*home.glob(".*")]

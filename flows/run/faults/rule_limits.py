@@ -1,12 +1,12 @@
 """A rule that drops a large part of a source stops the run, and shows what it dropped.
 
-A corpus that lost a fifth of a source to one rule is seldom what its builder wanted: the rules' thresholds are
-those of papers on web pages, and do not suit notes, poems or tables. The run ends before anything is built on such
-documents; they stay in the store, so inspecting them, and continuing with another bound, parses nothing again.
+A corpus that lost a fifth of a source to one rule is seldom what its builder wanted: the rules' thresholds are those of
+papers on web pages, and do not suit notes, poems or tables. The run ends before anything is built on such documents.
+They stay in the store, so inspecting them, and continuing with another bound, parses nothing again.
 
 Promises: all sources and all their rules are reported at once, including rules that would drop as much once the first
-are loosened, and sources with too many damaged records. A small source gets a warning where a larger one stops.
-Costs: nothing if no rule is over its bound; else a look at `LOOKED_AT` documents of each reported source.
+are loosened, and sources with too many damaged records. A small source gets a warning if a larger one would stop.
+Costs: nothing if no rule is over its bound; else a look at `MAX_DOCUMENTS` documents of each reported source.
 """
 
 from collections import Counter
@@ -36,16 +36,22 @@ from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import SourceEntry
 from flows.recipes.tables import join_key, to_toml
 
-SHOWN = 3  # samples of a rule
-LOOKED_AT, LOOKED_AT_BYTES = 200, 4_000_000
-FILES_LOOKED_INTO = 50
-MOST_REASONS = 5
+MAX_SHOWN = 3  # samples of a rule
+MAX_DOCUMENTS, MAX_CHARACTERS = 200, 4_000_000
+MAX_FILES = 50
+MAX_REASONS = 5
 TOO_LARGE = "dropped: parse: too large"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSource:
-    """A source in a generation and its documents. files: those that it read; quarantine: records that it skipped."""
+    """A source in one generation (the raw files that one run added), and the documents that were made of it.
+
+    manifest:   artifact of the documents
+    files:      raw files that it read
+    quarantine: records that it skipped because they ended workers
+    generation: number of the generation, counted from 1
+    """
 
     entry: SourceEntry
     manifest: Manifest
@@ -55,7 +61,7 @@ class JudgedSource:
 
 
 class RefusedSources(InputError):
-    """Sources that lose too much. damaged: those of them with too many damaged records"""
+    """Sources that lose too much. damaged: those with too many damaged records"""
 
     def __init__(self, text: str, damaged: Sequence[JudgedSource] = ()) -> None:
         super().__init__(text)
@@ -69,58 +75,66 @@ def refuse_bad_sources(
     tell: Callable[[str], None] = lambda line: None,
     accepted: int = 0,
 ) -> None:
-    """Raise one RefusedSources for all that are damaged beyond their bound, or lose too much to a rule.
+    """Check how much of each source is damaged and dropped. Raises one RefusedSources for all that exceed a bound.
 
-    judged:   the oldest generation first
-    samples:  the recipe's `privacy.samples`, for the texts that are shown. tell: is called for small sources
-    accepted: the damage of so many first generations has been accepted
+    Args:
+        judged: the sources of all generations, the oldest generation first
+        samples: the recipe's `privacy.samples`, for the texts that are shown
+        tell: called with a line about a source that is too small to stop the run
+        accepted: number of first generations with accepted damage
     """
-    faults = _damage(place, judged, accepted)
+    faults = _find_damage(place, judged, accepted)
     damaged, lines = [source for source, _ in faults], [line for _, line in faults]
     stopping, keys = [], dict[str, None]()
     counts: dict[str, list[Counter[str]]] = {}
     for source in judged:
         so_far = counts.setdefault(source.manifest.name, [])
-        so_far.append(Counter(_outcomes(source)))
-        over = _rules_over_limit(source, so_far)
-        later = _later_rules(source, over) if over else []
-        sets = _sets(source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later])
+        so_far.append(Counter(_get_outcomes(source)))
+        over = _find_strict_rules(source, so_far)
+        later = _find_later_rules(source, over) if over else []
+        sets = _list_options(
+            source, [rule.reason for rule in over if rule.step == "rules"] + [rule.reason for rule in later]
+        )
         if any(rule.stops for rule in over):
-            lines += [line for rule in over for line in _shown(place, source.manifest, rule, Privacy(samples))]
+            lines += [line for rule in over for line in _describe_rule(place, source.manifest, rule, Privacy(samples))]
             lines += [f"{rule}, once the above are loosened" for rule in later]
             stopping.append(source)
             keys |= dict.fromkeys(sets)
         elif over:
             tell(f"{'; '.join(map(str, [*over, *later]))}. To keep them: {' '.join(sets) or 'loosen these steps'}.")
     if stopping:
-        lines.append(_remedy(place, stopping, list(keys), samples))
+        lines.append(_describe_remedy(place, stopping, list(keys), samples))
     if not lines and judged and not any(source.manifest.count_rows("documents") for source in judged):
-        lines = [_nothing_left(judged)]
+        lines = [_explain_empty(judged)]
     if lines:
         raise RefusedSources("\n".join(lines), damaged)
 
 
-def _nothing_left(judged: Sequence[JudgedSource]) -> str:
-    """Explain why no source has a document."""
-    lost = [nothing_left(source.manifest.name, _outcomes(source)) for source in judged]
+def _explain_empty(judged: Sequence[JudgedSource]) -> str:
+    """Return the message for a run in which no source has a document."""
+    lost = [describe_empty_source(source.manifest.name, _get_outcomes(source)) for source in judged]
     text = "\n".join([*lost, "Without a document there is no corpus."])
-    large = any(TOO_LARGE in _outcomes(source) for source in judged)
+    large = any(TOO_LARGE in _get_outcomes(source) for source in judged)
     remedy = " Raise documents.max_document_bytes and the source's max_record_bytes, or cut the files." if large else ""
     return f"{text}{remedy} `cloze preview` shows every step; add text, or loosen what drops it."
 
 
-def nothing_left(source: str, outcomes: Mapping[str, int]) -> str:
-    """Return a line about a source without a document. outcomes: of its records, by the words of the ledger"""
-    most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])[:MOST_REASONS]
+def describe_empty_source(source: str, outcomes: Mapping[str, int]) -> str:
+    """Return a line about a source without a document.
+
+    Args:
+        outcomes: number of records by outcome, with the words of the ledger
+    """
+    most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])[:MAX_REASONS]
     reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
     return f"Source {source!r}: none of {sum(outcomes.values()):,} records is left ({reasons or 'none'})."
 
 
-def _outcomes(source: JudgedSource) -> Mapping[str, int]:
+def _get_outcomes(source: JudgedSource) -> Mapping[str, int]:
     return source.manifest.ledger.find_account("records").outcomes
 
 
-def _damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
+def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
     """Return the sources with too many damaged records, each with its message."""
     found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
     for source in judged:
@@ -134,10 +148,13 @@ def _damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list
     return found
 
 
-def _rules_over_limit(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
-    """Return the rules that drop too much; few documents stop no run if they do not together with earlier ones.
+def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
+    """Return the rules that drop too much of a source in one generation.
 
-    counts: the outcomes of each generation until this one
+    A rule stops the run only if it also drops too much of this and the earlier generations together.
+
+    Args:
+        counts: number of records by outcome, of each generation up to this one
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (
@@ -148,16 +165,16 @@ def _rules_over_limit(source: JudgedSource, counts: Sequence[Counter[str]]) -> l
     return [replace(rule, stops=rule.stops and (rule.step, rule.reason) in stopping) for rule in own]
 
 
-def _shown(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
+def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
     """Return lines with a rule and the first documents that it dropped."""
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
-    first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), SHOWN)
+    first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), MAX_SHOWN)
     shown = [f"    {privacy.format_locator(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
     return [f"{rule}, such as", *shown]
 
 
-def template_hint(texts: Sequence[str], source: str) -> str:
-    """Name the template that fits the texts of a source, in a sentence; "" if none does better than the rules."""
+def suggest_template(texts: Sequence[str], source: str) -> str:
+    """Name the recipe template that suits the texts of a source, in a sentence; "" if the default rules suit."""
     match = choose_template(texts)
     if match is None:
         return ""
@@ -168,14 +185,14 @@ def template_hint(texts: Sequence[str], source: str) -> str:
     )
 
 
-def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
-    """Return the remedy, for all sources and rules together."""
+def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
+    """Return the remedy for all sources and rules together."""
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
     folders = dict.fromkeys(quote(place.to_address(source.manifest.folder)) for source in stopping)
     inspected = ", ".join(f"`cloze inspect {folder}`" for folder in folders)
-    hints = [template_hint([r.text for r in _first_records(one)], one.manifest.name) for one in stopping]
+    hints = [suggest_template([r.text for r in _read_first_records(one)], one.manifest.name) for one in stopping]
     fits = "".join(f"{hint}\n" for hint in hints if hint)
     return fits + (
         f"A rule may drop {bounds} of a source (documents.max_rule_share). If these texts do not belong in the corpus, "
@@ -184,16 +201,16 @@ def _remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str],
     )
 
 
-def _sets(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
-    """Return the options that switch rules off for a source."""
+def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
+    """Return the `--set` options that switch rules off for a source."""
     name = join_key([source.entry.source.name])
     off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
     return [f"--set {quote(f'source.{name}.rules.{key}={to_toml(value)}')}" for key, value in off]
 
 
-def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """Find the rules that drop little only because those before them drop much, by a look at some documents."""
-    texts = texts_before_rules(_first_records(source), source.manifest.name, source.entry.documents)
+def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
+    """Find rules that drop little only because rules before them drop much, by judging some documents."""
+    texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents
     languages = choose_rule_languages(detect_languages(texts, settings.language), settings.language)
@@ -216,7 +233,7 @@ def _later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[Ru
 
 @dataclass(slots=True)
 class _BeforeRules:
-    """Observes a batch between steps, and keeps its texts as the rules see them."""
+    """Observes a batch between the steps of judging, and keeps its texts as the rules get them."""
 
     texts: pa.Array
     judging: bool = True
@@ -227,22 +244,26 @@ class _BeforeRules:
             self.texts = batch.texts
 
 
-def texts_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
-    """Return the texts of some records as the rules see them, without those that an earlier step drops."""
+def judge_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
+    """Return the texts of some records as the rules get them, without those that an earlier step drops.
+
+    Args:
+        name: name of the source
+    """
     seen = _BeforeRules(pa.array([], pa.large_string()))
     if records:
         judge_records([*records], name, settings, read_inputs(settings), seen)
     return seen.texts
 
 
-def _first_records(source: JudgedSource) -> list[Record]:
-    """Read some records of a source, which workers have read before."""
-    files = [file for file in source.files if file.path][:FILES_LOOKED_INTO]
+def _read_first_records(source: JudgedSource) -> list[Record]:
+    """Read up to MAX_DOCUMENTS records of a source. Files that cannot be read are skipped."""
+    files = [file for file in source.files if file.path][:MAX_FILES]
     records: list[Record] = []
     size = 0
     for record in sample_records(source.entry.source, files, lambda fault: None, Tally(source.quarantine)):
         records.append(record)
         size += len(record.text)
-        if len(records) == LOOKED_AT or size >= LOOKED_AT_BYTES:
+        if len(records) == MAX_DOCUMENTS or size >= MAX_CHARACTERS:
             break
     return records

@@ -1,4 +1,4 @@
-"""A raw file that cannot be read: it ends the run, or with `on_damage = "skip"` it is left out, and the run says so.
+"""A raw file that cannot be read ends the run, or with `on_damage = "skip"` it is left out, and the run says so.
 
 A gzip file that is cut off, a Parquet file without its footer, an archive of another format: reading it is refused,
 because the documents that come of it would depend on where it is cut. With `on_damage = "skip"` the whole file goes
@@ -8,13 +8,13 @@ another file then, and comes with a new generation), when its source's settings 
 the lock.
 
 A run on a schedule has nobody to ask. It leaves unreadable files out whatever `on_damage` says, and goes on without the
-damaged records of a source that has too many. If most of what came is damaged, the files with damage are left out
-whole, because what can be read of them is not to be trusted either. The lock says up to which generation that was
+damaged records of a source that has too many. If most of the new records are damaged, the files with damage are left
+out whole, because what can be read of them is not to be trusted either. The lock says up to which generation that was
 accepted, so that a run by hand does the same.
 
 A file that is lost during the run (it is gone, closed to this user, written by another program, or on a disk that
 fails) does not go onto that list, because its bytes are not the reason: it is taken out of its generation, and a later
-run that can read it makes a new generation of it. A source none of whose files can be read ends the run.
+run that can read it makes a new generation of it. A source ends the run if none of its files can be read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +24,9 @@ from corpora.errors import FileFault, InputError, LostFile
 from corpora.generic_types import Tell
 from corpora.judging.documents import count_damaged
 from corpora.schema import DROPPED, iter_dropped
-from corpora.sources.bytes.objects import raw_path
-from corpora.sources.bytes.unchanged import changed_words
-from corpora.sources.contract import StatCache, escape_surrogates
+from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.unchanged import format_change
+from corpora.sources.contract import StatCache, to_printable
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
@@ -35,38 +35,50 @@ from flows.recipes.privacy import MAX_DETAIL_CHARACTERS, MAX_TITLE_CHARACTERS, t
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.faults.locks import change_lock
 from flows.run.faults.rule_limits import RefusedSources
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 
-SHOWN = 10  # files, each on a line
-UNREADABLE = "as unreadable"
+MAX_SHOWN = 10  # files, each on a line
+AS_UNREADABLE = "as unreadable"
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
-    """Leave these files out of a lock, also on disk. Raises InputError if one ends the run."""
-    every = [*{(f.source, f.path): _as_it_is(f) for fault in faults for f in (fault, *fault.others)}.values()]
+    """Leave unreadable files out of a lock, also on disk, and return the lock.
+
+    Args:
+        faults: the files that could not be read
+        tell: called with a line about each file
+
+    Raises:
+        FileFault: If the source of a file does not skip damaged files, or the file is left out already.
+        InputError: If no file of a source would be left, or the lock cannot be written.
+    """
+    every = [*{(f.source, f.path): _to_current_fault(f) for fault in faults for f in (fault, *fault.others)}.values()]
     lost = {(f.source, f.file, f.sha256): f for f in every if isinstance(f, LostFile)}
-    met = _united((), (entry_of(recipe, f) for f in every if not isinstance(f, LostFile)))
+    met = _merge_entries((), (build_lock_entry(recipe, f) for f in every if not isinstance(f, LostFile)))
 
     def without(before: Lock) -> Lock:
         left = without_files(before, lambda source, file: (source, file.name, file.sha256) in lost)
-        return replace(left, left_out=_united(before.left_out, met))
+        return replace(left, left_out=_merge_entries(before.left_out, met))
 
     after = without(lock)
-    ending = [fault for fault in every if _entry(recipe, fault.source).on_damage != "skip"]
+    ending = [fault for fault in every if _find_entry(recipe, fault.source).on_damage != "skip"]
     if ending or after == lock:
         raise (ending or every)[0]
     refuse_empty_sources(recipe, after, every)
     change_lock(recipe.lock_path, tell, without)
-    gone = [entry_of(recipe, fault) for fault in lost.values()]
-    for line in (*_left_out_lines(recipe, met), *_left_out_lines(recipe, gone, "of this run")):
+    gone = [build_lock_entry(recipe, fault) for fault in lost.values()]
+    for line in (*_describe_files(recipe, met), *_describe_files(recipe, gone, "of this run")):
         tell(line)
     return after
 
 
-def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
-    """Accept the damage of all generations for a run on a schedule, also on disk. Raises `refused` in any other run.
+def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
+    """Accept the damage of all generations in a run on a schedule, also on disk, and return the lock.
 
     Files with damage are left out if most of the new records of their source are damaged.
+
+    Args:
+        refused: the sources with too much damage; raised in any other run, and if a source would have no file left
     """
     if not recipe.is_scheduled or not refused.damaged:
         raise refused
@@ -76,9 +88,9 @@ def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell
         rows = iter_dropped(read_table(Place(recipe.store), judged.manifest, "dropped", DROPPED.names))
         is_most = counts["damaged"] > counts["sound"]
         bad = {row.locator.sha256 for row in rows if row.reason == "damaged"} if is_most else ()
-        of = f"{counts['damaged']:,} of {counted(counts.total(), 'record')}"
+        of = f"{counts['damaged']:,} of {format_count(counts.total(), 'record')}"
         why = f"Most of what came with it is damaged: {of}."
-        name, digest = judged.manifest.name, compute_settings_digest(_entry(recipe, judged.manifest.name).source)
+        name, digest = judged.manifest.name, compute_settings_digest(_find_entry(recipe, judged.manifest.name).source)
         met += [
             LeftOutFile(source=name, name=file.name, sha256=file.sha256, settings=digest, why=why)
             for file in judged.files
@@ -86,67 +98,78 @@ def leave_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell
         ]
 
     def accepting(before: Lock) -> Lock:
-        return replace(before, left_out=_united(before.left_out, met), accepted=len(lock.generations))
+        return replace(before, left_out=_merge_entries(before.left_out, met), accepted=len(lock.generations))
 
     after = accepting(lock)
     if any(_is_empty(after, entry) and not _is_empty(lock, entry) for entry in recipe.sources):
         raise refused
     change_lock(recipe.lock_path, tell, accepting)
-    for line in _left_out_lines(recipe, met):
+    for line in _describe_files(recipe, met):
         tell(line)
     return after
 
 
 def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
-    """Return whether no file of a source is read."""
+    """Return True if no file of a source is read."""
     left = lock.find_left_out(entry.source)
     return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
 
-def entry_of(recipe: Recipe, fault: FileFault) -> LeftOutFile:
+def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
     """Return the lock's entry for a file that cannot be read."""
     return LeftOutFile(
         source=fault.source,
         name=fault.file,
         sha256=fault.sha256,
-        settings=compute_settings_digest(_entry(recipe, fault.source).source),
-        why=_why(fault),
+        settings=compute_settings_digest(_find_entry(recipe, fault.source).source),
+        why=_explain(fault),
     )
 
 
-def _as_it_is(fault: FileFault) -> FileFault:
-    """Return a fault, as one of a lost file if the file has other bytes by now: those that were read are unknown."""
+def _to_current_fault(fault: FileFault) -> FileFault:
+    """Return a fault; as one of a lost file if the file has changed since it was hashed.
+
+    What was read of such a file is unknown.
+    """
     try:
-        if isinstance(fault, LostFile) or sha256_of_raw(fault.path) == fault.sha256:
+        if isinstance(fault, LostFile) or hash_raw_file(fault.path) == fault.sha256:
             return fault
-        reason = changed_words(raw_path(fault.path))
+        reason = format_change(parse_raw_path(fault.path))
     except InputError as error:
         reason = str(error)
-    return LostFile(escape_surrogates(reason), fault.source, fault.file, fault.sha256, fault.path)
+    return LostFile(to_printable(reason), fault.source, fault.file, fault.sha256, fault.path)
 
 
-def sha256_of_raw(path: str) -> str:
-    """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
+def hash_raw_file(path: str) -> str:
+    """Return the sha256 of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
-        return StatCache().hash_file(raw_path(path))[1]
+        return StatCache().hash_file(parse_raw_path(path))[1]
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]) -> None:
-    """Stop if no file of a source is left. Raises InputError."""
+    """Check that some file of each source is left. Raises InputError if none is.
+
+    Args:
+        faults: the files that could not be read; only their sources are checked
+    """
     for name, fault in {fault.source: fault for fault in faults}.items():
-        if _is_empty(lock, _entry(recipe, name)):
+        if _is_empty(lock, _find_entry(recipe, name)):
             raise InputError(
                 f'Source {name!r}: none of its raw files can be read, so on_damage = "skip" would leave nothing of '
-                f"it. The last: {fault.file}: {_why(fault)} Fix the source's settings or its files, or remove it."
+                f"it. The last: {fault.file}: {_explain(fault)} Fix the source's settings or its files, or remove it."
             )
 
 
-def left_out_files(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile]:
-    """Return the files that a run with these documents of all its sources left out, except those that are gone.
+def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile]:
+    """List the files that a run left out, except those that are gone.
 
-    Documents name theirs; where no file of a source is left in a generation there are none, and the lock does.
+    Documents name the files that they left out. If all files of a source in a generation are left out, there are no
+    documents, and the lock's entries are used.
+
+    Args:
+        documents: artifacts of documents of all sources of the run
     """
     documents = [manifest for manifest in documents if manifest.kind == "documents"]
     named = {
@@ -161,37 +184,42 @@ def left_out_files(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFil
     return [file for key, file in (named | rest).items() if key not in places or places[key][1]]
 
 
-def left_out_lines(recipe: Recipe, lock: Lock) -> list[str]:
+def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
     """Return lines about the files that a run with this lock leaves out."""
     shown = {entry.source.name: lock.find_left_out(entry.source) for entry in recipe.sources}
     here = {key for key, (_, path) in lock.file_locations.items() if path}
     files = [file for file in lock.left_out if (file.source, file.sha256) in here]
-    return _left_out_lines(recipe, [file for file in files if file.sha256 in shown.get(file.source, {})])
+    return _describe_files(recipe, [file for file in files if file.sha256 in shown.get(file.source, {})])
 
 
-def _left_out_lines(recipe: Recipe, files: Sequence[LeftOutFile], how: str = UNREADABLE) -> list[str]:
-    """Return a line for each of the first files, and one for the others."""
-    lines = [described(file, recipe.privacy.samples, how) for file in files[:SHOWN]]
-    more = counted(len(files) - SHOWN, "more file", "more files")
-    return [*lines, f"Left out {how}: {more}; the report lists them."] if files[SHOWN:] else lines
+def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_UNREADABLE) -> list[str]:
+    """Return a line for each of the first files, and one for all others."""
+    lines = [describe_file(file, recipe.privacy.samples, how) for file in files[:MAX_SHOWN]]
+    more = format_count(len(files) - MAX_SHOWN, "more file", "more files")
+    return [*lines, f"Left out {how}: {more}; the report lists them."] if files[MAX_SHOWN:] else lines
 
 
-def described(file: LeftOutFile, privacy: str, how: str = UNREADABLE) -> str:
-    """Describe a file that is left out, without its name if text may not be shown."""
+def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> str:
+    """Describe a file that is left out; without its name unless texts may be shown.
+
+    Args:
+        privacy: the recipe's `privacy.samples`
+        how: how it is left out, for the message
+    """
     digest = f"sha256 {file.sha256[:12]}"
     if privacy != "text":
         return f"{file.source}: left out {how}: a file with the {digest}."
     return f"{file.source}: left out {how}: {to_one_line(file.name, MAX_TITLE_CHARACTERS)} ({digest}): {file.why}"
 
 
-def _why(fault: FileFault) -> str:
-    return to_one_line(fault.reason.replace(escape_surrogates(fault.path), fault.file), MAX_DETAIL_CHARACTERS)
+def _explain(fault: FileFault) -> str:
+    return to_one_line(fault.reason.replace(to_printable(fault.path), fault.file), MAX_DETAIL_CHARACTERS)
 
 
-def _entry(recipe: Recipe, source: str) -> SourceEntry:
+def _find_entry(recipe: Recipe, source: str) -> SourceEntry:
     return next(entry for entry in recipe.sources if entry.source.name == source)
 
 
-def _united(existing: Iterable[LeftOutFile], met: Iterable[LeftOutFile]) -> tuple[LeftOutFile, ...]:
+def _merge_entries(existing: Iterable[LeftOutFile], met: Iterable[LeftOutFile]) -> tuple[LeftOutFile, ...]:
     files = {(file.source, file.sha256, file.settings): file for file in (*existing, *met)}
     return tuple(files[key] for key in sorted(files))

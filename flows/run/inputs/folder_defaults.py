@@ -31,14 +31,14 @@ from corpora.errors import FileFault, InputError
 from corpora.judging.settings import DocumentsSettings
 from corpora.judging.steps.language import UNKNOWN, LanguageSettings, choose_rule_languages, detect_languages
 from corpora.judging.steps.rules import OFF_VALUES, GopherRules, find_failures, find_off_setting
-from corpora.sources.books.gutenberg import whole_book
+from corpora.sources.books.gutenberg import cut_whole_book
 from corpora.sources.books.source import BookCorpusSource
-from corpora.sources.bytes.faults import BadRecord, refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import BadRecord, explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import AUTO, open_raw
-from corpora.sources.contract import RawFile, Record, Source, escape_surrogates, list_unhashed_files
+from corpora.sources.contract import RawFile, Record, Source, list_unhashed_files, to_printable
 from corpora.sources.files.endings import BOOK_ENDINGS, TEXT_ENDINGS
-from corpora.sources.files.formats import TextFile, gutenberg_book, names_gutenberg
+from corpora.sources.files.formats import TextFile, has_gutenberg_name, read_gutenberg_book
 from corpora.text.counts.languages import ENGLISH, SPACELESS, find_terms
 from flows.recipes.guessed_fields import (
     MAX_CHARACTERS,
@@ -62,39 +62,47 @@ from flows.recipes.recipe import (
 from flows.recipes.recipe_templates import read_template_tables
 from flows.recipes.tables import apply_override, merge_tables, to_toml
 from flows.run.estimates.sampling import sample_source
-from flows.run.faults.rule_limits import texts_before_rules
+from flows.run.faults.rule_limits import judge_before_rules
 from tokenizers_train.vocabularies.settings import UNIGRAM
 
-MOST_DROPPED = 0.1  # of the sample by a rule, or with words unknown to a vocabulary: half of what stops a run
-OTHER_LANGUAGES = 0.02  # of the texts; above this share, and of books above none, all languages are kept
-LOOKED_AT, CHARACTERS = 400, 2_000_000
-HEAD = 20_000  # characters of each document that are judged
-READ_BYTES, PLACES = 1_000_000, 60  # of records, of a folder of less than a hundred times as much; and from where
-TWO_LETTERS_I = frozenset(("tr", "az", "kk", "tt", "crh"))  # the small letter of I is another one there
-MARKED = 0.005  # of the letters of a text of unknown language; from this share on its marks are kept
-HEAD_BYTES, MOST_OF_BOOK, SURE = 8_192, 20_000_000, 5  # bytes of a text; and of files that are read whole to be sure
-KINDS = {
+MAX_DROPPED_SHARE = 0.1  # of the sample by a rule, or with words unknown to a vocabulary: half of what stops a run
+MAX_OTHER_LANGUAGES = 0.02  # of the texts; above this share, and of books above none, all languages are kept
+MAX_SAMPLE_TEXTS, MAX_SAMPLE_CHARACTERS = 400, 2_000_000
+HEAD_CHARACTERS = 20_000  # characters of each document that are judged
+READ_BYTES, NUM_WINDOWS = 1_000_000, 60  # of records, of a folder of less than a hundred times as much; and from where
+LANGUAGES_WITH_TWO_I = frozenset(("tr", "az", "kk", "tt", "crh"))  # the small letter of I is another one there
+MIN_MARKED_SHARE = 0.005  # of the letters of a text of unknown language; from this share on its marks are kept
+HEAD_BYTES, MAX_BOOK_BYTES, MAX_WHOLE_BOOKS = (
+    8_192,
+    20_000_000,
+    5,
+)  # bytes of a text; and of files that are read whole to be sure
+TEMPLATE_TITLES = {
     **{"tickets": "short texts", "legal": "legal texts", "books": "books", "patents": "patents", "chats": "chats"},
     **{"clinical": "clinical notes", "biomedical": "biomedical texts"},
 }
-SHOWN = 4  # rules that are named
-OWNER = re.compile(r'^path = "([^"\\]+)"', re.MULTILINE)  # the folder of a recipe that was written here
-OF_TEMPLATES = ("rules", "documents", "duplicates")
+MAX_NAMED_RULES = 4  # rules that are named
+RECIPE_PATH = re.compile(r'^path = "([^"\\]+)"', re.MULTILINE)  # the folder of a recipe that was written here
+TEMPLATE_TABLES = ("rules", "documents", "duplicates")
 
 
-def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Return the recipe of a folder, as its lock has decided it, or fitted to its texts now. Raises InputError.
+def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
+    """Return the recipe of a folder without one: as its lock remembers it, else fitted to a sample of its texts.
 
-    source:    the folder, a file, a glob or the address of objects
-    overrides: of `--set`, over those that the lock remembers
+    Args:
+        source: the folder, a file, a glob, or an address of an object store
+        store: folder of the store, in which the recipe is kept below `recipes/`
+        overrides: settings of `--set`, which take precedence over those that the lock remembers
+
+    Raises:
+        InputError: If the path is not UTF-8, or a setting is wrong.
     """
     where = resolve_source(source)
-    if escape_surrogates(where) != where:
+    if to_printable(where) != where:
         raise InputError(
-            f"--source {escape_surrogates(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename "
-            "it."
+            f"--source {to_printable(where)}: the path of this folder is not UTF-8, so no recipe names it. Rename it."
         )
-    path = _recipe_path(Path(where), store / "recipes")
+    path = _find_recipe_path(Path(where), store / "recipes")
     lock = read_lock(path.with_suffix(".lock"))
 
     def parse(fitted: FittedDefaults, skipped: tuple[str, ...] = ()) -> Recipe:
@@ -115,31 +123,31 @@ def recipe_of_folder(source: Path | str, store: Path, overrides: Mapping[str, st
     if lock.fitted is not None and lock.fitted.looked_at:
         return parse(lock.fitted)
     look = partial(parse, skipped=("vocabulary.",))  # whose keys may be those of an algorithm that is proposed then
-    reader, files = _files_with_text(look(FittedDefaults()))
-    records = _sample(reader, files)
+    reader, files = _list_files_with_text(look(FittedDefaults()))
+    records = _sample_records(reader, files)
     if not records:
         return parse(FittedDefaults())
-    heads = _heads_of_texts(files)
-    first = _with_books(_by_template(records), heads, records)
+    heads = _read_heads(files)
+    first = _with_books(_fit_template(records), heads, records)
     settings = look(first).sources[0].documents
-    more = _unsampled(heads, records, str(reader.settings().get("encoding", AUTO)))
-    return parse(_by_judging(records, more, settings, first))
+    more = _list_unsampled(heads, records, str(reader.settings().get("encoding", AUTO)))
+    return parse(_fit_by_judging(records, more, settings, first))
 
 
-def _recipe_path(folder: Path, recipes: Path) -> Path:
-    """Return where a folder's recipe is: under its name, or that and a digest if the name is another folder's.
+def _find_recipe_path(folder: Path, recipes: Path) -> Path:
+    """Return the path of a folder's recipe: under the folder's name or, if that is another folder's, with a digest.
 
-    A folder that is gone has moved, and is the one that now has its name.
+    If the other folder is gone, it is taken to have moved, and its recipe is used.
     """
     path = recipes / f"{shorten_name(folder.name)}.toml"
-    owner = OWNER.search(path.read_text("utf-8", "replace")) if path.exists() else None
+    owner = RECIPE_PATH.search(path.read_text("utf-8", "replace")) if path.exists() else None
     if owner is None or owner[1] == folder.as_posix() or not Path(owner[1]).exists():
         return path
     return path.with_stem(f"{path.stem}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}")
 
 
-def _files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
-    """Return the source of a folder as it reads its files, and those of them that have a text."""
+def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
+    """Return the source of a folder with its guessed text fields, and those of its files that have a text."""
     [entry] = recipe.sources
     files = list_unhashed_files(list_raw_files(entry, recipe))
     kept, guesses = guess_text_fields([entry.source], {}, [], {entry.source.name: files})
@@ -148,56 +156,59 @@ def _files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
     return with_names(entry.source, names), [file for file in files if file.path not in without and file.size_bytes]
 
 
-def _sample(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Sample records from all over a folder that hold a text, but none of files that cannot be read."""
+def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
+    """Return records with a text from all over a folder. Files that cannot be cut into slices are left out."""
     while True:
         try:
-            sampled = sample_source(source, files, math.inf, READ_BYTES, PLACES).sampled if files else ()
+            sampled = sample_source(source, files, math.inf, READ_BYTES, NUM_WINDOWS).sampled if files else ()
             break
         except FileFault as fault:  # these cannot be cut; a run leaves them out
             cut = {each.path for each in (fault, *fault.others)}
             files = [file for file in files if file.path not in cut]
     records = [record for record in sampled if record.drop is None and record.text.strip()]
-    characters = sum(min(len(record.text), HEAD) for record in records)
-    return records[:: max(1, -(-len(records) // LOOKED_AT), -(-characters // CHARACTERS))]
+    characters = sum(min(len(record.text), HEAD_CHARACTERS) for record in records)
+    return records[:: max(1, -(-len(records) // MAX_SAMPLE_TEXTS), -(-characters // MAX_SAMPLE_CHARACTERS))]
 
 
-def _heads_of_texts(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
-    """Return the first bytes of files that are a text each, of some from all over if there are many."""
+def _read_heads(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
+    """Read the first bytes of files that are one text each; of files at equal distances if there are many."""
     texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
-    return {file: _beginning(file, HEAD_BYTES) for file in texts[:: max(1, -(-len(texts) // LOOKED_AT))]}
+    return {file: _read_beginning(file, HEAD_BYTES) for file in texts[:: max(1, -(-len(texts) // MAX_SAMPLE_TEXTS))]}
 
 
-def _unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encoding: str) -> list[str]:
-    """Return the beginnings of texts that are not in the sample, as long texts are, which fill it soon."""
+def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encoding: str) -> list[str]:
+    """Return the beginnings of text files that have no record in the sample, which long texts soon fill."""
     sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
     texts = []
     for file, data in heads.items():
         for end in range(0 if file.name in sampled else 4):  # the last letter may be cut off
             with suppress(BadRecord):
-                texts.append(reader.text_of(data[: len(data) - end]))
+                texts.append(reader.decode_text(data[: len(data) - end]))
                 break
-    return [text for text in texts if text.strip()][: LOOKED_AT - len(sampled)]
+    return [text for text in texts if text.strip()][: MAX_SAMPLE_TEXTS - len(sampled)]
 
 
-def _by_template(records: Sequence[Record]) -> FittedDefaults:
-    """Fit the template that the texts look like."""
+def _fit_template(records: Sequence[Record]) -> FittedDefaults:
+    """Choose the template that the records look like, and return its rules; without rules if none suits."""
     match = choose_template([record.text[:MAX_CHARACTERS] for record in records])
     if match is None:
         return FittedDefaults(looked_at=len(records))
     template, sign = match
-    tables = {name: table for name, table in read_template_tables(template).items() if name in OF_TEMPLATES}
-    why = f"{KINDS[template]} ({sign}): rules of the template `{template}`"
+    tables = {name: table for name, table in read_template_tables(template).items() if name in TEMPLATE_TABLES}
+    why = f"{TEMPLATE_TITLES[template]} ({sign}): rules of the template `{template}`"
     return FittedDefaults(looked_at=len(records), why=(why,), tables=tables)
 
 
 def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
-    """Extend what is fitted: books of Project Gutenberg are read as books, which are long."""
+    """Return the defaults extended by the settings for books of Project Gutenberg, if there are any."""
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
-    named = [file for file, head in heads.items() if names_gutenberg(head)]
-    whole = (gutenberg_book(_beginning(file, MOST_OF_BOOK), records[0].locator, MOST_OF_BOOK) for file in named[:SURE])
+    named = [file for file, head in heads.items() if has_gutenberg_name(head)]
+    whole = (
+        read_gutenberg_book(_read_beginning(file, MAX_BOOK_BYTES), records[0].locator, MAX_BOOK_BYTES)
+        for file in named[:MAX_WHOLE_BOOKS]
+    )
     sure = any(whole)
-    books = sure * len(named) + sum(whole_book(text) is not None for text in epubs)
+    books = sure * len(named) + sum(cut_whole_book(text) is not None for text in epubs)
     if not books:
         return fitted
     of = f"{books:,} of {len(heads) + len(epubs):,} texts looked at"
@@ -207,45 +218,47 @@ def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records:
     return replace(fitted, why=(*fitted.why, why), tables=merge_tables(tables, fitted.tables))
 
 
-def _beginning(file: RawFile, num_bytes: int) -> bytes:
-    """Return the first bytes of a file, unpacked; none of one that cannot be read."""
-    path = raw_path(file.path)
+def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
+    """Return the first bytes of a file, unpacked; b"" if it cannot be read."""
+    path = parse_raw_path(file.path)
     try:
-        with open_raw(path) as stream, refusing_damage(path):
+        with open_raw(path) as stream, explain_damage(path):
             return stream.read(num_bytes)
     except (OSError, InputError):
         return b""  # reading it says why
 
 
-def _by_judging(
+def _fit_by_judging(
     records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: FittedDefaults
 ) -> FittedDefaults:
-    """Extend what is fitted: switch off the rules that would drop much of the sample, and keep its languages.
+    """Return the defaults extended by what judging shows: rules that would drop much are off, other languages are kept.
 
-    more: texts that were not sampled, of which only the beginning was read
+    Args:
+        more: beginnings of texts that are not in the sample
+        settings: of the documents, before anything is switched off
     """
     whole = replace(settings, language=replace(settings.language, keep=()))
-    parts = [record._replace(text=record.text[:HEAD]) for record in records]
+    parts = [record._replace(text=record.text[:HEAD_CHARACTERS]) for record in records]
     parts += [Record(locator=records[0].locator, text=text) for text in more]
-    texts = texts_before_rules(parts, "sample", whole)
+    texts = judge_before_rules(parts, "sample", whole)
     tables, why = dict(fitted.tables), [*fitted.why]
     codes, long = detect_languages(texts, settings.language), settings.rules.gopher.max_words > GopherRules().max_words
-    few = 0 if long else OTHER_LANGUAGES * len(codes)  # one book is much text
-    if dropped := _other_languages(codes, settings.language, few):
+    few = 0 if long else MAX_OTHER_LANGUAGES * len(codes)  # one book is much text
+    if dropped := _describe_other_languages(codes, settings.language, few):
         tables = merge_tables(tables, {"language": {"keep": []}})
         why.append(f"languages: {dropped}: all languages are kept")
-    others = _others_by_language(texts.to_pylist(), codes)
+    others = _count_other_languages(texts.to_pylist(), codes)
     if sum(others.values()) > few:
-        vocabulary = _vocabulary_for(others, len(codes))
+        vocabulary = _choose_vocabulary(others, len(codes))
         tables = merge_tables(tables, {"vocabulary": vocabulary})
         chosen = ", ".join(f"{key} = {to_toml(value)}" for key, value in vocabulary.items())
         why.append(f"texts not in English: a vocabulary of them keeps the marks of letters ({chosen})")
     if unjudged := sorted(code for code in others if code != UNKNOWN and not find_terms(code).stop_words):
         why.append(f"no table of stop words of {', '.join(unjudged)}: not judged by stop words and lengths of words")
-    off = _too_strict(texts, choose_rule_languages(codes, (whole if dropped else settings).language), settings)
+    off = _find_strict_rules(texts, choose_rule_languages(codes, (whole if dropped else settings).language), settings)
     longest = settings.rules.gopher.max_words
     too_long = sum(len(r.text) > longest and count_words(r.text) > longest for r in records) / len(records)
-    if too_long > MOST_DROPPED and settings.rules.gopher.enabled:
+    if too_long > MAX_DROPPED_SHARE and settings.rules.gopher.enabled:
         off["gopher.max_words"] = (OFF_VALUES["gopher.max_words"], too_long)
     switched = dict[str, Any]()
     for key, (value, _) in off.items():
@@ -253,14 +266,14 @@ def _by_judging(
     tables = merge_tables(tables, switched)
     if off:
         most = sorted(off.items(), key=lambda rule: -rule[1][1])
-        listed = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:SHOWN])
-        more = f" and {len(off) - SHOWN} more" if len(off) > SHOWN else ""
+        listed = ", ".join(f"{key} ({share:.0%} of them)" for key, (_, share) in most[:MAX_NAMED_RULES])
+        more = f" and {len(off) - MAX_NAMED_RULES} more" if len(off) > MAX_NAMED_RULES else ""
         why.append(f"rules switched off that would drop much: {listed}{more}")
     return replace(fitted, looked_at=len(parts), why=tuple(why), tables=tables)
 
 
-def _other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
-    """Name the languages of texts, if more than `few` texts are in languages that are not kept; else ""."""
+def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
+    """Describe the languages of texts if more than `few` texts are in languages that would be dropped; else ""."""
     counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
     if dropped <= few:
@@ -269,38 +282,50 @@ def _other_languages(codes: Sequence[str], settings: LanguageSettings, few: floa
     return ", ".join(f"{code} {share:.0%}" if share >= 0.01 else f"{code} <1%" for code, share in named[:3])
 
 
-def _others_by_language(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
-    """Count the texts that are not in English by language; one of unknown language is such if it has marks."""
+def _count_other_languages(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
+    """Count the texts that are not in English by language; texts of unknown language only if they have marks."""
     pairs = zip(texts, codes, strict=True)
     return Counter(code for text, code in pairs if code != ENGLISH and (code != UNKNOWN or _has_marks(text)))
 
 
-def _vocabulary_for(others: Counter[str], num_texts: int) -> dict[str, Any]:
-    """Return what a vocabulary needs so that marks tell words apart, and words without spaces are cut.
+def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
+    """Choose the settings of a vocabulary for texts in other languages than English.
 
-    Where two letters have one capital I, capitals are kept too. WordPiece takes what is between two spaces for a word,
-    and a long one for unknown; in Chinese and Japanese it cuts at each ideograph. These have many letters, and so has
-    Korean, whose letters are tokens twice, at the beginning of a word and inside.
+    Marks on letters are kept, because they tell words apart. Capitals are kept too if a language has two letters with
+    one capital I. WordPiece takes what is between two spaces for a word, and a long one for unknown; only Chinese and
+    Japanese it cuts at each ideograph. So if many texts are in other languages without spaces, such as Thai, the
+    algorithm is unigram. Chinese, Japanese and Korean get a larger alphabet (letters of Korean are tokens twice, at the
+    beginning of a word and inside).
+
+    Args:
+        others: number of texts by language
+        num_texts: number of all texts
     """
-    whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > MOST_DROPPED * num_texts
+    whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > MAX_DROPPED_SHARE * num_texts
     algorithm: dict[str, Any] = {"algorithm": UNIGRAM} if whole else {}
     if many := others.keys() & {"ja", "zh", "ko"}:
         letters = {"limit_alphabet": 3_900 if "ko" in many else 5_000}
         algorithm |= {"character_coverage": 0.9995} if whole else letters
-    return algorithm | ({"lowercase": False} if TWO_LETTERS_I & others.keys() else {}) | {"strip_accents": False}
+    return algorithm | ({"lowercase": False} if LANGUAGES_WITH_TWO_I & others.keys() else {}) | {"strip_accents": False}
 
 
 def _has_marks(text: str) -> bool:
-    """Return True if a text has marks that a vocabulary without accents would lose."""
+    """Return True if more than MIN_MARKED_SHARE of a text's characters are marks on letters, such as accents."""
     marks = sum(unicodedata.category(letter) == "Mn" for letter in unicodedata.normalize("NFD", text))
-    return marks > MARKED * len(text)
+    return marks > MIN_MARKED_SHARE * len(text)
 
 
-def _too_strict(texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings) -> dict[str, tuple[Any, float]]:
-    """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
+def _find_strict_rules(
+    texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings
+) -> dict[str, tuple[Any, float]]:
+    """Find the rules that would drop more than MAX_DROPPED_SHARE of the texts.
+
+    Returns:
+        By setting: the value that switches the rule off, and the share of the texts that it would drop.
+    """
     off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (find_failures(texts, settings.rules, languages) if len(texts) else {}).items():
         share, off = float(rows.mean()), find_off_setting(reason)
-        if share > MOST_DROPPED and off is not None:
+        if share > MAX_DROPPED_SHARE and off is not None:
             off_values[off[0]] = (off[1], max(share, off_values.get(off[0], (0, 0.0))[1]))
     return off_values

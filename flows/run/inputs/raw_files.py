@@ -1,16 +1,15 @@
-"""The raw files of a recipe before its first stage: fetched, found, hashed, described.
+"""The raw files of a recipe before its first stage: downloaded, found, hashed, described.
 
-    fetch_inputs(recipe, home, tell)     what the sources fetch from servers, if it is missing
-    resolve_inputs(recipe, home)         the lock with every raw file, and the other files in their folders
-    describe_inputs(recipe, resolved)    both in lines for a person
+    fetch_inputs(recipe, home, tell)     downloads what sources fetch from servers, if it is missing
+    resolve_inputs(recipe, home)         finds every raw file, and the other files in their folders
+    describe_inputs(recipe, resolved)    describes both in lines for a person
 
-Cost: files that were hashed before are hashed again only if their size or time changed (`stat_cache`).
+Cost: files that were hashed before are hashed again only if their size or time changed (`open_stat_cache`).
 
-The labelled files of a recipe's tasks, judged before a run begins: hours of training come before they are needed.
-
-What would make a score meaningless stops the run, unless the task accepts it by its name (`accept`); what is doubtful
-is a line. Files from which the store has a model already, and which have not changed since, were judged then. Cost: the
-files are read whole, as by `cloze check`; of those judged earlier the digests are taken.
+`check_labelled_files` checks the labelled files of a recipe's tasks, because hours of training come before they are
+needed. What would make a score meaningless stops the run, unless the task accepts it by its name (`accept`); what is
+doubtful becomes a line. Files from which the store has a model already, and which have not changed since, were checked
+then. Cost: the files are read whole, as by `cloze check`; of those checked earlier only the digests are computed.
 """
 
 import json
@@ -32,20 +31,20 @@ from flows.recipes.guessed_fields import describe_chosen, describe_fitted
 from flows.recipes.lock import ResolvedLock, read_lock, resolve_raw_files, write_lock
 from flows.recipes.model_and_tasks import TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.run.faults.locks import recipe_held
-from flows.run.faults.skipped_files import left_out_lines
+from flows.run.faults.locks import hold_recipe
+from flows.run.faults.skipped_files import describe_left_out
 from flows.run.inputs.start_model import find_baseline, find_start, find_teacher
-from flows.run.inputs.unread_files import guess_lines, looked_lines
-from flows.run.record.counts_text import counted
+from flows.run.inputs.unread_files import describe_guesses, describe_unread
+from flows.run.record.counts_text import format_count
 from flows.signals import last_word
-from trainer.tasks.build import asked_of
+from trainer.tasks.build import describe_task
 
 if TYPE_CHECKING:
     from corpora.acquire.download import ProgressCallback
     from flows.run.inputs.fetch import FetchOptions
 
 
-HASHED_FIELDS = 5  # of a file in `stat_cache`
+HASHED_FIELDS = 5  # of a file in `open_stat_cache`
 
 
 def fetch_inputs(
@@ -55,24 +54,32 @@ def fetch_inputs(
     options: "FetchOptions | None" = None,
     progress: "ProgressCallback | None" = None,
 ) -> tuple[str, ...]:
-    """Fetch missing raw files of the sources that say where from; return a line for each source.
+    """Download missing raw files of the sources that have a `fetch` table, and return a line for each source.
 
-    What `latest` means goes into the lock as soon as it is resolved. Raises InputError.
+    What `latest` stands for goes into the lock as soon as it is resolved.
+
+    Args:
+        home: folder of caches, in which digests of raw files are kept
+        options: options of `cloze fetch`; None if a run downloads what it needs
+        progress: called while files are downloaded
+
+    Raises:
+        InputError: If files cannot be downloaded, or `options` are given and no source has a `fetch` table.
     """
     tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
     if not tables and options is None:
         return ()
-    from corpora.acquire.download import no_progress  # httpx: only if something is fetched
+    from corpora.acquire.download import ignore_progress  # httpx: only if something is fetched
     from flows.run.inputs.fetch import fetch_recipe
 
     path = recipe.lock_path
     assert path is not None
 
     def record(fetched: Mapping[str, Json]) -> None:
-        with recipe_held(path, tell):
+        with hold_recipe(path, tell):
             write_lock(path, replace(read_lock(path), fetched=fetched))
 
-    with stat_cache(home) as cache:
+    with open_stat_cache(home) as cache:
         fetched_before = read_lock(path).fetched
         return fetch_recipe(
             tables,
@@ -81,14 +88,20 @@ def fetch_inputs(
             record,
             options,
             cache,
-            progress or no_progress,
-            anywhere=recipe.given_folders,
+            progress or ignore_progress,
+            given_folders=recipe.given_folders,
         ).lines
 
 
 @contextmanager
-def stat_cache(home: Path) -> Iterator[StatCache]:
-    """Yield the cache of files that were hashed before; what is added in the block is kept."""
+def open_stat_cache(home: Path) -> Iterator[StatCache]:
+    """Yield the cache of digests of files that were hashed before.
+
+    It is saved at the end of the block, also after an error.
+
+    Raises:
+        InputError: If the cache cannot be written.
+    """
     path = home / "raw-files.json"
     cache = StatCache(_read_stat_cache(path))
 
@@ -108,7 +121,7 @@ def stat_cache(home: Path) -> Iterator[StatCache]:
 
 
 def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
-    """Read the file of `stat_cache`; nothing if it cannot be read: then files are hashed again."""
+    """Read the file of the cache; {} if it cannot be read, so that files are hashed again."""
     try:
         entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -118,8 +131,12 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
-    """Return the lock with every raw file, and the other files in their folders."""
-    with stat_cache(home) as cache:
+    """Find every raw file of a recipe, and the models that it starts or learns from. Returns the lock with their paths.
+
+    Raises:
+        InputError: If raw files or a model cannot be found or read.
+    """
+    with open_stat_cache(home) as cache:
         resolved = resolve_raw_files(recipe, read_lock(recipe.lock_path), cache)
         start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
         return replace(resolved, lock=replace(resolved.lock, start=start, teacher=teacher))
@@ -128,52 +145,66 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
 def describe_inputs(
     recipe: Recipe,
     resolved: ResolvedLock,
-    looked_lines: Callable[[Mapping[str, FileCounts], str], list[str]] = looked_lines,
+    describe: Callable[[Mapping[str, FileCounts], str], list[str]] = describe_unread,
 ) -> list[str]:
-    """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
+    """Return lines about the raw files of a run: how many there are, which are new, and what is not read.
 
-    looked_lines: makes the lines about files that are passed over
+    Args:
+        describe: makes the lines about files that are not read
     """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
     new = ", ".join(f"{len(files):,} of {name}" for name, files in sorted(resolved.added.items()))
-    what = f"new in generation {len(generations)}: {new}" if new else "none is new"
-    first = f"{counted(total, 'raw file')} in {counted(len(generations), 'generation')}; {what}."
-    looked = looked_lines(resolved.unread, recipe.privacy.samples)
-    number = counted(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
+    files = format_count(total, "raw file")
+    since = f"{files}; new, as generation {len(generations)}: {new}." if new else f"{files}; none is new."
+    first = f"{files}: {new}." if new and len(generations) == 1 else since
+    looked = describe(resolved.unread, recipe.privacy.samples)
+    number = format_count(len(resolved.gone_names), "raw file is gone that", "raw files are gone that")
     gone = f"{number} no run has finished with: the lock forgets about them." if resolved.gone_names else ""
     fitted = describe_fitted(recipe.name, recipe.fitted) if recipe.fitted is not None and resolved.added else ""
     chosen = describe_chosen(recipe.name, recipe.chosen or {})
-    lines = [*guess_lines(recipe, resolved), *looked, *left_out_lines(recipe, resolved.lock), gone, fitted, chosen]
+    lines = [
+        *describe_guesses(recipe, resolved),
+        *looked,
+        *describe_left_out(recipe, resolved.lock),
+        gone,
+        fitted,
+        chosen,
+    ]
     start, teacher = resolved.lock.start, resolved.lock.teacher
     begins = f"Training begins with the model in {start.folder} ({start.content})." if start is not None else ""
     learns = f"Training learns from the model in {teacher.folder} ({teacher.content})." if teacher is not None else ""
     return [first, *filter(None, [*lines, begins, learns])]
 
 
-def labelled_lines(place: Place, recipe: Recipe) -> Iterator[str]:
-    """Yield what is doubtful in the files of a recipe's tasks.
+def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
+    """Check the labelled files of a recipe's tasks, and yield a line for each doubtful finding.
 
-    Raises InputError if one is missing, is not of the form that its task reads, or spoils the scores, or where a
-    baseline is missing.
+    Raises:
+        InputError: While iterating, if a file or baseline is missing, a file is not in the form that its task reads, or
+            a finding would spoil the scores.
     """
     for entry in recipe.tasks:
         find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
         if not was_learnt(place, recipe.name_artifact(entry.name), entry):
-            yield from judged_lines(entry)
+            yield from check_task_files(entry)
 
 
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
-    """Return True if an artifact of that name has learnt the same tasks from the same files. Raises InputError."""
-    tasks = {task.name: asked_of(task) for task in entry.load_suite().tasks}
+    """Return True if the store has an artifact of that name that learnt the same tasks from the same files.
+
+    Raises:
+        InputError: If a labelled file is missing.
+    """
+    tasks = {task.name: describe_task(task) for task in entry.load_suite().tasks}
     try:
         return any(manifest.settings["tasks"] == tasks for manifest in list_manifests(place, "tasks", name))
     except Damaged:
         return False  # the run meets the damage itself, and says so
 
 
-def judged_lines(entry: TaskEntry) -> Iterator[str]:
-    """Yield what is doubtful in the files of a task. Raises InputError as `labelled_lines`."""
+def check_task_files(entry: TaskEntry) -> Iterator[str]:
+    """Check the labelled files of one task as `check_labelled_files` does, and yield a line per doubtful finding."""
     from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
 
     for task in entry.load_suite().tasks:

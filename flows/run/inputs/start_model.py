@@ -1,10 +1,10 @@
-"""The model that a recipe's training starts from: its place, its contents, and the recipe that follows from it.
+"""The model that a recipe's training starts from: where it is, its contents, and the recipe that follows from it.
 
     [model] start ─► a folder, an artifact of the store, a release ─► its files by content ─► settings, vocabulary
 
-An existing folder is taken first. Files of a folder are hashed once for each state that they are in; those of an
-artifact are listed in its manifest. One in an object store is copied to `~/.cache/cloze/starts`, once, and a folder of
-an older form is brought to today's (`todays_form`), whose files count.
+A folder that exists is taken first. Files of a folder are hashed once for each state that they are in; those of an
+artifact are listed in its manifest. A model in an object store is copied to `~/.cache/cloze/starts`, once. A folder of
+an older format is converted to today's (`todays_form`), and the converted files count.
 """
 
 import re
@@ -20,8 +20,8 @@ from corpora.store.stage import list_manifests
 from flows.recipes.lock import Lock
 from flows.recipes.model_and_tasks import START_VOCABULARY, TEACHER_KEY, TaskEntry
 from flows.recipes.recipe import Recipe
-from flows.run.record.releases import manifests_of, release_address, release_at
-from flows.run.record.run_record import newest_used
+from flows.run.record.releases import find_release, parse_release_address, read_manifests
+from flows.run.record.run_record import find_newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.huggingface.start_model import adapt_start, read_settings
@@ -29,15 +29,21 @@ from trainer.huggingface.todays_form import convert_older_folder
 from trainer.job import CACHE
 from trainer.start_weights import CONFIG, WEIGHTS, StartModel, copy_model, list_model_files, read_start
 
-START = "model.start"
-RESUMES = " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."
+START_KEY = "model.start"
+RESUME_HINT = (
+    " A training that has a checkpoint resumes without one: `cloze train` with the job.json in its `work` folder."
+)
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
-def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
-    """Return the recipe with the settings and the vocabulary of the model that its training starts from, if any.
+def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
+    """Return the recipe with the settings and vocabulary of the model that its training starts from, and that model.
 
-    Raises InputError if that model does not exist, or the recipe contradicts it.
+    Returns:
+        The recipe unchanged, and None, if training starts from random weights.
+
+    Raises:
+        InputError: If the model does not exist, or the recipe contradicts it.
     """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
@@ -54,8 +60,15 @@ def begun(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 
-def fitting(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> StartModel:
-    """Return the start with rows for what its vocabulary lacks. existing: by name. Raises InputError."""
+def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> StartModel:
+    """Return the start model with rows for the tokens of the recipe's vocabulary that the model lacks.
+
+    Args:
+        existing: given vocabularies, by the name of their table
+
+    Raises:
+        InputError: If the vocabulary is to be trained, or does not fit the model.
+    """
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     called = f"[[vocabulary]] {name!r}" if name else "[vocabulary]"
@@ -68,20 +81,27 @@ def fitting(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary
 
 
 def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Find the model that a recipe's training starts from; None for random weights. Raises InputError."""
+    """Find the model that a recipe's training starts from; None for random weights.
+
+    Raises InputError if it is missing.
+    """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
-    return _find_model(START, entry.settings.start, entry.folder, recipe, cache)
+    return _find_model(START_KEY, entry.settings.start, entry.folder, recipe, cache)
 
 
-def taught(recipe: Recipe, lock: Lock) -> StartModel | None:
-    """Return the model that a recipe's model learns from, as recorded in the lock. Raises InputError."""
+def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
+    """Return the model that distillation learns from, from the lock if it is there; None if there is none.
+
+    Raises:
+        InputError: If it is missing.
+    """
     return lock.teacher or find_teacher(recipe, StatCache())
 
 
 def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Find the model that a recipe's model learns from; None if no objective has one. Raises InputError."""
+    """Find the model that distillation learns from; None if the recipe has none. Raises InputError if it is missing."""
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
@@ -89,7 +109,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
-    """Find the model that learns a task to be compared with; None if it names none. Raises InputError."""
+    """Find the model that a task is compared with; None if the task has none. Raises InputError if it is missing."""
     address = entry.settings.baseline
     if not address:
         return None
@@ -103,9 +123,11 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
-    """Find the model that a recipe names under a key, by its files. Raises InputError if there is none.
+    """Find the model at an address of a recipe. Raises InputError if there is none.
 
-    folder: where it may be on this machine, absolute; "" for none
+    Args:
+        key: the setting with the address, for messages
+        folder: absolute path at which it may be on this machine; "" if it is elsewhere
     """
     if folder and Path(folder).is_dir():
 
@@ -113,15 +135,15 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
             return cache.hash_file(path)[1]
 
         return read_start(convert_older_folder(Path(folder), digest), digest)
-    place, manifest = _artifact(key, address, folder, recipe)
-    return _of_artifact(place, manifest)
+    place, manifest = _find_artifact(key, address, folder, recipe)
+    return _from_artifact(place, manifest)
 
 
-def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find the artifact that is named: in a release, or in the recipe's store. Raises InputError."""
-    if release_address(address) is not None and (named := release_at(address)) is not None:
+def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
+    """Find the artifact of a model, in a release or in the recipe's store. Raises InputError if there is none."""
+    if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
-        models = [manifest for manifest in manifests_of(place, release) if manifest.kind == "models"]
+        models = [manifest for manifest in read_manifests(place, release) if manifest.kind == "models"]
         if len(models) != 1:
             raise InputError(f"{key} = {address!r}: the release has {len(models)} models, and one is meant.")
         return place, models[0]
@@ -129,7 +151,8 @@ def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Plac
     if match is None:
         raise InputError(
             f"{key} = {address!r}: there is no folder {folder or address}. Give a model's folder, relative to the "
-            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME)." + (RESUMES if key == START else "")
+            "recipe, models/NAME of the recipe's store, or a release (STORE@NAME)."
+            + (RESUME_HINT if key == START_KEY else "")
         )
     name, wanted = match[1], match[2]
     if name == recipe.name and wanted is None:
@@ -143,11 +166,11 @@ def _artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Plac
         raise InputError(
             f"{key} = {address!r}: the store {recipe.store} has no such model, and there is no such folder."
         )
-    return place, newest_used(place, candidates)
+    return place, find_newest_used(place, candidates)
 
 
-def _of_artifact(place: Place, manifest: Manifest) -> StartModel:
-    """Return the model of an artifact, in a folder of this machine."""
+def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
+    """Return the model of an artifact, in a folder of this machine; downloaded if the store is an object store."""
     kept = {
         name: file
         for name, file in list_model_files(manifest).items()

@@ -1,6 +1,6 @@
 """Reports of files that a run was given and does not read: lines for people, and a form for its record.
 
-File names may name a person, so they are shown only if the recipe lets text be shown.
+File names may name a person, so they are shown only if the recipe lets text be shown (`privacy.samples = "text"`).
 """
 
 from collections import Counter
@@ -15,87 +15,95 @@ from flows.recipes.guessed_fields import describe_guess, get_guessable_source
 from flows.recipes.lock import Lock, ResolvedLock
 from flows.recipes.privacy import MAX_TITLE_CHARACTERS, to_one_line
 from flows.recipes.recipe import Recipe
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 from flows.run.record.run_record import SetAside
 
-KINDS, NAMES = 8, 3  # shown in a line, and of each
-MOST_KINDS = 50  # kept in a record
-LOST = "file lost during the run"
-AND_MORE = ("file ", "record ")  # begin words of which the first has the plural
+MAX_LISTED_KINDS, MAX_LISTED_NAMES = 8, 3  # shown in a line, and of each
+MAX_KEPT_KINDS = 50  # kept in a record
+LOST_FILE = "file lost during the run"
+PLURAL_FIRST = ("file ", "record ")  # begin words of which the first has the plural
 
 
-def looked_lines(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return a line for each source that passes files over, and one for each that has empty files."""
+def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
+    """Return lines about the files that are not read: for each source, the unreadable and the empty ones.
+
+    Args:
+        looked: what was found in the folders of each source
+        privacy: the recipe's `privacy.samples`; names are shown only with "text"
+    """
     named = privacy == "text"
-    return [line for source, files in looked.items() for line in _lines(source, files, named)]
+    return [line for source, files in looked.items() for line in _iter_lines(source, files, named)]
 
 
-def totals_lines(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return the same in one line without kinds and names, which are in the plan and the report; and what would help.
+def summarize_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
+    """Return one line with the number of files that are not read, and lines on what would help.
 
-    What could not be opened is named all the same: it may hold text.
+    Kinds and names are omitted. Files that could not be opened are always described, because they may hold text.
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
-    >>> totals_lines({"docs": Looked(num_read=810, passed_over=code), "news": Looked(num_read=1)}, "text")
+    >>> summarize_unread({"docs": FileCounts(num_read=810, passed_over=code), "news": FileCounts(num_read=1)}, "text")
     ['Not read: 1,468 files of docs; the report lists them.']
     """
     passed = {source: files.num_passed_over for source, files in looked.items()}
     empty = {source: sum(group.number for group in files.empty) for source, files in looked.items()}
-    counts = [f"{what}: {_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())]
+    counts = [
+        f"{what}: {_format_numbers(of)}" for what, of in (("not read", passed), ("empty", empty)) if any(of.values())
+    ]
     line = "; ".join([*counts, "the report lists them."])
     listed = [f"{line[0].upper()}{line[1:]}"] if counts else []
     groups = {
         source: [group for group in of.passed_over if group.kind in UNOPENED_KINDS] for source, of in looked.items()
     }
-    words = {source: groups_in_words(of, privacy == "text") for source, of in groups.items() if of}
+    words = {source: describe_groups(of, privacy == "text") for source, of in groups.items() if of}
     unopened = [f"{source}: could not be opened: {of}. A run reads them once it can." for source, of in words.items()]
-    return [*listed, *unopened, *(line for line in looked_lines(looked, privacy) if HOW_TO_INSTALL in line)]
+    return [*listed, *unopened, *(line for line in describe_unread(looked, privacy) if HOW_TO_INSTALL in line)]
 
 
-def _numbers(of: Mapping[str, int]) -> str:
-    return ", ".join(f"{counted(number, 'file')} of {source}" for source, number in of.items() if number)
+def _format_numbers(of: Mapping[str, int]) -> str:
+    return ", ".join(f"{format_count(number, 'file')} of {source}" for source, number in of.items() if number)
 
 
 def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Mapping[str, FileCounts]:
-    """Return what is reported of the files after some that were to be read were lost during the run.
+    """Return what was found in the folders of each source, with the files added that were lost during the run.
 
-    before, after: the lock, which does not name the lost ones any more
+    Args:
+        before, after: the lock at the start of the run, and the one without the lost files
     """
     return {
-        source: _with_lost(of, gone) if (gone := _names(before, source) - _names(after, source)) else of
+        source: _with_lost(of, gone) if (gone := _count_names(before, source) - _count_names(after, source)) else of
         for source, of in looked.items()
     }
 
 
 def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
-    """Add files to those that were lost in this run."""
-    earlier = [group for group in of.passed_over if group.kind == LOST]
+    """Return what was found in a source's folders, with lost files moved from those read to a group of their own."""
+    earlier = [group for group in of.passed_over if group.kind == LOST_FILE]
     number = gone.total() + sum(group.number for group in earlier)
     names = sorted([*gone, *(name for group in earlier for name in group.names)])[:MAX_NAMES_PER_KIND]
-    lost = FileGroup(kind=LOST, number=number, names=tuple(names))
-    others = [group for group in of.passed_over if group.kind != LOST]
+    lost = FileGroup(kind=LOST_FILE, number=number, names=tuple(names))
+    others = [group for group in of.passed_over if group.kind != LOST_FILE]
     return replace(of, num_read=of.num_read - gone.total(), passed_over=(lost, *others))
 
 
-def _names(lock: Lock, source: str) -> Counter[str]:
+def _count_names(lock: Lock, source: str) -> Counter[str]:
     return Counter(file.name for generation in lock.generations for file in generation.get(source, ()))
 
 
-def set_aside_in_words(set_aside: Iterable[SetAside]) -> str:
-    """Count what a run goes on without, by its kinds.
+def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
+    """Count what a run goes on without, by kind.
 
-    >>> set_aside_in_words([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
+    >>> describe_set_aside([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
     '2 damaged records'
     """
     numbers = Counter[str]()
     for each in set_aside:
         numbers[each.kind] += each.number
     groups = [FileGroup(kind=kind, number=number, names=()) for kind, number in numbers.most_common()]
-    return groups_in_words(groups, named=False)
+    return describe_groups(groups, named=False)
 
 
-def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """Return a line for each source whose text was searched for: where it is, and how to change that."""
+def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
+    """Return a line for each source whose text field was guessed: which it is, and how to change it."""
     return [
         describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
@@ -103,39 +111,45 @@ def guess_lines(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     ]
 
 
-def _lines(source: str, files: FileCounts, named: bool) -> Iterator[str]:
+def _iter_lines(source: str, files: FileCounts, named: bool) -> Iterator[str]:
     if files.passed_over:
-        yield f"{source}: not read: {groups_in_words(files.passed_over, named)}."
+        yield f"{source}: not read: {describe_groups(files.passed_over, named)}."
         if any(group.kind in PDF_ENDINGS for group in files.passed_over) and not can_read_pdf():
             yield f"{source}: {HOW_TO_INSTALL}."
         remedies = dict.fromkeys(REMEDIES[group.kind] for group in files.passed_over if group.kind in REMEDIES)
         yield from (f"{source}: {remedy}." for remedy in remedies)
     if files.empty:
-        yield f"{source}: of its raw files, {groups_in_words(files.empty, named)}."
+        yield f"{source}: of its raw files, {describe_groups(files.empty, named)}."
 
 
-def groups_in_words(groups: Sequence[FileGroup], named: bool) -> str:
-    """List groups of files with the first names of each.
+def describe_groups(groups: Sequence[FileGroup], named: bool) -> str:
+    """List groups of files with the number of each, and with the first names if `named`.
 
-    >>> groups_in_words([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
+    >>> describe_groups([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
     """
-    lines = [_in_words(group, named) for group in groups[:KINDS]]
-    rest = sum(group.number for group in groups[KINDS:])
-    return ", ".join([*lines, f"{rest:,} of {counted(len(groups) - KINDS, 'other kind')}"] if rest else lines)
+    lines = [_describe_group(group, named) for group in groups[:MAX_LISTED_KINDS]]
+    rest = sum(group.number for group in groups[MAX_LISTED_KINDS:])
+    return ", ".join(
+        [*lines, f"{rest:,} of {format_count(len(groups) - MAX_LISTED_KINDS, 'other kind')}"] if rest else lines
+    )
 
 
-def _in_words(group: FileGroup, named: bool) -> str:
-    what = f"{group.number:,} {group.kind}" if group.kind.startswith(".") else counted(group.number, *_words(group))
+def _describe_group(group: FileGroup, named: bool) -> str:
+    what = (
+        f"{group.number:,} {group.kind}"
+        if group.kind.startswith(".")
+        else format_count(group.number, *_choose_words(group))
+    )
     if not named:
         return what
-    names = ", ".join(to_one_line(name, MAX_TITLE_CHARACTERS) for name in group.names[:NAMES])
-    more = group.number - NAMES
+    names = ", ".join(to_one_line(name, MAX_TITLE_CHARACTERS) for name in group.names[:MAX_LISTED_NAMES])
+    more = group.number - MAX_LISTED_NAMES
     return f"{what} ({names}{f' and {more:,} more' if more > 0 else ''})"
 
 
-def _words(group: FileGroup) -> tuple[str, str]:
-    first, _, rest = group.kind.partition(" ") if group.kind.startswith(AND_MORE) else (group.kind, "", "")
+def _choose_words(group: FileGroup) -> tuple[str, str]:
+    first, _, rest = group.kind.partition(" ") if group.kind.startswith(PLURAL_FIRST) else (group.kind, "", "")
     plural = f"{first}s {rest}" if rest else f"{group.kind}s"
     return {
         "pipe, socket or device": ("pipe, socket or device", "pipes, sockets or devices"),
@@ -143,30 +157,39 @@ def _words(group: FileGroup) -> tuple[str, str]:
     }.get(group.kind, (group.kind, plural))
 
 
-def looked_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[str, Any]:
-    """Return a form for a run's record, and for `cloze plan --json`."""
+def build_unread_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[str, Any]:
+    """Return the files that are not read as JSON, by source, for a run's record and `cloze plan --json`.
+
+    Args:
+        privacy: the recipe's `privacy.samples`; names are included only with "text"
+    """
     named = privacy == "text"
-    return {source: _json(files, named) for source, files in looked.items()}
+    return {source: _build_json(files, named) for source, files in looked.items()}
 
 
-def _json(files: FileCounts, named: bool) -> dict[str, Any]:
+def _build_json(files: FileCounts, named: bool) -> dict[str, Any]:
     groups = {"empty": files.empty, "passed_over": files.passed_over}
     listed = {
-        key: [{**asdict(group), "names": list(group.names) if named else []} for group in kinds[:MOST_KINDS]]
+        key: [{**asdict(group), "names": list(group.names) if named else []} for group in kinds[:MAX_KEPT_KINDS]]
         for key, kinds in groups.items()
     }
     return {"raw_files": files.num_read, "num_passed_over": files.num_passed_over, **listed}
 
 
-def looked_from_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
-    """Read what `looked_json` wrote, as far as it kept it."""
+def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
+    """Read what `build_unread_json` wrote.
+
+    Names that it left out, and kinds past the first MAX_KEPT_KINDS, are missing.
+    """
     return {
         source: FileCounts(
-            num_read=entry["raw_files"], empty=_groups(entry["empty"]), passed_over=_groups(entry["passed_over"])
+            num_read=entry["raw_files"],
+            empty=_read_groups(entry["empty"]),
+            passed_over=_read_groups(entry["passed_over"]),
         )
         for source, entry in reported.items()
     }
 
 
-def _groups(entries: Sequence[Mapping[str, Any]]) -> tuple[FileGroup, ...]:
+def _read_groups(entries: Sequence[Mapping[str, Any]]) -> tuple[FileGroup, ...]:
     return tuple(FileGroup(**{**group, "names": tuple(group["names"])}) for group in entries)

@@ -1,4 +1,4 @@
-"""Counts for people, with the unit that is counted.
+"""Formats counts, durations and times for people.
 
 Words for the rows of a table come from here, so that nobody takes a table for what its name suggests: `tokens` has one
 row for each document, `revisions` one for each dropped record that has a key.
@@ -28,32 +28,40 @@ _ROWS: Mapping[str, str | tuple[str, str]] = {
     "metrics": ("measured step or evaluation", "measured steps and evaluations"),
 }
 
-ASIDE = ("surfaces", "frequencies", "judged", "revisions", "templates")  # tables that say more of what the others hold
+# Tables that say more of what the others hold, or nothing that an operator asks for.
+MINOR_TABLES = (
+    *("surfaces", "frequencies", "judged", "revisions", "templates"),
+    *("files", "signatures", "verdicts", "measures", "pieces", "splits", "metrics", "scores"),
+)
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """Format a number with its unit. many: the plural, if it is not the singular with an s
+def format_count(number: int, one: str, many: str = "") -> str:
+    """Format a number with its unit.
 
-    >>> counted(1, "raw file"), counted(2_000, "raw file"), counted(2, "copy", "copies")
+    Args:
+        one: the unit in the singular
+        many: the unit in the plural; by default the singular with an "s"
+
+    >>> format_count(1, "raw file"), format_count(2_000, "raw file"), format_count(2, "copy", "copies")
     ('1 raw file', '2,000 raw files', '2 copies')
     """
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-def listed(items: Sequence[str]) -> str:
-    """Join items as in a sentence.
+def join_words(items: Sequence[str]) -> str:
+    """Join items as in a sentence. There must be at least one.
 
-    >>> listed(["2 files"]), listed(["2 files", "1 run", "3 releases"])
+    >>> join_words(["2 files"]), join_words(["2 files", "1 run", "3 releases"])
     ('2 files', '2 files, 1 run and 3 releases')
     """
     *most, last = items
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def readable_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Format a duration for people.
 
-    >>> readable_seconds(7.3), readable_seconds(600), readable_seconds(7325)
+    >>> format_seconds(7.3), format_seconds(600), format_seconds(7325)
     ('7.3 s', '10 min', '2 h 02 min')
     """
     if seconds < 100:
@@ -62,12 +70,16 @@ def readable_seconds(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60:,} h {minutes % 60:02} min"
 
 
-def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
-    """Describe how far a stage is by its heartbeat, leaving out what is unknown.
+def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
+    """Describe how far a stage is, without what is unknown.
 
-    >>> progress_text("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
+    Args:
+        stage: kind and name of the stage; ends in " steps" if steps of a training are counted and not parts
+        progress: from a run's heartbeat: `built`, `parts`, `rate` (a second), `seconds_left`; the last two may be None
+
+    >>> describe_progress("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
     '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
-    >>> progress_text("models/small steps", {"built": 0, "parts": 1000, "rate": None, "seconds_left": None})
+    >>> describe_progress("models/small steps", {"built": 0, "parts": 1000, "rate": None, "seconds_left": None})
     '0 of 1,000 steps'
     """
     what = "steps" if stage.endswith(" steps") else "parts"
@@ -76,13 +88,13 @@ def progress_text(stage: str, progress: Mapping[str, Any]) -> str:
     if rate is None or left is None:
         return count
     pace = f"{rate:g} a second" if rate >= 0.1 else f"{rate * 60:.3g} a minute"
-    return f"{count}, {pace}, {readable_seconds(left)} left of this stage"
+    return f"{count}, {pace}, {format_seconds(left)} left of this stage"
 
 
-def readable_moment(text: str) -> str:
-    """Format a moment of a record, which is in UTC, for people; other text is returned as it is.
+def format_moment(text: str) -> str:
+    """Format a time of a record (ISO 8601) in UTC, for people. Other texts are returned unchanged.
 
-    >>> readable_moment("2026-11-23T00:12:36+00:00"), readable_moment("then")
+    >>> format_moment("2026-11-23T00:12:36+00:00"), format_moment("then")
     ('2026-11-23 00:12:36 UTC', 'then')
     """
     try:
@@ -91,32 +103,39 @@ def readable_moment(text: str) -> str:
         return text
 
 
-def rows_called(kind: str, table: str) -> tuple[str, str]:
-    """Return the words for one row of a table and for several. kind: of the artifact
+def choose_row_words(kind: str, table: str) -> tuple[str, str]:
+    """Return the words for one row of a table and for several.
 
-    >>> rows_called("tokens", "tokens"), rows_called("vocabularies", "tokens")
+    Args:
+        kind: kind of the artifact that has the table
+
+    >>> choose_row_words("tokens", "tokens"), choose_row_words("vocabularies", "tokens")
     (('document', 'documents'), ('token', 'tokens'))
     """
     one = STAGES[kind].rows.get(table) or _ROWS.get(table, table.removesuffix("s"))
     return one if isinstance(one, tuple) else (one, f"{one}s")
 
 
-def parent_name(parent: Parent) -> str:
-    """Return the name of a parent. For raw files it is their number, which has no singular in the fingerprint.
+def name_parent(parent: Parent) -> str:
+    """Return the name of a parent, for people. The name of raw files is their number.
 
-    >>> parent_name(Parent(role="raw", name="1 files", fingerprint=""))
+    >>> name_parent(Parent(role="raw", name="1 files", fingerprint=""))
     '1 file'
     """
-    return counted(int(parent.name.removesuffix(" files")), "file") if parent.role == "raw" else parent.name
+    return format_count(int(parent.name.removesuffix(" files")), "file") if parent.role == "raw" else parent.name
 
 
-def rows_in_words(manifest: Manifest) -> dict[str, str]:
-    """Return the number of rows of each table with their unit; with tokenised documents, also the number of tokens."""
+def describe_rows(manifest: Manifest) -> dict[str, str]:
+    """Return the number of rows of each table with its unit, by table.
+
+    For tokenised documents, the number of tokens as well.
+    """
     texts = {
-        table: counted(content.rows, *rows_called(manifest.kind, table)) for table, content in manifest.tables.items()
+        table: format_count(content.rows, *choose_row_words(manifest.kind, table))
+        for table, content in manifest.tables.items()
     }
     if manifest.kind == "tokens":
         figures = manifest.ledger.figures
         tokens = sum(count for name, count in figures.items() if name in ("train tokens", "held-out tokens"))
-        texts["tokens"] += f", {counted(tokens, 'token')}"
+        texts["tokens"] += f", {format_count(tokens, 'token')}"
     return texts

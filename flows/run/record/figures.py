@@ -1,22 +1,20 @@
 """The figures of a run: one flat table of names and numbers, and the differences between two runs.
 
-    manifests of a run ─► figures ─► figures.json next to run.json ─► compare ─► report, `cloze diff`, bounds, gates
+    manifests of a run ─► figures ─► figures.json next to run.json ─► compare ─► report, `cloze diff`, bounds, releases
 
 A name is what is counted, in parentheses the artifact or source if there are several, and after a colon the part of
 it: `documents`, `documents: wikipedia`, `tokens (bytes): wikipedia`, `dropped share: rules: gopher.min_words`.
 
-Promise: figures are those of the ledgers, and the same for the same artifacts. Some are of a sample, `PARTS` parts at
-even distances: the languages of a source, the median lengths of documents and of examples, how their labels are guessed
-from looks, and lost neighbours.
-Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of CPU time for the demo. They are counted
-when a run completes. A run in which nothing changed takes those of the run before it.
+Promise: figures are those of the ledgers, and the same for the same artifacts. Some are of a sample, `MAX_PARTS` parts
+at even distances: the languages of a source, the median lengths of documents and of examples, how their labels are
+guessed from looks, and lost neighbours. Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of
+CPU time for the demo. They are counted when a run completes. A run in which nothing changed takes those of the run
+before it.
 
-Bounds: finds the figures of a run that are outside the bounds of its recipe.
-
-Promise: a bound of a figure that the run does not have is reported as crossed, and so is one whose figure is not a
-finite number. A mistake in a name is refused when the recipe is read (`flows.recipes.run_settings`). What compares
-with the run before is skipped if there is none.
-Cost: negligible.
+Bounds: `list_crossings` finds the figures that are outside the bounds of a recipe. Promise: a bound of a figure that
+the run does not have is reported as crossed, and so is one of a figure that is not a finite number. A mistake in a name
+is refused when the recipe is read (`flows.recipes.run_settings`). Bounds on changes are skipped if there is no run
+before.
 """
 
 import json
@@ -38,36 +36,36 @@ from corpora.store.tables import read_part_table
 from flows.recipes.run_settings import Bound
 from flows.run.faults.damage import read_damage_list, write_damage_list
 from flows.run.record.ledger_balance import (
-    SURELY,
-    label_deviation,
-    newest,
-    newest_of_each,
-    num_tokens,
-    of_kind,
-    records_account,
+    LOWER_BOUND_NAME,
+    add_name,
+    compute_label_deviation,
+    count_tokens,
+    filter_kind,
+    find_newest,
+    find_newest_by_name,
+    iter_shares,
+    measure_surface,
     sample_lengths,
-    shares_of,
     spread,
-    surface_of,
-    titled,
+    sum_records,
 )
-from flows.run.record.run_record import RunRecord, list_runs, read_run, readable_runs, to_stderr
-from flows.run.record.task_scores import chances_of_worse, scores_of
+from flows.run.record.run_record import RunRecord, iter_readable_runs, list_run_ids, print_to_stderr, read_run
+from flows.run.record.task_scores import compute_worse_chances, iter_scores
 from trainer.build import read_events
 
 COUNT, SHARE, MEAN = "count", "share", "mean"
-FILE = "figures.json"
-PARTS = 12  # of an artifact, read for what no ledger counts
+FIGURES_FILE = "figures.json"
+MAX_PARTS = 12  # of an artifact, read for what no ledger counts
 UNKNOWN_LANGUAGE = "unknown"
-DUPLICATES = ("exact duplicate", "near duplicate")
+DUPLICATE_REASONS = ("exact duplicate", "near duplicate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number of a run.
+    """One number of a run.
 
     unit: what is counted; for a share, what it is a share of
-    kind: count (of things), share (of a whole, 0 to 1) or mean (per something, or measured)
+    kind: COUNT (of things), SHARE (of a whole, 0 to 1) or MEAN (per something, or measured)
     """
 
     value: float
@@ -78,17 +76,24 @@ class Figure:
 Figures = Mapping[str, Figure]
 
 
-def figures_of(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]:
-    """Return the figures of the artifacts of a run, in the order in which a person reads them. Raises Damaged."""
+def compute_figures(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]:
+    """Compute the figures of a run, in the order in which a person reads them.
+
+    Args:
+        manifests: the artifacts of the run, in the order in which it made them
+
+    Raises:
+        Damaged: If a file that is read for them is damaged.
+    """
     named: list[tuple[str, Figure]] = [
-        *_records(manifests),
-        *_languages(place, manifests),
-        *_verdicts(manifests),
-        *_vocabularies(manifests),
-        *_tokens(place, manifests),
-        *_examples(place, manifests),
-        *_models(place, manifests),
-        *_tasks(place, manifests),
+        *_iter_record_figures(manifests),
+        *_iter_language_figures(place, manifests),
+        *_iter_verdict_figures(manifests),
+        *_iter_vocabulary_figures(manifests),
+        *_iter_token_figures(place, manifests),
+        *_iter_example_figures(place, manifests),
+        *_iter_model_figures(place, manifests),
+        *_iter_task_figures(place, manifests),
     ]
     return dict(named)
 
@@ -97,178 +102,180 @@ def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
     return name, Figure(value=value, unit=unit, kind=COUNT)
 
 
-def _of(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield a share or a mean; nothing if there is no whole."""
+def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
+    """Yield a share or a mean with its name; nothing if `whole` is zero."""
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
 
 
-def _records(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield what was read and what was dropped of it, over all generations, and by source."""
-    parsed, by_source = of_kind(manifests, "documents"), _parsed_by_source(manifests)
+def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Yield figures of the records that were read and dropped, over all generations, and by source."""
+    parsed, by_source = filter_kind(manifests, "documents"), _group_by_source(manifests)
     if not parsed:
         return
-    yield from _each("raw files", "files", num_files, by_source)
+    yield from _iter_by_source("raw files", "files", count_raw_files, by_source)
     yield _count("raw files left out", sum(len(m.settings.get("left_out", ())) for m in parsed), "files")
-    yield from _each("raw records", "records", lambda parsed_of: records_account(parsed_of).total, by_source)
-    yield from _each("documents", "documents", _num_documents, by_source)
-    yield from _each("text bytes", "bytes", _num_bytes, by_source)
+    yield from _iter_by_source("raw records", "records", lambda parsed_of: sum_records(parsed_of).total, by_source)
+    yield from _iter_by_source("documents", "documents", _count_documents, by_source)
+    yield from _iter_by_source("text bytes", "bytes", _count_bytes, by_source)
     for name, parsed_of in {"": parsed, **by_source}.items():
-        mean = _detailed("mean bytes a document", name)
-        yield from _of(MEAN, mean, _num_bytes(parsed_of), _num_documents(parsed_of), "bytes a document")
-    records = records_account(parsed)
-    yield from _losses("dropped", records.outcomes, records.total, "records")
+        mean = _add_detail("mean bytes a document", name)
+        yield from _iter_ratio(MEAN, mean, _count_bytes(parsed_of), _count_documents(parsed_of), "bytes a document")
+    records = sum_records(parsed)
+    yield from _iter_losses("dropped", records.outcomes, records.total, "records")
     for name, parsed_of in by_source.items() if len(by_source) > 1 else ():
-        account = records_account(parsed_of)
+        account = sum_records(parsed_of)
         lost = account.sum_outcomes("dropped: ")
-        yield from _of(SHARE, titled("dropped share", name), lost, account.total, "records")
+        yield from _iter_ratio(SHARE, add_name("dropped share", name), lost, account.total, "records")
     edits = sum((Counter(manifest.ledger.figures) for manifest in parsed), Counter[str]())
     yield from (_count(name, number, "times") for name, number in sorted(edits.items()) if name != "text bytes")
 
 
-def _parsed_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
-    """Return the documents of each source, of all generations."""
+def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
+    """Return the artifacts of documents of each source, of all generations."""
     by_source: dict[str, list[Manifest]] = {}
-    for manifest in of_kind(manifests, "documents"):
+    for manifest in filter_kind(manifests, "documents"):
         by_source.setdefault(manifest.name, []).append(manifest)
     return by_source
 
 
-def _each(
+def _iter_by_source(
     what: str, unit: str, number: Callable[[Sequence[Manifest]], int], by_source: Mapping[str, Sequence[Manifest]]
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield a count over all sources, and of each."""
+    """Yield a count over all sources, and for each source."""
     counts = {name: number(parsed) for name, parsed in by_source.items()}
     yield _count(what, sum(counts.values()), unit)
-    yield from (_count(_detailed(what, name), value, unit) for name, value in counts.items())
+    yield from (_count(_add_detail(what, name), value, unit) for name, value in counts.items())
 
 
-def _detailed(what: str, detail: str) -> str:
+def _add_detail(what: str, detail: str) -> str:
     return f"{what}: {detail}" if detail else what
 
 
-def num_files(parsed: Iterable[Manifest]) -> int:
-    """Count the raw files of documents."""
+def count_raw_files(parsed: Iterable[Manifest]) -> int:
+    """Count the raw files that artifacts of documents were parsed from."""
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
 
-def _num_documents(parsed: Iterable[Manifest]) -> int:
+def _count_documents(parsed: Iterable[Manifest]) -> int:
     return sum(manifest.count_rows("documents") for manifest in parsed)
 
 
-def _num_bytes(parsed: Iterable[Manifest]) -> int:
+def _count_bytes(parsed: Iterable[Manifest]) -> int:
     return sum(manifest.ledger.figures.get("text bytes", 0) for manifest in parsed)
 
 
-def _losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield what was dropped or removed, in total and by reason, the most frequent first: as counts, then as shares."""
+def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
+    """Yield figures of what was dropped or removed, in total and by reason: counts, then shares, the largest first."""
     lost = {name.removeprefix(f"{what}: "): count for name, count in outcomes.items() if name.startswith(f"{what}: ")}
     reasons = sorted(lost, key=lambda name: (-lost[name], name))
     yield _count(what, sum(lost.values()), unit)
     yield from (_count(f"{what}: {reason}", lost[reason], unit) for reason in reasons)
-    yield from _of(SHARE, f"{what} share", sum(lost.values()), total, unit)
+    yield from _iter_ratio(SHARE, f"{what} share", sum(lost.values()), total, unit)
     for reason in reasons:
-        yield from _of(SHARE, f"{what} share: {reason}", lost[reason], total, unit)
+        yield from _iter_ratio(SHARE, f"{what} share: {reason}", lost[reason], total, unit)
 
 
-def _languages(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
     """Yield the share of each language among the documents, of all and of each source, the most frequent first."""
-    by_source = _parsed_by_source(manifests)
-    shares = {name: _language_shares(place, parsed) for name, parsed in by_source.items()}
-    documents = {name: _num_documents(parsed) for name, parsed in by_source.items()}
+    by_source = _group_by_source(manifests)
+    shares = {name: _compute_language_shares(place, parsed) for name, parsed in by_source.items()}
+    documents = {name: _count_documents(parsed) for name, parsed in by_source.items()}
     overall = defaultdict[str, float](float)
     for name, language_shares in shares.items():
         for language, share in language_shares.items():
             overall[language] += share * documents[name] / sum(documents.values())
     for name, language_shares in {"": overall, **(shares if len(shares) > 1 else {})}.items():
         for language, share in sorted(language_shares.items(), key=lambda item: (-item[1], item[0])):
-            called = f"{titled('language share', name)}: {language}"
+            called = f"{add_name('language share', name)}: {language}"
             yield called, Figure(value=share, unit="documents", kind=SHARE)
 
 
-def _language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
-    """Return each language's share of the documents in some parts of a source."""
+def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
+    """Return the share of each language among the documents in some parts of a source."""
     holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.count_rows("documents")]
     counts = Counter[str]()
-    for manifest, part in spread(holding, PARTS):
+    for manifest, part in spread(holding, MAX_PARTS):
         for batch in read_part_table(place, manifest.stage_folder, part, "documents", ("language",)):
             for row in pc.value_counts(batch.column("language")).to_pylist():
                 counts[row["values"] or UNKNOWN_LANGUAGE] += row["counts"]
     return {language: count / counts.total() for language, count in counts.items()}
 
 
-def _verdicts(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield what the corpus keeps and what was removed, duplicates included."""
-    verdicts = newest(manifests, "verdicts")
+def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Yield figures of the documents that the corpus keeps, and of those that were removed, duplicates included."""
+    verdicts = find_newest(manifests, "verdicts")
     if verdicts is None:
         return
     judged = verdicts.ledger.find_account("documents")
     yield _count("kept", judged.outcomes.get("kept", 0), "documents")
-    yield from _losses("removed", judged.outcomes, judged.total, "documents")
-    duplicates = sum(judged.outcomes.get(f"removed: {name}", 0) for name in DUPLICATES)
+    yield from _iter_losses("removed", judged.outcomes, judged.total, "documents")
+    duplicates = sum(judged.outcomes.get(f"removed: {name}", 0) for name in DUPLICATE_REASONS)
     yield _count("duplicates", duplicates, "documents")
-    yield from _of(SHARE, "duplicate share", duplicates, judged.total, "documents")
+    yield from _iter_ratio(SHARE, "duplicate share", duplicates, judged.total, "documents")
 
 
-def _vocabularies(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    for name, vocabulary in newest_of_each(manifests, "vocabularies").items():
-        yield _count(titled("vocabulary", name), vocabulary.count_rows("tokens"), "tokens")
+def _iter_vocabulary_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    for name, vocabulary in find_newest_by_name(manifests, "vocabularies").items():
+        yield _count(add_name("vocabulary", name), vocabulary.count_rows("tokens"), "tokens")
 
 
-def _tokens(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield tokens by vocabulary and source, lengths of documents in tokens, tokens a word, unknown tokens."""
-    for name, tokens in newest_of_each(manifests, "tokens").items():
+def _iter_token_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Yield tokens by vocabulary and source, lengths of documents in tokens, tokens per word, and unknown tokens."""
+    for name, tokens in find_newest_by_name(manifests, "tokens").items():
         by_source: dict[str, list[Part]] = {}
         for part in tokens.parts:
             by_source.setdefault(part.labels.get("source", ""), []).append(part)
         sources = {source: parts for source, parts in by_source.items() if source}
-        yield _count(titled("tokens", name), num_tokens(tokens.parts), "tokens")
+        yield _count(add_name("tokens", name), count_tokens(tokens.parts), "tokens")
         for source, parts in sources.items():
-            yield _count(f"{titled('tokens', name)}: {source}", num_tokens(parts), "tokens")
+            yield _count(f"{add_name('tokens', name)}: {source}", count_tokens(parts), "tokens")
         for source, parts in {"": [*tokens.parts], **sources}.items():
-            yield from _token_means(name, source, parts)
-        sample = sample_lengths(place, tokens, "tokens", most=PARTS).lengths
+            yield from _iter_token_means(name, source, parts)
+        sample = sample_lengths(place, tokens, "tokens", most=MAX_PARTS).lengths
         if len(sample):
-            yield _median(titled("median tokens a document", name), sample.tolist(), "tokens a document")
+            yield _compute_median(add_name("median tokens a document", name), sample.tolist(), "tokens a document")
 
 
-def _token_means(name: str, source: str, parts: Iterable[Part]) -> Iterator[tuple[str, Figure]]:
+def _iter_token_means(name: str, source: str, parts: Iterable[Part]) -> Iterator[tuple[str, Figure]]:
     figures = sum((Counter(part.ledger.figures) for part in parts), Counter[str]())
     tokens, documents = (figures[f"train {what}"] + figures[f"held-out {what}"] for what in ("tokens", "documents"))
 
     def called(what: str) -> str:
-        return _detailed(titled(what, name), source)
+        return _add_detail(add_name(what, name), source)
 
-    yield from _of(MEAN, called("mean tokens a document"), tokens, documents, "tokens a document")
-    yield from _of(MEAN, called("tokens a word"), figures["train tokens"], figures["train words"], "tokens a word")
+    yield from _iter_ratio(MEAN, called("mean tokens a document"), tokens, documents, "tokens a document")
+    yield from _iter_ratio(
+        MEAN, called("tokens a word"), figures["train tokens"], figures["train words"], "tokens a word"
+    )
     if not source:
         unknown = figures["train unknown tokens"] + figures["held-out unknown tokens"]
-        yield from _of(SHARE, called("unknown token share"), unknown, tokens, "tokens")
+        yield from _iter_ratio(SHARE, called("unknown token share"), unknown, tokens, "tokens")
 
 
-def _median(name: str, lengths: list[int], unit: str) -> tuple[str, Figure]:
+def _compute_median(name: str, lengths: list[int], unit: str) -> tuple[str, Figure]:
     return name, Figure(value=sorted(lengths)[(len(lengths) - 1) // 2], unit=unit, kind=MEAN)
 
 
-def _examples(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the examples of each shard set, their tokens, what was left out of them, and figures of their labels."""
-    for name, shards in newest_of_each(manifests, "shards").items():
+def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Yield figures of each shard set: its examples and tokens, what was left out of them, and its labels."""
+    for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
-        yield _count(titled("examples", name), shards.count_rows("examples"), "examples")
-        yield _count(titled("example tokens", name), tokens, "tokens")
-        mean = titled("mean tokens an example", name)
-        yield from _of(MEAN, mean, tokens, shards.count_rows("examples"), "tokens an example")
-        for what, part, whole, unit in shares_of(place, shards):
-            yield from _of(SHARE, titled(what, name), part, whole, unit)
-        if (deviation := label_deviation(shards)) is not None:
-            yield titled("label deviation", name), Figure(value=deviation, unit="standard deviations", kind=MEAN)
-        if (guessed := surface_of(place, shards)) is not None:
-            yield titled("surface accuracy", name), Figure(value=guessed.accuracy, unit="examples", kind=SHARE)
-            yield titled(SURELY, name), Figure(value=guessed.lower_bound, unit="examples", kind=SHARE)
-        sample = sample_lengths(place, shards, "examples", most=PARTS).lengths
+        yield _count(add_name("examples", name), shards.count_rows("examples"), "examples")
+        yield _count(add_name("example tokens", name), tokens, "tokens")
+        mean = add_name("mean tokens an example", name)
+        yield from _iter_ratio(MEAN, mean, tokens, shards.count_rows("examples"), "tokens an example")
+        for what, part, whole, unit in iter_shares(place, shards):
+            yield from _iter_ratio(SHARE, add_name(what, name), part, whole, unit)
+        if (deviation := compute_label_deviation(shards)) is not None:
+            yield add_name("label deviation", name), Figure(value=deviation, unit="standard deviations", kind=MEAN)
+        if (guessed := measure_surface(place, shards)) is not None:
+            yield add_name("surface accuracy", name), Figure(value=guessed.accuracy, unit="examples", kind=SHARE)
+            yield add_name(LOWER_BOUND_NAME, name), Figure(value=guessed.lower_bound, unit="examples", kind=SHARE)
+        sample = sample_lengths(place, shards, "examples", most=MAX_PARTS).lengths
         if len(sample):
-            yield _median(titled("median tokens an example", name), sample.tolist(), "tokens an example")
+            yield _compute_median(add_name("median tokens an example", name), sample.tolist(), "tokens an example")
 
 
 _MEASURED = {
@@ -280,35 +287,38 @@ _MEASURED = {
 }
 
 
-def _models(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the size of a model, how long it was trained, and its last evaluation."""
-    for name, model in newest_of_each(manifests, "models").items():
-        yield _count(titled("parameters", name), model.ledger.figures["parameters"], "parameters")
-        yield _count(titled("training steps", name), model.ledger.figures["steps"], "steps")
+def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Yield the size of each model, the length of its training, and its last evaluation."""
+    for name, model in find_newest_by_name(manifests, "models").items():
+        yield _count(add_name("parameters", name), model.ledger.figures["parameters"], "parameters")
+        yield _count(add_name("training steps", name), model.ledger.figures["steps"], "steps")
         last = {row["event"]: row for row in read_events(place, model)}
         if (loss := last.get("step", {}).get("masked_loss")) is not None:
-            yield titled("training loss", name), Figure(value=loss, unit="nats a token", kind=MEAN)
+            yield add_name("training loss", name), Figure(value=loss, unit="nats a token", kind=MEAN)
         for what, (column, unit, kind) in _MEASURED.items():
             if (value := last.get("evaluation", {}).get(column)) is not None:
-                yield titled(what, name), Figure(value=value, unit=unit, kind=kind)
+                yield add_name(what, name), Figure(value=value, unit=unit, kind=kind)
 
 
-def _tasks(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the scores of each task, and what it gains over what it is compared with."""
-    for name, tasks in newest_of_each(manifests, "tasks").items():
-        for score in scores_of(place, tasks, name):
+def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
+    """Yield the scores of each task, and its gains over what it is compared with."""
+    for name, tasks in find_newest_by_name(manifests, "tasks").items():
+        for score in iter_scores(place, tasks, name):
             yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
 
 
-def stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
-    """Return the artifacts of a run in its order, each once, as far as the store has them.
+def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
+    """Read the artifacts of a run in its order, each once. Those that are no longer in the store are omitted.
 
-    Of settled generations these are all documents and the last verdicts: what the counts of the whole corpus are of.
+    Of settled generations (earlier ones that the run reused unseen) these are all documents and the last verdicts,
+    which the counts of the whole corpus are of.
     """
-    return [manifest for folder in _counted(record) if (manifest := read_manifest(place, folder)) is not None]
+    return [
+        manifest for folder in _list_counted_folders(record) if (manifest := read_manifest(place, folder)) is not None
+    ]
 
 
-def _counted(record: RunRecord) -> list[str]:
+def _list_counted_folders(record: RunRecord) -> list[str]:
     """Return the folders of the artifacts that the figures of a run are of, each once."""
     of_kind = {kind: [f for f in record.settled if f.startswith(f"{kind}/")] for kind in ("documents", "verdicts")}
     own = (stage.folder for stage in record.stages)
@@ -316,27 +326,33 @@ def _counted(record: RunRecord) -> list[str]:
 
 
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Count the figures of a run; None if the store no longer has all of its artifacts. Raises Damaged."""
-    manifests = stored_manifests(place, record)
-    return figures_of(place, manifests) if len(manifests) == len(_counted(record)) else None
+    """Compute the figures of a recorded run; None if an artifact is no longer in the store. Raises Damaged."""
+    manifests = read_stored_manifests(place, record)
+    return compute_figures(place, manifests) if len(manifests) == len(_list_counted_folders(record)) else None
 
 
-def figures_of_run(place: Place, record: RunRecord) -> Figures | None:
-    """Return the figures of a recorded run: as they were kept, else counted now.
+def get_figures(place: Place, record: RunRecord) -> Figures | None:
+    """Return the figures of a recorded run: as they were written, else computed now.
 
-    None if the store no longer has all of its artifacts. Raises Damaged for what is read to count them.
+    Returns:
+        The figures; None if they were not written and an artifact of the run is no longer in the store.
+
+    Raises:
+        Damaged: If a file that is read to compute them is damaged.
     """
     with suppress(FileNotFoundError, Damaged):  # counted again
-        return kept_figures(place, record.run_id)
+        return read_figures(place, record.run_id)
     return count_figures(place, record)
 
 
-def kept_figures(place: Place, run_id: str) -> Figures:
-    """Read the figures that were put next to the record of a run.
+def read_figures(place: Place, run_id: str) -> Figures:
+    """Read the figures that were written next to the record of a run.
 
-    Raises FileNotFoundError, and Damaged if they are not what was written.
+    Raises:
+        FileNotFoundError: If there are none.
+        Damaged: If they are not what was written.
     """
-    path = figures_file(run_id)
+    path = get_figures_path(run_id)
 
     def parse(data: bytes) -> Figures:
         with explain_parse_errors(path, "the figures of a run"):
@@ -348,77 +364,89 @@ def kept_figures(place: Place, run_id: str) -> Figures:
     return place.read_checked(path, parse)
 
 
-def figures_before(
-    place: Place, record: RunRecord, tell: Callable[[str], None] = to_stderr
+def find_figures_before(
+    place: Place, record: RunRecord, tell: Callable[[str], None] = print_to_stderr
 ) -> tuple[RunRecord, Figures] | None:
-    """Return the run before a run, and its figures; None if there is none, or it can no longer be counted.
+    """Find the run before a run, and its figures.
 
-    tell: is called with the reason
+    Args:
+        tell: called with the reason if damage prevents a comparison
+
+    Returns:
+        The record and the figures; None if there is no such run, or its figures can no longer be computed.
     """
-    before = run_before(place, record, tell)
+    before = find_run_before(place, record, tell)
     if before is None:
         return None
     try:
-        figures = figures_of_run(place, before)
+        figures = get_figures(place, before)
     except Damaged as fault:
         tell(f"{fault.path} is damaged: {fault.what}. So there is no comparison with the run {before.run_id}.")
         return None
     return (before, figures) if figures is not None else None
 
 
-def keep_figures(place: Place, record: RunRecord, figures: Figures) -> None:
-    """Put the figures of a run next to its record."""
-    place.write(figures_file(record.run_id), figures_to_bytes(figures), is_final=True)
+def write_figures(place: Place, record: RunRecord, figures: Figures) -> None:
+    """Write the figures of a run next to its record."""
+    place.write(get_figures_path(record.run_id), serialize_figures(figures), is_final=True)
 
 
-def recount_figures(place: Place) -> None:
-    """Count figures of runs again that the store's list of damaged files names, and take them off it."""
+def rebuild_figures(place: Place) -> None:
+    """Compute damaged figures of runs again, and take them off the store's list of damaged files.
+
+    Figures of a run with artifacts that are gone or damaged stay on the list.
+    """
     damaged = read_damage_list(place)
-    for path in [path for path in damaged if path.endswith(f"/{FILE}")]:
+    for path in [path for path in damaged if path.endswith(f"/{FIGURES_FILE}")]:
         with suppress(FileNotFoundError, Damaged):
             record = read_run(place, path.split("/")[1])
             if (figures := count_figures(place, record)) is not None:
-                keep_figures(place, record, figures)
+                write_figures(place, record, figures)
                 del damaged[path]
                 write_damage_list(place, damaged)
 
 
-def figures_at_end(place: Place, record: RunRecord) -> Figures:
-    """Return the figures of a complete run; those of the run before if it has the same artifacts.
+def compute_final_figures(place: Place, record: RunRecord) -> Figures:
+    """Compute the figures of a run that is complete; those of the run before are reused if it has the same artifacts.
 
-    Raises Damaged.
+    Raises:
+        Damaged: If a file that is read for them is damaged.
     """
-    before = run_before(place, record, lambda line: None)
+    before = find_run_before(place, record, lambda line: None)
     same = before is not None and before.folders == record.folders
-    figures = figures_of_run(place, before) if same and before is not None else count_figures(place, record)
+    figures = get_figures(place, before) if same and before is not None else count_figures(place, record)
     assert figures is not None, "a run that is complete has its artifacts"
     return figures
 
 
-def figures_to_bytes(figures: Figures) -> bytes:
-    """Return a form for the store, sealed: one figure a line."""
+def serialize_figures(figures: Figures) -> bytes:
+    """Serialize figures as JSON with a digest, one figure a line."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
     return seal(f'{{\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
 
-def figures_file(run_id: str) -> str:
-    """Return the path of a run's figures."""
-    return f"runs/{run_id}/{FILE}"
+def get_figures_path(run_id: str) -> str:
+    """Return the path of a run's figures in its store."""
+    return f"runs/{run_id}/{FIGURES_FILE}"
 
 
-def run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = to_stderr) -> RunRecord | None:
+def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = print_to_stderr) -> RunRecord | None:
     """Return the newest completed run of the same recipe before a run, in the same store; None if there is none.
 
-    tell: is called for records that are damaged, and passed over
+    Args:
+        tell: called for records that are damaged, which are skipped
     """
-    ids = (each for each in reversed(list_runs(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
-    earlier = (each for each in readable_runs(place, ids, tell) if each.state == "completed")
+    ids = (each for each in reversed(list_run_ids(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
+    earlier = (each for each in iter_readable_runs(place, ids, tell) if each.state == "completed")
     return next((each for each in earlier if each.recipe == run.recipe), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One figure in two runs. None: that run has no such figure."""
+    """One figure in two runs.
+
+    before, after: its value in the earlier and the later run; None if that run has no such figure
+    """
 
     name: str
     unit: str
@@ -428,19 +456,22 @@ class Change:
 
     @property
     def change(self) -> float | None:
-        """The difference, after minus before; for a share, times 100 it is in points."""
+        """The value after minus the value before; None if one is missing.
+
+        A share's change times 100 is in percentage points.
+        """
         return self.after - self.before if self.before is not None and self.after is not None else None
 
     @property
     def relative(self) -> float | None:
-        """The change as a share of the value before; None if there was none."""
+        """The change divided by the value before; None if that is missing or zero."""
         return self.change / self.before if self.change is not None and self.before else None
 
 
-def compare(before: Figures, after: Figures) -> list[Change]:
-    """Compare every figure of either run, in the order of the later one, then those that only the earlier one has.
+def compare_figures(before: Figures, after: Figures) -> list[Change]:
+    """Compare all figures of two runs, in the order of the later one, then those that only the earlier one has.
 
-    A count or share by source or reason that one run does not have is 0 there, if it has others of its name.
+    A count or share by source or reason that only one run has is zero in the other, if that has others of its name.
     """
     names = [*after, *(name for name in before if name not in after)]
     return [
@@ -448,14 +479,14 @@ def compare(before: Figures, after: Figures) -> list[Change]:
             name=name,
             unit=(after.get(name) or before[name]).unit,
             kind=(after.get(name) or before[name]).kind,
-            before=_value(before, name, after),
-            after=_value(after, name, before),
+            before=_get_value(before, name, after),
+            after=_get_value(after, name, before),
         )
         for name in names
     ]
 
 
-def _value(figures: Figures, name: str, other: Figures) -> float | None:
+def _get_value(figures: Figures, name: str, other: Figures) -> float | None:
     if name in figures:
         return figures[name].value
     family, colon, _ = name.partition(": ")
@@ -463,39 +494,50 @@ def _value(figures: Figures, name: str, other: Figures) -> float | None:
     return 0 if counted and any(each == family or each.startswith(f"{family}: ") for each in figures) else None
 
 
-def crossings(
+def list_crossings(
     bounds: Sequence[Bound], after: Figures, before: Figures | None, chances: Mapping[str, float] = MappingProxyType({})
 ) -> list[str]:
     """Return a line for each figure that crosses a bound of a recipe.
 
-    before: the figures to compare with, if any; chances: of scores that are lower than before, how often chance does it
+    Args:
+        after: the figures of the run
+        before: the figures of the run to compare with; None if there is none
+        chances: for scores that are lower than before, the probability that chance alone makes such a difference
     """
-    changes = compare(before if before is not None else {}, after)
-    return [line for bound in bounds for line in _of_bound(bound, changes, chances)]
+    changes = compare_figures(before if before is not None else {}, after)
+    return [line for bound in bounds for line in _iter_bound_crossings(bound, changes, chances)]
 
 
-def crossings_of_run(
+def list_run_crossings(
     place: Place, bounds: Sequence[Bound], run: RunRecord, after: Figures, before: tuple[RunRecord, Figures] | None
 ) -> tuple[str, ...]:
-    """Return the same for a run with these figures. before: the run to compare with, if any. Raises Damaged."""
+    """Return a line for each figure of a recorded run that crosses a bound, after tests of its scores if necessary.
+
+    Args:
+        after: the figures of the run
+        before: the run to compare with, and its figures; None if there is none
+
+    Raises:
+        Damaged: If answers that are read for the tests are damaged.
+    """
     chances = {}
     if before is not None and any(bound.settings.worse is not None for bound in bounds):
-        chances = chances_of_worse(place, *(stored_manifests(place, each) for each in (run, before[0])))
-    return tuple(crossings(bounds, after, before and before[1], chances))
+        chances = compute_worse_chances(place, *(read_stored_manifests(place, each) for each in (run, before[0])))
+    return tuple(list_crossings(bounds, after, before and before[1], chances))
 
 
-def _of_bound(bound: Bound, changes: Sequence[Change], chances: Mapping[str, float]) -> Iterator[str]:
+def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapping[str, float]) -> Iterator[str]:
     concerned = [change for change in changes if bound.is_for(change.name)]
-    if not concerned and not (absent := _absent(bound, changes)):
+    if not concerned and not (absent := _list_absent(bound, changes)):
         yield f"{bound.figure} is no figure of this run: the bound is of another name"
         return
     for change in concerned or absent:
-        yield from _of_change(bound, change)
-        yield from _of_worse(bound, change, chances)
+        yield from _iter_change_crossings(bound, change)
+        yield from _iter_worse_crossings(bound, change, chances)
 
 
-def _absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """Return 0 for a missing count or share by source or reason, if there are others of its family."""
+def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
+    """Return a change from zero to zero for a count or share that is missing, if its family has others; else []."""
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
     if not colon or not relatives or relatives[0].kind == MEAN:
@@ -503,63 +545,63 @@ def _absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
     return [Change(name=bound.figure, unit=relatives[0].unit, kind=relatives[0].kind, before=0.0, after=0.0)]
 
 
-def _of_change(bound: Bound, change: Change) -> Iterator[str]:
+def _iter_change_crossings(bound: Bound, change: Change) -> Iterator[str]:
     after, before, held = change.after, change.before, bound.settings
     if after is None or not isfinite(after):
-        yield _crossing(change, "a number")
+        yield _format_crossing(change, "a number")
         return
     if held.min is not None and after < held.min:
-        yield _crossing(change, f"min = {held.min:g}")
+        yield _format_crossing(change, f"min = {held.min:g}")
     if held.max is not None and after > held.max:
-        yield _crossing(change, f"max = {held.max:g}")
+        yield _format_crossing(change, f"max = {held.max:g}")
     if before is None:
         return
     for key, share in (("fall", held.fall), ("rise", held.rise)):
-        if share is not None and _gone(key, before, after) > share * abs(before):
-            yield _crossing(change, f"{key} = {share:g}")
+        if share is not None and _compute_move(key, before, after) > share * abs(before):
+            yield _format_crossing(change, f"{key} = {share:g}")
     for key, most in (("fall_by", held.fall_by), ("rise_by", held.rise_by)):
-        if most is not None and _gone(key, before, after) > most:
-            yield _crossing(change, f"{key} = {most:g}")
+        if most is not None and _compute_move(key, before, after) > most:
+            yield _format_crossing(change, f"{key} = {most:g}")
 
 
-def _of_worse(bound: Bound, change: Change, chances: Mapping[str, float]) -> Iterator[str]:
+def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, float]) -> Iterator[str]:
     """Yield a line for a score that is worse than before by more than chance, or that cannot be tested."""
     most = bound.settings.worse
     if most is None or change.after is None or change.before is None or change.after >= change.before:
         return
     chance = chances.get(change.name)
     if chance is None:
-        yield _crossing(change, f"worse = {most:g}", " on other examples, so that no test tells them apart")
+        yield _format_crossing(change, f"worse = {most:g}", " on other examples, so that no test tells them apart")
     elif chance < most:
-        yield _crossing(change, f"worse = {most:g}", f" on the same examples, p {chance:.2g}")
+        yield _format_crossing(change, f"worse = {most:g}", f" on the same examples, p {chance:.2g}")
 
 
-def _gone(key: str, before: float, after: float) -> float:
+def _compute_move(key: str, before: float, after: float) -> float:
     """Return how far a figure moved in a bound's direction."""
     return before - after if key.startswith("fall") else after - before
 
 
-def bound_of(crossing: str) -> str:
-    """Return which bound of which figure a line of `crossings` is about, whatever the figure's value was.
+def parse_bound(crossing: str) -> str:
+    """Return the figure and bound that a line of `list_crossings` is about, without the figure's values.
 
-    >>> bound_of("documents: what is new is 850 documents and was 1,000 documents: the bound is fall = 0.1")
+    >>> parse_bound("documents: what is new is 850 documents and was 1,000 documents: the bound is fall = 0.1")
     'documents: what is new: fall = 0.1'
     """
     name = re.match(r"(.*) is (?:[-\d]|not |no figure)", crossing, re.DOTALL)
     return f"{name[1] if name else crossing}: {crossing.rpartition(': the bound is ')[2]}"
 
 
-def _crossing(change: Change, bound: str, how: str = "") -> str:
-    was = "" if change.before is None else f" and was {in_words(change.before, change.unit, change.kind)}"
-    after = "not there" if change.after is None else in_words(change.after, change.unit, change.kind)
+def _format_crossing(change: Change, bound: str, how: str = "") -> str:
+    was = "" if change.before is None else f" and was {format_with_unit(change.before, change.unit, change.kind)}"
+    after = "not there" if change.after is None else format_with_unit(change.after, change.unit, change.kind)
     return f"{change.name} is {after}{was}{how}: the bound is {bound}"
 
 
-def in_words(value: float, unit: str, kind: str) -> str:
-    """Format a figure for people.
+def format_with_unit(value: float, unit: str, kind: str) -> str:
+    """Format a figure with its unit, for people. Shares are in percent.
 
-    >>> in_words(1234, "documents", COUNT), in_words(0.0312, "records", SHARE), in_words(8.25, "nats a token", MEAN)
-    ('1,234 documents', '3.12 % of the records', '8.25 nats a token')
+    >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)
+    ('1,234 documents', '3.12 % of the records')
     """
     if not isfinite(value):
         return "not finite"

@@ -1,19 +1,16 @@
-"""The accounts of a run: from raw records to examples, each step's ledger and each edge between two steps.
+"""The accounts of a run, from raw records to examples: each step's ledger, and each edge between two steps.
 
-Promise: numbers come from the manifests' ledgers and row counts alone, and nothing is made to fit: a step or an
-edge that does not balance is reported as it is. Reads no data, only manifests.
+Promise: numbers come only from the manifests' ledgers and row counts, and nothing is made to fit: a step or an edge
+that does not balance is reported as it is. Reads no data, only manifests. A run may have several vocabularies, token
+artifacts and shard sets: each has steps and edges of its own, under the name that the recipe gives it.
 
-A run may have several vocabularies, token artifacts and shard sets: each has steps and edges of its own, under the
-name that the recipe gives it.
+`sample_lengths` counts the tokens of documents and examples, of all rows or of the rows of a few parts at even
+distances. Promise: the same artifact gives the same sample. Cost: the ids of at most `most` parts are read.
 
-Lengths of documents and examples in tokens: of all rows, or of the rows of a few parts at even distances.
-
-Promise: the same artifact gives the same sample. Cost: the ids of at most `PARTS` parts are read.
-
-Reports on the examples of a shard set besides their number: shares, and whether their looks give labels away.
-
-Promise: sums cover the ledgers of all shards; looks and lost neighbours are those of `PARTS` shards of a split at even
-distances. Cost: the counts of looks of these shards; if rows are deleted, which documents their examples hold.
+`list_warnings` and the functions before it report on the examples of a shard set: shares, and whether their looks (the
+lengths and ends of their segments) give labels away. Promise: sums cover the ledgers of all shards; looks and lost
+neighbours are those of `MAX_SPLIT_PARTS` shards of a split at even distances. Cost: the counts of looks of these
+shards; if rows are deleted, which documents their examples hold.
 """
 
 import re
@@ -30,7 +27,7 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.tables import read_part_table
-from flows.run.record.counts_text import counted
+from flows.run.record.counts_text import format_count
 from flows.run.stage_kinds import STAGES
 from shards.reading.epoch_rows import count_lost_neighbors
 from shards.reading.files.shard_set import ShardSet
@@ -41,7 +38,7 @@ COPY_OF_TOKENS = "tokens of copy "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
-    """The account of one step: `total` units came in, and the outcomes say where each went."""
+    """The account of one step: `total` units came in, and `outcomes` says how many of them went where."""
 
     title: str
     unit: str
@@ -50,7 +47,7 @@ class StepAccount:
 
     @property
     def found(self) -> int:
-        """The number of units that are accounted for."""
+        """Number of units that are accounted for."""
         return sum(self.outcomes.values())
 
     @property
@@ -65,9 +62,9 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Compares what one stage gave with what the next one received, counted on either side.
+    """An edge between two steps: compares what one gave with what the next one received, each counted on its own side.
 
-    unlabelled: what the first may have given in addition, in parts whose labels do not say so
+    unlabelled: units that the first step may have given in addition, in parts without a label that says so
     """
 
     title: str
@@ -88,9 +85,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """All steps and edges of a run, as far as it came, and the headline numbers in their order.
+    """All steps and edges of a run, as far as it came, and its headline numbers in order.
 
-    headline: unit -> name -> count; the name is "" if the run has one artifact that counts this unit
+    headline: unit -> name -> count; the name is "" if the run has only one artifact that counts this unit
     """
 
     steps: tuple[StepAccount, ...]
@@ -109,78 +106,78 @@ class Accounts:
         return [str(item) for item in items if not item.balances]
 
 
-def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
-    """The manifests of one kind, each once, in order."""
+def filter_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
+    """Return the manifests of one kind, each once, in order."""
     return list({manifest.folder: manifest for manifest in manifests if manifest.kind == kind}.values())
 
 
-def newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
-    """The last manifest of a kind: of several generations, the one that covers all of them."""
-    matches = of_kind(manifests, kind)
+def find_newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
+    """Return the last manifest of a kind, which covers all generations; None if there is none."""
+    matches = filter_kind(manifests, kind)
     return matches[-1] if matches else None
 
 
-def newest_of_each(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    """The last manifest of each name of a kind, by the name that the recipe gives it; "" if there is only one."""
+def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
+    """Return the last manifest of each name of a kind, by its name in the recipe; "" if there is only one."""
     by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
-    corpus = newest(manifests, "corpora")
+    corpus = find_newest(manifests, "corpora")
     prefix = f"{corpus.name}-" if corpus is not None else ""
     return {name.removeprefix(prefix) if len(by_name) > 1 else "": manifest for name, manifest in by_name.items()}
 
 
-def made_from(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
-    """The first of the candidates that is a parent of an artifact."""
+def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
+    """Return the first of some manifests that is a parent of an artifact; None if none is."""
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
     return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
 
 
-def accounts_of(manifests: Sequence[Manifest]) -> Accounts:
-    """The accounts of a run's manifests, given in the order in which the run made them."""
+def build_accounts(manifests: Sequence[Manifest]) -> Accounts:
+    """Build the accounts of a run from its manifests, in the order in which the run made them."""
     return Accounts(
-        steps=tuple(_steps(manifests)),
-        edges=(*_document_edges(manifests), *_token_edges(manifests)),
-        headline=_headline(manifests),
+        steps=tuple(_iter_steps(manifests)),
+        edges=(*_iter_document_edges(manifests), *_iter_token_edges(manifests)),
+        headline=_count_headline(manifests),
     )
 
 
-def _steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
-    parsed = of_kind(manifests, "documents")
+def _iter_steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
+    parsed = filter_kind(manifests, "documents")
     if any("left_out" in manifest.settings for manifest in parsed):
-        yield _step("Find raw files", files_account(parsed))
+        yield _build_step("Find raw files", sum_raw_files(parsed))
     for kind, described in STAGES.items():
-        for name, ledger in _ledgers(manifests, kind).items():
-            for account in sorted(ledger.accounts, key=_numbered):
+        for name, ledger in _collect_ledgers(manifests, kind).items():
+            for account in sorted(ledger.accounts, key=_to_sort_key):
                 if found := next(filter(None, (re.fullmatch(unit, account.unit) for unit in described.steps)), None):
                     groups = {"unit": account.unit, "name": f" ({name})" if name else "", **found.groupdict()}
                     title = described.steps[found.re.pattern].format_map(groups)
-                    yield replace(_step(title, account), unit=groups["unit"])
+                    yield replace(_build_step(title, account), unit=groups["unit"])
 
 
-def _ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
-    """Return the ledgers of a kind by the names of its artifacts; those of all sources and generations as one."""
-    if STAGES[kind].of_source:
-        return {"": sum((manifest.ledger for manifest in of_kind(manifests, kind)), Ledger())}
-    return {name: manifest.ledger for name, manifest in newest_of_each(manifests, kind).items()}
+def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
+    """Return the ledgers of a kind by the names of its artifacts. Kinds that each source has are added up under ""."""
+    if STAGES[kind].is_per_source:
+        return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
+    return {name: manifest.ledger for name, manifest in find_newest_by_name(manifests, kind).items()}
 
 
-def titled(what: str, name: str) -> str:
-    """Return the name of something of one artifact of several."""
+def add_name(what: str, name: str) -> str:
+    """Add the name of an artifact in parentheses; nothing if the name is ""."""
     return f"{what} ({name})" if name else what
 
 
-def _step(title: str, account: Account) -> StepAccount:
+def _build_step(title: str, account: Account) -> StepAccount:
     counts = sorted(account.outcomes.items(), key=lambda item: (":" in item[0], -item[1], item[0]))
     named = {name if ":" in name else name.replace("_", " "): count for name, count in counts}
     return StepAccount(title=title, unit=account.unit, total=account.total, outcomes=named)
 
 
-def records_account(parsed: Iterable[Manifest]) -> Account:
-    """The account of raw records, over all sources and generations."""
+def sum_records(parsed: Iterable[Manifest]) -> Account:
+    """Return the account of raw records, over all sources and generations."""
     return sum((manifest.ledger for manifest in parsed), Ledger()).find_account("records")
 
 
-def files_account(parsed: Iterable[Manifest]) -> Account:
-    """The account of raw files, over all sources and generations: read, or left out by the lock."""
+def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
+    """Return the account of raw files, over all sources and generations: read, or left out by the lock."""
     total = read = left_out = 0
     for manifest in parsed:
         [raw] = (parent for parent in manifest.parents if parent.role == "raw")
@@ -191,88 +188,91 @@ def files_account(parsed: Iterable[Manifest]) -> Account:
     return Account(unit="raw files", total=total, outcomes={"read": read, "left out: unreadable": left_out})
 
 
-def copy_accounts(shards: Manifest) -> list[Account]:
-    """The accounts of tokens of a shard set, one for each copy, in the order of copies."""
+def list_copy_accounts(shards: Manifest) -> list[Account]:
+    """Return the accounts of tokens of a shard set, one for each copy of its data, in the order of copies."""
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
-    return sorted(copies, key=_numbered)
+    return sorted(copies, key=_to_sort_key)
 
 
-def _numbered(account: Account) -> list[str]:
-    """Return what sorts accounts by their units, and copy 2 before copy 10."""
+def _to_sort_key(account: Account) -> list[str]:
+    """Return a key that sorts accounts by their units, and copy 2 before copy 10."""
     return [word.zfill(9) if word.isdigit() else word for word in account.unit.split()]
 
 
-def _document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
+def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
     """Yield the edges from the parsed documents to the rows that were tokenised."""
     parsed, verdicts, corpus = (
-        of_kind(manifests, "documents"),
-        newest(manifests, "verdicts"),
-        newest(manifests, "corpora"),
+        filter_kind(manifests, "documents"),
+        find_newest(manifests, "verdicts"),
+        find_newest(manifests, "corpora"),
     )
     if parsed and verdicts is not None:
-        given = records_account(parsed).outcomes.get("documents", 0)
+        given = sum_records(parsed).outcomes.get("documents", 0)
         judged = verdicts.ledger.find_account("documents").total
         yield Edge(title="Documents parsed and judged", unit="documents", given=given, received=judged)
     if verdicts is not None and corpus is not None:
         kept = verdicts.ledger.find_account("documents").outcomes.get("kept", 0)
         live = corpus.count_rows("documents") - corpus.count_rows("deleted")
         yield Edge(title="Documents kept and in the corpus", unit="documents", given=kept, received=live)
-    for name, tokens in newest_of_each(manifests, "tokens").items():
+    for name, tokens in find_newest_by_name(manifests, "tokens").items():
         if corpus is not None:
             rows, taken = corpus.count_rows("documents"), tokens.ledger.find_account("documents").total
-            title = titled("Rows of the corpus (deleted ones too) and rows tokenised", name)
+            title = add_name("Rows of the corpus (deleted ones too) and rows tokenised", name)
             yield Edge(title=title, unit="documents", given=rows, received=taken)
 
 
-def _token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
+def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
     """Yield the edges from each token artifact to every copy of the shard sets that are made from it."""
-    written = list(newest_of_each(manifests, "tokens").values())
-    for name, shards in newest_of_each(manifests, "shards").items():
-        tokens = made_from(shards, written)
+    written = list(find_newest_by_name(manifests, "tokens").values())
+    for name, shards in find_newest_by_name(manifests, "shards").items():
+        tokens = find_parent(shards, written)
         if tokens is None:
             continue
-        given, unlabelled = tokens_for(tokens, shards)
-        for account in copy_accounts(shards):
-            title = titled(f"Tokens written and taken up by {account.unit.removeprefix('tokens of ')}", name)
+        given, unlabelled = count_tokens_for(tokens, shards)
+        for account in list_copy_accounts(shards):
+            title = add_name(f"Tokens written and taken up by {account.unit.removeprefix('tokens of ')}", name)
             yield Edge(title=title, unit="tokens", given=given, received=account.total, unlabelled=unlabelled)
 
 
-def tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
-    """Count the tokens of the sources that a shard set takes, and those of parts without a source label.
+def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
+    """Count the tokens that a shard set takes from a token artifact.
 
     A part of documents that came back with a later generation has no source label: it may hold any source.
+
+    Returns:
+        The tokens of the sources that the shard set takes, and those of parts without a source label.
     """
     sources = shards.settings.get("sources")
     if not sources:
-        return num_tokens(tokens.parts), 0
+        return count_tokens(tokens.parts), 0
     taken = [part for part in tokens.parts if part.labels.get("source") in sources]
-    return num_tokens(taken), num_tokens(part for part in tokens.parts if "source" not in part.labels)
+    return count_tokens(taken), count_tokens(part for part in tokens.parts if "source" not in part.labels)
 
 
-def num_tokens(parts: Iterable[Part]) -> int:
-    """Count the tokens in parts of a tokens artifact, of all splits."""
+def count_tokens(parts: Iterable[Part]) -> int:
+    """Count the tokens in parts of a token artifact, of both splits."""
     return sum(part.ledger.figures[f"{split} tokens"] for part in parts for split in ("train", "held-out"))
 
 
-def _headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
-    parsed, verdicts = of_kind(manifests, "documents"), newest(manifests, "verdicts")
-    tokens, shards, models = (newest_of_each(manifests, kind) for kind in ("tokens", "shards", "models"))
+def _count_headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
+    parsed, verdicts = filter_kind(manifests, "documents"), find_newest(manifests, "verdicts")
+    tokens, shards, models = (find_newest_by_name(manifests, kind) for kind in ("tokens", "shards", "models"))
     numbers: dict[str, dict[str, int]] = {}
     if parsed:
-        records = records_account(parsed)
+        records = sum_records(parsed)
         numbers |= {"raw records": {"": records.total}, "documents": {"": records.outcomes.get("documents", 0)}}
     if verdicts is not None:
         numbers["kept"] = {"": verdicts.ledger.find_account("documents").outcomes.get("kept", 0)}
     counted = {
-        "tokens": {name: num_tokens(manifest.parts) for name, manifest in tokens.items()},
+        "tokens": {name: count_tokens(manifest.parts) for name, manifest in tokens.items()},
         "examples": {name: manifest.count_rows("examples") for name, manifest in shards.items()},
         "training steps": {name: manifest.ledger.figures["steps"] for name, manifest in models.items()},
     }
     return numbers | {unit: counts for unit, counts in counted.items() if counts}
 
 
-def losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
-    """List lost documents and records by reason, most first: outcomes that are "dropped: " or "removed: "."""
+def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
+    """List the outcomes of steps that begin with "dropped: " or "removed: ", with their counts, the largest first."""
     lost = [
         (name, count)
         for step in steps
@@ -282,21 +282,21 @@ def losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
     return sorted(lost, key=lambda item: (-item[1], item[0]))
 
 
-def edits_of(manifest: Manifest) -> list[tuple[str, int]]:
-    """List what steps changed or met in documents that they did not drop: lines, personal data, evaluation items."""
+def list_edits(manifest: Manifest) -> list[tuple[str, int]]:
+    """List what steps changed or met in documents that they kept, with counts: lines, personal data, test items."""
     edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
 
 
-def size_bytes(manifest: Manifest) -> int:
-    """Return the bytes of all files of an artifact."""
+def sum_bytes(manifest: Manifest) -> int:
+    """Return the size of all files of an artifact in bytes."""
     return sum(file.size_bytes for part in manifest.parts for file in part.files)
 
 
-def readable_bytes(size: int) -> str:
-    """Format a size for people.
+def format_bytes(size: int) -> str:
+    """Format a size in bytes for people.
 
-    >>> readable_bytes(1_530_000)
+    >>> format_bytes(1_530_000)
     '1.5 MB'
     """
     for bound, unit in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
@@ -310,7 +310,13 @@ MAX_LENGTH_PARTS = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthSample:
-    """Lengths of lists of token ids, for all rows or the rows of `parts` parts spread over `all_parts`."""
+    """The lengths of lists of token ids, of the rows of some parts of an artifact.
+
+    lengths:   int64 (n,), tokens of each row
+    unknown:   number of unknown tokens among them
+    parts:     number of parts that were read
+    all_parts: number of parts that have rows
+    """
 
     lengths: Int64s
     unknown: int
@@ -319,18 +325,23 @@ class LengthSample:
 
     @property
     def total(self) -> int:
-        """The number of tokens in all rows that were read."""
+        """Number of tokens in all rows that were read."""
         return int(self.lengths.sum())
 
-    def quantile(self, share: float) -> int:
-        """The length that this share of the rows does not exceed."""
+    def compute_quantile(self, share: float) -> int:
+        """Return the length that this share of the rows (0 to 1) does not exceed."""
         return int(np.quantile(self.lengths, share, method="inverted_cdf"))
 
 
 def sample_lengths(
     place: Place, manifest: Manifest, table: str, unknown_id: int | None = None, most: int = MAX_LENGTH_PARTS
 ) -> LengthSample:
-    """Count the tokens of each row of `table`'s column `ids`, and those that are `unknown_id`. most: parts to read"""
+    """Read the lengths of the lists in a table's column `ids`, from parts at even distances.
+
+    Args:
+        unknown_id: id of the unknown token, to count it; None to count none
+        most: largest number of parts to read
+    """
     holding = [part for part in manifest.parts if part.count_rows(table)]
     chosen = spread(holding, most)
     lengths, unknown = [np.zeros(0, np.int64)], 0
@@ -344,17 +355,17 @@ def sample_lengths(
 
 
 def spread(parts: Sequence[Item], most: int) -> list[Item]:
-    """Choose at most `most` parts at even distances."""
+    """Choose at most `most` items at even distances, in order."""
     if len(parts) <= most:
         return list(parts)
     return [parts[index * len(parts) // most] for index in range(most)]
 
 
 MAX_SPLIT_PARTS = 12  # of a split
-MOST_LOST = 0.1  # of the tokens, without a warning
-SURELY = "surface accuracy at least"
+MAX_LOST_SHARE = 0.1  # of the tokens, without a warning
+LOWER_BOUND_NAME = "surface accuracy at least"
 # The ledger's names for the examples of label 0 and those of label 1.
-FIGURES_OF_LABELS: Mapping[str, tuple[str, str]] = {
+LABEL_FIGURES: Mapping[str, tuple[str, str]] = {
     "next-sentence": ("next", "random"),
     "sentence-order": ("in_order", "swapped"),
 }
@@ -362,14 +373,14 @@ FIGURES_OF_LABELS: Mapping[str, tuple[str, str]] = {
 Share = tuple[str, float, float, str]  # name, part, whole, of what
 
 
-def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
-    """Yield the shares of a shard set, in the order in which a person reads them."""
+def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
+    """Yield the shares of a shard set as (name, part, whole, unit), in the order in which a person reads them."""
     figures, examples = shards.ledger.figures, shards.count_rows("examples")
-    whole, lost = _tokens(shards)
+    whole, lost = _count_lost_tokens(shards)
     for outcome, part in lost.items():
         yield f"{outcome.replace('_', ' ')} token share", part, whole, "tokens"
     yield "fill", figures.get("example tokens", 0), examples * shards.facts["length"], "places"
-    if (names := FIGURES_OF_LABELS.get(shards.facts.get("labels") or "")) is not None:
+    if (names := LABEL_FIGURES.get(shards.facts.get("labels") or "")) is not None:
         first, second = (figures.get(name, 0) for name in names)
         yield f"{names[1].replace('_', ' ')} share", second, first + second, "examples"
     if "without_partner" in figures:
@@ -378,25 +389,29 @@ def shares_of(place: Place, shards: Manifest) -> Iterator[Share]:
     if "cut_sentences" in figures:
         yield "cut sentence share", figures["cut_sentences"], examples, "examples"
     if shards.count_rows("deleted"):
-        yield "lost neighbour share", *lost_share(place, shards), "examples"
+        yield "lost neighbour share", *count_lost(place, shards), "examples"
 
 
-def _tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
-    """Return the tokens of all copies, and those in no example, by what became of them."""
+def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
+    """Count the tokens of all copies of the data, and those that are in no example, by reason."""
     accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
     lost = {name: sum(each.outcomes.get(name, 0) for each in accounts) for name in ("truncated", "left_over")}
     return sum(account.total for account in accounts), lost
 
 
-def label_deviation(shards: Manifest) -> float | None:
-    """Return how many standard deviations of a fair coin the labels are from one half; None without labels."""
-    names = FIGURES_OF_LABELS.get(shards.facts.get("labels") or "")
+def compute_label_deviation(shards: Manifest) -> float | None:
+    """Return how far the labels are from half and half, in standard deviations of a fair coin; None without labels."""
+    names = LABEL_FIGURES.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
     return abs(first - second) / float(first + second) ** 0.5 if first + second else None
 
 
-def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
-    """Count the examples with one document deleted and another not, and all examples that were checked."""
+def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
+    """Count the examples that have one document deleted and another not, among some shards.
+
+    Returns:
+        That number, and the number of examples that were checked.
+    """
     counts = [
         count_lost_neighbors(shard_set, part)
         for split in shards.facts["splits"]
@@ -406,13 +421,13 @@ def lost_share(place: Place, shards: Manifest) -> tuple[int, int]:
     return sum(lost for lost, _ in counts), sum(examples for _, examples in counts)
 
 
-def surface_of(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
-    """Return how well the labels are guessed from looks; None if there are none, or no shard counted looks."""
-    return measure_surface_accuracy({split: _looks(place, shards, split) for split in shards.facts["splits"]})
+def measure_surface(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
+    """Measure how well labels can be guessed from looks only; None without labels, or if no shard counted looks."""
+    return measure_surface_accuracy({split: _read_looks(place, shards, split) for split in shards.facts["splits"]})
 
 
-def _looks(place: Place, shards: Manifest, split: str) -> pa.Table:
-    """Read the counts of looks of some shards of a split, shard after shard."""
+def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
+    """Read the counts of looks of some shards of a split."""
     of_split = (part for part in shards.parts if part.labels.get("split") == split)
     holding = [part for part in of_split if any(file.table == "surfaces" for file in part.files)]
     batches = [
@@ -423,17 +438,26 @@ def _looks(place: Place, shards: Manifest, split: str) -> pa.Table:
     return pa.Table.from_batches(batches, SURFACES)
 
 
-def telling_looks(figures: Mapping[str, float]) -> list[str]:
-    """Return a warning for each shard set whose looks give labels away. figures: of a run, by name"""
+def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
+    """Return a warning for each shard set with looks that give labels away.
+
+    Args:
+        figures: the figures of a run, by name
+    """
     return [
-        surface_warning(name.removeprefix(SURELY).strip(" ()"), value)
+        describe_surface(name.removeprefix(LOWER_BOUND_NAME).strip(" ()"), value)
         for name, value in figures.items()
-        if name.startswith(SURELY) and value > SUSPECT_ACCURACY
+        if name.startswith(LOWER_BOUND_NAME) and value > SUSPECT_ACCURACY
     ]
 
 
-def surface_warning(name: str, at_least: float) -> str:
-    """Return the warning for a shard set whose looks give labels away. name: empty for the only one"""
+def describe_surface(name: str, at_least: float) -> str:
+    """Return the warning for a shard set with looks that give labels away.
+
+    Args:
+        name: of the shard set in the recipe; "" for the only one
+        at_least: share of the examples with labels that are guessed
+    """
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
         "with no word read, from the lengths of both segments and where they begin and end; up to "
@@ -442,27 +466,27 @@ def surface_warning(name: str, at_least: float) -> str:
     )
 
 
-def nothing_said(name: str, shards: Manifest) -> str | None:
-    """Return the message for a shard set that made no example of its documents to train on; None if it made some."""
+def explain_no_examples(name: str, shards: Manifest) -> str | None:
+    """Return the message for a shard set that made no example to train on of its documents; None if it made some."""
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
     if not documents or any(part.count_rows("examples") for part in train):
         return None
-    why = _REASONS.get(str(shards.facts.get("input")), "They are too short or too few.")
-    return f"shards/{name}: no example came of {counted(documents, 'document')} to train on. {why}"
+    why = _NO_EXAMPLE_REASONS.get(str(shards.facts.get("input")), "They are too short or too few.")
+    return f"shards/{name}: no example came of {format_count(documents, 'document')} to train on. {why}"
 
 
-def warnings_of(shards: Manifest) -> list[str]:
-    """Return what a person should know of a shard set: no example, or much of its text is in none."""
-    if (empty := nothing_said(shards.name, shards)) is not None:
+def list_warnings(shards: Manifest) -> list[str]:
+    """Return what a person should know about a shard set, if it has no example or much of its text is in none."""
+    if (empty := explain_no_examples(shards.name, shards)) is not None:
         return [empty]
-    whole, lost = _tokens(shards)
+    whole, lost = _count_lost_tokens(shards)
     left = sum(lost.values())
-    if left <= MOST_LOST * whole:
+    if left <= MAX_LOST_SHARE * whole:
         return []
     what = " and ".join(name.replace("_", " ") for name, number in lost.items() if number)
     kind = str(shards.facts.get("input"))
-    remedy = _LOSSES.get(kind, "Longer examples (shards.length) may hold more.")
+    remedy = _LOSS_REMEDIES.get(kind, "Longer examples (shards.length) may hold more.")
     return [
         (
             f"shards/{shards.name}: {left / whole:.0%} of the tokens ({left:,} of {whole:,}) are in no example: they "
@@ -471,7 +495,7 @@ def warnings_of(shards: Manifest) -> list[str]:
     ]
 
 
-_LOSSES = {
+_LOSS_REMEDIES = {
     "segment-pair": "A chunk that no text of another document is like has no pair: add documents.",
     "sentence-order": "Sentences alone in their document lose five tokens at both ends where they are cut, and those "
     "with which documents begin or end alike (`alike_tokens`) would tell the order.",
@@ -479,7 +503,7 @@ _LOSSES = {
     "add documents.",
     "single": "Sequences under shards.min_tokens are left over.",
 }
-_REASONS = {
+_NO_EXAMPLE_REASONS = {
     "segment-pair": 'input = "segment-pair" takes the random B of a pair from another document, and finds none: add '
     'documents, or set input = "full-sentences" (no pairs) or "sentence-order" (both segments of one document).',
     "sentence-order": 'input = "sentence-order" takes both segments from one document, and here none is long '

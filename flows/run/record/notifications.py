@@ -1,14 +1,14 @@
 """Notices: an address or a command is notified that a run failed, stalled, crossed a bound, or set something aside.
 
 Promise: a notice that cannot be sent is logged, and changes nothing about the run: not its state, not its exit code,
-and not its time by more than SECONDS. The address comes from the environment and is never shown, because it may be a
-secret; whoever may set it may name a host of their own network. A redirect is not followed, because it leads to a host
-that nobody named. Apprise sends it: the object below is posted to an http address, and its documentation lists other
-addresses (`mailto://`, `slack://`).
+and not its time by more than MAX_SECONDS. The address comes from the environment and is never shown, because it may be
+a secret; whoever may set it may name a host of their own network. A redirect is not followed, because it leads to a
+host that nobody named. Apprise sends it: the object below is posted to an http address, and its documentation lists
+other addresses (`mailto://`, `slack://`).
 
-A bound that stays crossed by one run after the other is named in one notice, and again a day later; when a run was
-within it, and the next one is not, it is named at once. What is set aside is named once. A notice that nobody got does
-not count.
+A bound that stays crossed by one run after the other is named in one notice, and again a day later. If a run was within
+it and the next one is not, it is named at once. What is set aside is named once. A notice that nobody got does not
+count.
 
     {"event": "failure", "recipe": "news", "run": "20261122T0300...-news", "text": "news failed: ...", ...}
 
@@ -35,12 +35,12 @@ from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
 from flows.recipes.privacy import to_one_line
 from flows.recipes.run_settings import NotifySettings
-from flows.run.record.run_record import now_text
+from flows.run.record.run_record import format_now
 
-TRIES, WAIT_SECONDS = 3, 2.0  # for an address, and before each further try
-SECONDS = 45.0  # for all of it
-AGAIN = timedelta(days=1)  # after which a bound that is still crossed is named in a notice again
-NOTICES = "notices"  # the folder of a store with what notices named
+MAX_TRIES, WAIT_SECONDS = 3, 2.0  # for an address, and before each further try
+MAX_SECONDS = 45.0  # for all of it
+REPEAT_AFTER = timedelta(days=1)  # after which a bound that is still crossed is named in a notice again
+NOTICES_FOLDER = "notices"  # the folder of a store with what notices named
 MESSAGE_CHARACTERS = 4_000
 SCHEMES = {"http": "json", "https": "jsons"}  # Apprise's names for an address that a JSON object is posted to
 # The object that Apprise posts has fields of its own: these are left out, or have another name.
@@ -49,7 +49,7 @@ APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice that is sent. event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`; text: all of it, in words"""
+    """A notice to send. event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`; text: all of it, in words"""
 
     event: str
     recipe: str
@@ -60,50 +60,59 @@ class Notice:
     url: str = ""
     bounds: tuple[str, ...] = ()
     host: str = field(default_factory=socket.gethostname)
-    time: str = field(default_factory=now_text)
+    time: str = field(default_factory=format_now)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that is sent."""
+        """Return the object to send."""
         shown = to_one_line(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 
 
-def named_earlier(place: Place, recipe: str) -> Mapping[str, str]:
-    """Return what notices of a recipe named that its newest run crossed or set aside, with the time of the notice.
+def read_named(place: Place, recipe: str) -> Mapping[str, str]:
+    """Read what earlier notices named about a recipe's newest run, as text -> time of the notice (ISO 8601).
 
-    Nothing where the file is not there, or not as `keep_named` writes it: then they are named once more.
+    Returns {} if the file is missing or not as `write_named` wrote it; everything is then named once more.
     """
     try:
-        named = json.loads(place.read(f"{NOTICES}/{recipe}.json"))
+        named = json.loads(place.read(f"{NOTICES_FOLDER}/{recipe}.json"))
         return {str(bound): datetime.fromisoformat(moment).isoformat() for bound, moment in named.items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 
-def keep_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
-    """Keep the same in the store. Raises InputError if it cannot be written."""
-    place.write(f"{NOTICES}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
+def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
+    """Write what notices named about a recipe's newest run, for `read_named`.
+
+    Raises InputError if the store refuses.
+    """
+    place.write(f"{NOTICES_FOLDER}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
 
 
 def is_due(moment: str) -> bool:
-    """Tell whether a bound that a notice named at a moment, and that is still crossed, is named again."""
+    """Return True if a bound that is still crossed should be named again: a day after it was named (ISO 8601)."""
     since = datetime.fromisoformat(moment)
-    return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= AGAIN
+    return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= REPEAT_AFTER
 
 
 def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
-    """Send a notice; return whether anybody got it. One way that hangs holds up neither the other nor the run.
+    """Send a notice to the address and the command of a recipe, if the settings ask for its event.
 
-    folder: of the recipe, in which the command runs
-    tell:   is called for each way that failed
+    Both are tried at once, so that one that hangs delays neither the other nor, past a limit, the run.
+
+    Args:
+        folder: folder of the recipe, in which the command runs
+        tell: called with a line for each way that failed
+
+    Returns:
+        True if at least one way succeeded.
     """
     if notice.event not in settings.on:
         return False
     ways: dict[str, Callable[[], str]] = {}
     if settings.webhook:
-        ways[f"the webhook of {settings.webhook}"] = lambda: post(settings.webhook, notice)
+        ways[f"the webhook of {settings.webhook}"] = lambda: post_notice(settings.webhook, notice)
     if settings.command:
-        ways[f"the command {settings.command[0]}"] = lambda: call(settings, notice, folder)
+        ways[f"the command {settings.command[0]}"] = lambda: call_command(settings, notice, folder)
     failures = dict.fromkeys(ways, "it takes too long")
 
     def send(way: str) -> None:
@@ -112,7 +121,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
     threads = [threading.Thread(target=send, args=(way,), name="notice", daemon=True) for way in ways]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + max(SECONDS, settings.command_seconds + 1)
+    deadline = time.monotonic() + max(MAX_SECONDS, settings.command_seconds + 1)
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     for way, why in failures.items():
@@ -121,8 +130,8 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
     return not all(failures.values())
 
 
-def post(variable: str, notice: Notice) -> str:
-    """Send a notice to the address in an environment variable; return why it did not arrive, "" if it did."""
+def post_notice(variable: str, notice: Notice) -> str:
+    """Send a notice to the address in an environment variable. Returns why it did not arrive; "" if it did."""
     import logging
 
     from apprise import Apprise, AppriseAsset, LogCapture
@@ -133,13 +142,13 @@ def post(variable: str, notice: Notice) -> str:
     asset = AppriseAsset(
         app_id="cloze",
         http_redirects=False,
-        default_service_retry=TRIES - 1,
+        default_service_retry=MAX_TRIES - 1,
         default_service_wait=WAIT_SECONDS,
     )
     fields = notice.to_json()
     logging.getLogger("apprise").propagate = False  # its messages may name the address
     with LogCapture(level=logging.WARNING) as log:
-        target = Apprise.instantiate(apprise_target(address, fields), asset=asset)
+        target = Apprise.instantiate(build_apprise_target(address, fields), asset=asset)
         if target is None:
             return "its value is not an address that Apprise knows"
         sent = Apprise(target, asset=asset).notify(body=fields["text"], title=f"{notice.recipe}: {notice.event}")
@@ -149,8 +158,13 @@ def post(variable: str, notice: Notice) -> str:
     return f"it answers {status[1]}" if status else "it does not answer"
 
 
-def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
-    """Return an address as Apprise takes it: one of http with the fields of the object that is posted there."""
+def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
+    """Return an address in the form that Apprise takes.
+
+    Returns:
+        For an http address, the fields of the object that is posted there; other addresses unchanged; "" for an address
+        that is not valid.
+    """
     try:
         url = urlsplit(address)
         if url.scheme not in SCHEMES:
@@ -169,8 +183,11 @@ def apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, A
         return ""
 
 
-def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
-    """Run the command with a notice on its standard input; return why it failed, "" if it did not."""
+def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
+    """Run the command of the settings with a notice as JSON on its standard input.
+
+    Returns why it failed; "" if it did not.
+    """
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
         own = {name: value for name, value in os.environ.items() if name not in OWN_CODE}  # it is the user's code
@@ -186,8 +203,12 @@ def call(settings: NotifySettings, notice: Notice, folder: Path) -> str:
     return f"it ended with exit code {process.returncode}" if process.returncode else ""
 
 
-def settings_at_work(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
-    """Return warnings, at the start of a run, about a `[notify]` that can notify nobody."""
+def list_setting_warnings(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
+    """Return a warning if the environment variable that `[notify]` names is not set; else [].
+
+    Args:
+        environment: the variables of this process
+    """
     if settings.webhook and not environment.get(settings.webhook):
         unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"
         return [f"{unset}: so it sends no notices."]

@@ -2,14 +2,14 @@
 
     STORE/releases/NAME/000003-9f2c41d0.json     the third entry of a name: what it means since, who decided, and why
 
-The newest entry of a name is what the name means; there is no pointer that could contradict it. An entry is a sealed
-file that appears in one step and is never changed: going back to an earlier release writes one more entry. Two people
-who release at once write two entries, and the one that is later in order counts: on a disk each waits for its turn; on
-an object store, which has no locks, two may have the same number and differ by the digest in their names. The run that
-was promoted has a copy of each entry, by which an entry that is gone is missed and can be restored.
+The newest entry of a name is what the name means; there is no pointer that could contradict it. An entry is a file with
+a digest that appears in one step and is never changed: going back to an earlier release writes one more entry. Two
+people who release at once write two entries, and the one that is later in order counts: on a disk each waits for its
+turn; on an object store, which has no file locks, two may have the same number and differ by the digest in their names.
+The run that was promoted has a copy of each entry, so that an entry that is gone is missed and can be restored.
 
-`STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`addresses.py`). What an entry names stays in
-the store (`released_folders`). A damaged entry is never passed over: an older release would come back by accident.
+`STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`addresses.py`). What an entry names stays in the
+store (`list_released_folders`). A damaged entry is never skipped: an older release would come back by accident.
 
 Cost: a listing of `releases/`, and a small file for each entry that is read.
 """
@@ -32,22 +32,22 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from flows.recipes.privacy import to_one_line
 from flows.recipes.run_settings import check_release_name
-from flows.run.faults.locks import held_alone, wait_for_clearing
-from flows.run.record.run_record import RunRecord, now_text, sealed, to_stderr, unsealed
+from flows.run.faults.locks import hold_alone, wait_for_cleanup
+from flows.run.record.run_record import RunRecord, format_now, from_sealed, print_to_stderr, to_sealed
 from flows.run.stage_kinds import STAGES
 
-RELEASES = "releases"
-RELEASED = "released"  # in the folder of a run, for copies of its entries
-REASON_CHARACTERS = 1_000
+RELEASES_FOLDER = "releases"
+RELEASED_FOLDER = "released"  # in the folder of a run, for copies of its entries
+MAX_REASON_CHARACTERS = 1_000
 _ENTRY = re.compile(r"(\d{6,})-[0-9a-f]{8}\.json")
 _ADDRESS = re.compile(r"(?P<store>.+)@(?P<name>[^/@:?&#]+)(?::(?P<number>\d{1,9}))?")
 
 
 class DamagedRelease(Damaged):
-    """An entry of a release's history is not what was written."""
+    """An entry of a release's history is gone, or not what was written."""
 
     def __str__(self) -> str:
-        name, _, file = self.path.removeprefix(f"{RELEASES}/").rpartition("/")
+        name, _, file = self.path.removeprefix(f"{RELEASES_FOLDER}/").rpartition("/")
         return (
             f"{self.path} is damaged: {self.what}. It says what the release {name!r} means since then, so nothing is "
             f"taken for it. Bring the file back from a copy of the store; or move it away ({file}), and the name means "
@@ -56,8 +56,8 @@ class DamagedRelease(Damaged):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
-    """One artifact of a release: where it is, and the digest of its contents."""
+class ReleasedArtifact:
+    """One artifact of a release: its kind, name and folder, and the digest of its contents."""
 
     kind: str
     name: str
@@ -67,16 +67,16 @@ class Released:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One entry of a name's history.
+    """One entry in the history of a release name.
 
-    number:   its place in the history, from 1 up
-    action:   release or rollback
-    run:      the run that was promoted
+    number:   its place in the history, counted from 1
+    action:   "release" or "rollback"
+    run:      id of the run that was promoted
     who:      who decided, and on which machine
-    approved: how: "bounds" if they held, else "person"
+    approved: "bounds" if the bounds held, else "person"
     crossed:  the bounds that did not hold, in words
     back_to:  for a rollback, the number of the entry that is current again
-    figures:  of the run, which may not be finite
+    figures:  the figures of the run, which may not be finite
     """
 
     name: str
@@ -84,7 +84,7 @@ class Release:
     action: str
     recipe: str
     run: str
-    artifacts: tuple[Released, ...]
+    artifacts: tuple[ReleasedArtifact, ...]
     who: str
     when: str
     reason: str = ""
@@ -94,27 +94,32 @@ class Release:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def artifacts_of_run(place: Place, record: RunRecord) -> tuple[Released, ...]:
-    """Return what a run made or reused that can be promoted: the last of each kind and name.
+def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifact, ...]:
+    """Return the artifacts of a run that a release names: the last of each kind and name.
 
-    Raises InputError if one is gone.
+    Raises:
+        InputError: If the run has none, or one is no longer in the store.
     """
     last = {(stage.kind, stage.name): stage.folder for stage in record.stages if STAGES[stage.kind].is_released}
     if not last:
         raise InputError(f"The run {record.run_id} has built nothing that can be released.")
-    return tuple(released(_manifest(place, folder, f"the run {record.run_id}")) for folder in last.values())
+    return tuple(to_released(_read_manifest(place, folder, f"the run {record.run_id}")) for folder in last.values())
 
 
-def released(manifest: Manifest) -> Released:
-    """An artifact as a release names it."""
-    return Released(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
+def to_released(manifest: Manifest) -> ReleasedArtifact:
+    """Return an artifact in the form in which a release names it."""
+    return ReleasedArtifact(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
 
 
-def manifests_of(place: Place, release: Release) -> list[Manifest]:
-    """The manifests of what a release names. Raises InputError if one is gone, or has changed."""
+def read_manifests(place: Place, release: Release) -> list[Manifest]:
+    """Read the manifests of the artifacts that a release names.
+
+    Raises:
+        InputError: If one is gone, or its contents have changed.
+    """
     manifests = []
     for artifact in release.artifacts:
-        manifest = _manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
+        manifest = _read_manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
         if manifest.content != artifact.content:
             raise InputError(
                 f"{place.to_address(artifact.folder)} does not hold what was released as {release.name!r}, number "
@@ -125,7 +130,7 @@ def manifests_of(place: Place, release: Release) -> list[Manifest]:
     return manifests
 
 
-def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
+def _read_manifest(place: Place, folder: str, named_by: str) -> Manifest:
     manifest = read_manifest(place, folder)
     if manifest is None:
         raise InputError(
@@ -135,65 +140,78 @@ def _manifest(place: Place, folder: str, named_by: str) -> Manifest:
     return manifest
 
 
-def release_entries(place: Place, name: str | None = None) -> list[str]:
-    """The files of all entries of a name, or of all names, oldest first."""
-    folder = RELEASES if name is None else f"{RELEASES}/{name}"
+def list_release_entries(place: Place, name: str | None = None) -> list[str]:
+    """List the files of all entries of a name in order; if `name` is None, of all names."""
+    folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
     entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
-    return ["/".join(each) for each in sorted(entries, key=lambda each: (each[1], _number(each[2]), each[2]))]
+    return ["/".join(each) for each in sorted(entries, key=lambda each: (each[1], _parse_number(each[2]), each[2]))]
 
 
-def names_of_releases(place: Place) -> list[str]:
-    """The names that something was released under."""
-    return sorted({path.split("/")[1] for path in release_entries(place)})
+def list_release_names(place: Place) -> list[str]:
+    """List the names that something was released under."""
+    return sorted({path.split("/")[1] for path in list_release_entries(place)})
 
 
-def history(place: Place, name: str) -> list[Release]:
-    """All entries of a name, oldest first. Raises DamagedRelease."""
-    return [read_release(place, path) for path in release_entries(place, name)]
+def read_history(place: Place, name: str) -> list[Release]:
+    """Read all entries of a name, oldest first. Raises DamagedRelease."""
+    return [read_release(place, path) for path in list_release_entries(place, name)]
 
 
-def current_release(place: Place, name: str, number: int | None = None) -> Release:
-    """Return the current meaning of a name: its newest entry, or one by number. Raises InputError if there is none."""
-    entries = release_entries(place, name)
+def read_current_release(place: Place, name: str, number: int | None = None) -> Release:
+    """Read the newest entry of a name, or the one with a number.
+
+    Raises:
+        InputError: If there is no such name or number.
+        DamagedRelease: If the entry is damaged.
+    """
+    entries = list_release_entries(place, name)
     if not entries:
-        names = ", ".join(names_of_releases(place)) or "none"
+        names = ", ".join(list_release_names(place)) or "none"
         raise InputError(
             f"There is no release {name!r} in {place.to_address('')}; it has {names}. `cloze release` makes one."
         )
     if number is None:
         return read_release(place, entries[-1])
-    chosen = [path for path in entries if _number(path) == number]
+    chosen = [path for path in entries if _parse_number(path) == number]
     if not chosen:
-        numbers = f"{_number(entries[0])} to {_number(entries[-1])}"
+        numbers = f"{_parse_number(entries[0])} to {_parse_number(entries[-1])}"
         raise InputError(
             f"The release {name!r} has no number {number}: it has {numbers} (`cloze releases` lists them)."
         )
     return read_release(place, chosen[-1])
 
 
-def release_before(place: Place, recipe: str, moment: str) -> Release | None:
-    """Return the newest entry of any name's history that is of a recipe and not after a moment. Raises DamagedRelease.
+def find_release_before(place: Place, recipe: str, moment: str) -> Release | None:
+    """Return the newest entry of any name that is of a recipe and not later than a time. Raises DamagedRelease.
 
-    moment: as `now_text` writes it
+    Args:
+        moment: time as `format_now` writes it
     """
-    entries = (read_release(place, path) for path in release_entries(place))
+    entries = (read_release(place, path) for path in list_release_entries(place))
     earlier = [entry for entry in entries if entry.recipe == recipe and entry.when <= moment]
     return max(earlier, key=lambda entry: entry.when, default=None)
 
 
-def answered_until(place: Place, recipe: str, name: str, does: str, generations: int) -> int:
-    """Return the last generation whose documents a released model has answered so; 0 for none. Raises DamagedRelease.
+def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
+    """Return the number of the last generation with documents that a released model has answered; 0 if there is none.
 
-    It is that of the newest release of the recipe whose corpus is older than this one, so that a run whose results
-    were released, and which is repeated, answers the same.
-    name: of the answers' artifact; does: what they are; generations: of the corpus
+    It is taken from the newest release of the recipe that was made from fewer generations than now. So a run that was
+    released and is repeated answers the same documents again.
+
+    Args:
+        name: name of the artifact of answers
+        answer_kind: "predict" or "embed"; other answers do not count
+        generations: number of generations now
+
+    Raises:
+        DamagedRelease: If an entry is damaged.
     """
-    entries = (read_release(place, path) for path in release_entries(place))
+    entries = (read_release(place, path) for path in list_release_entries(place))
     for entry in sorted((e for e in entries if e.recipe == recipe), key=lambda entry: entry.when, reverse=True):
         folders = [a.folder for a in entry.artifacts if (a.kind, a.name) == ("answers", name)]
         answers = read_manifest(place, folders[0]) if folders else None
-        if answers is None or answers.settings["answers"] != does:
+        if answers is None or answers.settings["answers"] != answer_kind:
             continue
         answered: int = answers.facts["generations"]
         if answered < generations:
@@ -201,56 +219,62 @@ def answered_until(place: Place, recipe: str, name: str, does: str, generations:
     return 0
 
 
-def released_folders(place: Place) -> set[str]:
-    """The folders of all artifacts that an entry of any name's history names. Raises DamagedRelease."""
-    return {artifact.folder for path in release_entries(place) for artifact in read_release(place, path).artifacts}
+def list_released_folders(place: Place) -> set[str]:
+    """Return the folders of all artifacts that any entry of any name has. Raises DamagedRelease."""
+    return {artifact.folder for path in list_release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
-def released_runs(place: Place) -> set[str]:
-    """The runs that any entry of any name's history was promoted from. Raises DamagedRelease."""
-    return {read_release(place, path).run for path in release_entries(place)}
+def list_released_runs(place: Place) -> set[str]:
+    """Return the ids of the runs that any entry of any name was promoted from. Raises DamagedRelease."""
+    return {read_release(place, path).run for path in list_release_entries(place)}
 
 
 def add_release(place: Place, entry: Release) -> Release:
-    """Put an entry at the end of its name's history, which gives it its number.
+    """Write an entry at the end of its name's history, and return it with its number.
 
-    Raises InputError if a clean-up of the store was faster, and what it names is gone.
+    Raises:
+        InputError: If the name is not valid, or a clean-up of the store has removed what the entry names.
+        DamagedRelease: If the newest entry of the name is damaged.
     """
     check_release_name("--name", entry.name)
-    wait_for_clearing(place, to_stderr)
-    with _alone(place, entry.name):
-        entries = release_entries(place, entry.name)
+    wait_for_cleanup(place, print_to_stderr)
+    with _hold_history(place, entry.name):
+        entries = list_release_entries(place, entry.name)
         if entries:
             read_release(place, entries[-1])  # nothing is built upon an entry that cannot be read
-        number = _number(entries[-1]) + 1 if entries else 1
-        numbered = replace(entry, number=number, reason=to_one_line(entry.reason, REASON_CHARACTERS))
-        data = sealed(numbered)
+        number = _parse_number(entries[-1]) + 1 if entries else 1
+        numbered = replace(entry, number=number, reason=to_one_line(entry.reason, MAX_REASON_CHARACTERS))
+        data = to_sealed(numbered)
         path = f"{entry.name}/{number:06}-{hashlib.sha256(data).hexdigest()[:8]}.json"
-        place.write(f"{RELEASES}/{path}", data)
-        place.write(f"runs/{entry.run}/{RELEASED}/{path}", data)
-    if wait_for_clearing(place, to_stderr):  # it began before the entry was there, and has not seen it
-        manifests_of(place, numbered)
+        place.write(f"{RELEASES_FOLDER}/{path}", data)
+        place.write(f"runs/{entry.run}/{RELEASED_FOLDER}/{path}", data)
+    if wait_for_cleanup(place, print_to_stderr):  # it began before the entry was there, and has not seen it
+        read_manifests(place, numbered)
     return numbered
 
 
 def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
-    """Give a name the meaning of an earlier entry: the one before its current meaning, or one by number.
+    """Give a name the meaning of an earlier entry again, by writing one more entry, which is returned.
 
-    Raises InputError if there is no such entry, or what it names is gone.
+    Args:
+        to: number of the entry; None for the last one that names other artifacts than the current one
+
+    Raises:
+        InputError: If there is no such entry, or what it names is gone.
     """
-    now = current_release(place, name)
-    target = _before(place, now) if to is None else current_release(place, name, to)
-    manifests_of(place, target)
+    now = read_current_release(place, name)
+    target = _find_earlier(place, now) if to is None else read_current_release(place, name, to)
+    read_manifests(place, target)
     back = replace(
-        target, action="rollback", who=this_user(), when=now_text(), reason=reason, back_to=target.number, number=0
+        target, action="rollback", who=get_user(), when=format_now(), reason=reason, back_to=target.number, number=0
     )
     return add_release(place, back)
 
 
-def _before(place: Place, now: Release) -> Release:
+def _find_earlier(place: Place, now: Release) -> Release:
     """Return the last entry before the current one that names other artifacts. Raises InputError if there is none."""
     meant = now.back_to or now.number
-    earlier = [e for e in history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
+    earlier = [e for e in read_history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
     if not earlier:
         raise InputError(
             f"The release {now.name!r} meant nothing else before number {meant}: there is nothing to go back to. Say "
@@ -259,8 +283,8 @@ def _before(place: Place, now: Release) -> Release:
     return earlier[-1]
 
 
-def this_user() -> str:
-    """Return who runs this process, and on which host."""
+def get_user() -> str:
+    """Return the user of this process and the host, as user@host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -269,19 +293,19 @@ def this_user() -> str:
 
 
 class ReleaseAddress(NamedTuple):
-    """`STORE@NAME` or `STORE@NAME:NUMBER`, taken apart."""
+    """The parts of an address `STORE@NAME` or `STORE@NAME:NUMBER`."""
 
     store: str
     name: str
     number: int | None
 
 
-def release_address(address: str) -> ReleaseAddress | None:
-    """Parse the address of a release; None if it is that of a file or folder, or has no such form.
+def parse_release_address(address: str) -> ReleaseAddress | None:
+    """Parse the address of a release; None if it has another form, or a file or folder of that name exists.
 
-    >>> release_address("store@prod:2")
+    >>> parse_release_address("store@prod:2")
     ReleaseAddress(store='store', name='prod', number=2)
-    >>> release_address("s3://bucket/store?endpoint_override=10.0.0.7:9000") is None
+    >>> parse_release_address("s3://bucket/store?endpoint_override=10.0.0.7:9000") is None
     True
     """
     parts = _ADDRESS.fullmatch(address)
@@ -290,42 +314,46 @@ def release_address(address: str) -> ReleaseAddress | None:
     return ReleaseAddress(parts["store"], parts["name"], int(parts["number"]) if parts["number"] else None)
 
 
-def release_at(address: str) -> tuple[Place, Release] | None:
-    """Return the release at an address, with its store; None if it is not a release's address. Raises InputError."""
-    if (wanted := release_address(address)) is None:
+def find_release(address: str) -> tuple[Place, Release] | None:
+    """Return the store and the entry that a release's address stands for; None if it is no such address.
+
+    Raises:
+        InputError: If there is no such release.
+    """
+    if (wanted := parse_release_address(address)) is None:
         return None
     place = Place(wanted.store)
-    return place, current_release(place, wanted.name, wanted.number)
+    return place, read_current_release(place, wanted.name, wanted.number)
 
 
-def _number(path: str) -> int:
+def _parse_number(path: str) -> int:
     return int(path.rpartition("/")[2].partition("-")[0])
 
 
 def read_release(place: Place, path: str) -> Release:
-    """Read the entry in a file. Raises DamagedRelease."""
+    """Read one entry. Raises DamagedRelease if it is gone, damaged, or another entry."""
     try:
         data = place.read(path)
     except FileNotFoundError as error:
         raise DamagedRelease(path, "it is gone") from error
-    release = unsealed(Release, data, path, DamagedRelease)
-    if (release.name, release.number) != (path.split("/")[1], _number(path)):
+    release = from_sealed(Release, data, path, DamagedRelease)
+    if (release.name, release.number) != (path.split("/")[1], _parse_number(path)):
         raise DamagedRelease(path, f"it is the entry {release.number} of {release.name!r}")
     return release
 
 
 @contextmanager
-def _alone(place: Place, name: str) -> Iterator[None]:
-    """Wait for the turn to write to a name's history, on a disk that has locks."""
+def _hold_history(place: Place, name: str) -> Iterator[None]:
+    """Hold the right to write to a name's history during the block, on a disk that has file locks."""
     if not place.is_local:
         yield
         return
-    file = Path(place.to_full_path(f"{RELEASES}/{name}/.turn"))
+    file = Path(place.to_full_path(f"{RELEASES_FOLDER}/{name}/.turn"))
 
     def refusal(error: OSError) -> InputError:
         return InputError(
             f"Cannot write {file.parent}: {explain_disk_error(error, 'use another store') or error.strerror}."
         )
 
-    with held_alone(file, refusal, lambda line: None):
+    with hold_alone(file, refusal, lambda line: None):
         yield

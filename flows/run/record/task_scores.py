@@ -1,10 +1,10 @@
-"""The scores of a run's tasks: as figures, as the tables of a suite, and against those of another artifact.
+"""The scores of a run's tasks: as figures, as the tables of a suite, and compared with those of another artifact.
 
 Promise: everything comes from what the artifact keeps of each seed's answers, by the code of `cloze evaluate`; no model
-is loaded. Two artifacts are compared only where they answered the same bytes.
-Cost: intervals draw 1,000 times, a comparison 10,000 times; of 10,000 examples with a class each 1 s and 0.4 s.
+is loaded. Two artifacts are compared only if they answered the same bytes. Cost: intervals draw 1,000 times, a
+comparison 10,000 times; of 10,000 examples with a class each 1 s and 0.4 s.
 
-The events of fine-tuning and of a suite's runs as lines for people.
+Also formats the events of fine-tuning and of a suite's runs as lines for people.
 """
 
 import statistics
@@ -16,10 +16,10 @@ from corpora.generic_types import Tell
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.run.policies import METRIC_SECONDS
-from flows.run.record.counts_text import counted
-from flows.run.record.ledger_balance import newest_of_each
+from flows.run.record.counts_text import format_count
+from flows.run.record.ledger_balance import find_newest_by_name
 from trainer.metrics import Event
-from trainer.tasks.build import BASELINE, CONTROL, found_in, suite_in
+from trainer.tasks.build import BASELINE, CONTROL, read_judged_splits, rebuild_suite
 from trainer.tasks.suites.baselines import iter_baseline_lines
 from trainer.tasks.suites.compare import SuiteComparison, compare_models
 from trainer.tasks.suites.suite import Suite
@@ -32,49 +32,61 @@ from trainer.tasks.suites.table import (
     with_judged_metrics,
 )
 
-SCORE, GAIN = "by the median seed", "over the most frequent class"
+SCORE_UNIT, GAIN_UNIT = "by the median seed", "over the most frequent class"
 
 
 class TaskScore(NamedTuple):
-    """One number of a task. name: as a bound of a recipe names it; unit: in words, after the number"""
+    """One number of a task. name: as a bound of a recipe names it; unit: what follows the number, in words"""
 
     name: str
     value: float
     unit: str
 
 
-def scores_of(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskScore]:
-    """Yield the median of every metric, and how much the first of a split gains over what is compared with.
+def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskScore]:
+    """Yield the median of every metric of a task, and the gains of each split's first metric.
 
-    called: the name of the artifact where there are several. Raises Damaged.
+    Args:
+        tasks: artifact of the fine-tuned model
+        called: name of the artifact if there are several; else ""
+
+    Raises:
+        Damaged: If the kept answers are damaged.
     """
-    ours, others = found_in(place, tasks), found_in(place, tasks, BASELINE)
-    suite = with_judged_metrics(suite_in(tasks), ours)
+    ours, others = read_judged_splits(place, tasks), read_judged_splits(place, tasks, BASELINE)
+    suite = with_judged_metrics(rebuild_suite(tasks), ours)
     for task in suite.tasks:
         for split in task.splits:
-            of, split_in = f"task {label(suite, called, task.name)}", "" if split.averaged else f" in {split.name}"
+            of, split_in = f"task {name_task(suite, called, task.name)}", "" if split.averaged else f" in {split.name}"
             for metric in split.metrics if split.labelled else ():
-                score = _median(suite, ours, task.name, split.name, metric)
-                yield TaskScore(f"{of}: {metric}{split_in}", score, SCORE)
+                score = _compute_median(suite, ours, task.name, split.name, metric)
+                yield TaskScore(f"{of}: {metric}{split_in}", score, SCORE_UNIT)
                 if metric != split.metrics[0]:
                     continue
                 usual = ours[task.name, suite.seeds[0], split.name].majority.get(metric)
                 if usual is not None:
-                    yield TaskScore(f"{of}: gain in {metric}{split_in}", score - usual, GAIN)
+                    yield TaskScore(f"{of}: gain in {metric}{split_in}", score - usual, GAIN_UNIT)
                 if others:
-                    base = _median(suite, others, task.name, split.name, metric)
+                    base = _compute_median(suite, others, task.name, split.name, metric)
                     yield TaskScore(f"{of}: gain in {metric}{split_in} over the baseline", score - base, BASELINE)
 
 
-def result_in(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
-    """Return the scores of an artifact as the table of a suite. called: the artifact. Raises Damaged."""
-    results = found_in(place, tasks)
-    suite = with_judged_metrics(suite_in(tasks), results)
+def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
+    """Return the scores of an artifact as the table of a suite.
+
+    Args:
+        called: title of the table; "" for the suite's own name
+
+    Raises:
+        Damaged: If the kept answers are damaged.
+    """
+    results = read_judged_splits(place, tasks)
+    suite = with_judged_metrics(rebuild_suite(tasks), results)
     return build_result(suite, called or suite.name, results)
 
 
-def summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a sentence for each task, by the first metric of the split that counts."""
+def iter_summaries(result: SuiteResult) -> Iterator[str]:
+    """Yield a sentence for each task, about the first metric of the split that counts."""
     first: dict[str, SuiteRow] = {}
     for row in result.rows:
         if row.averaged:
@@ -86,36 +98,51 @@ def summaries(result: SuiteResult) -> Iterator[str]:
         yield f"{task}: {row.metric} {format_score(row.median)}{interval}{usual}.{why}"
 
 
-def label(suite: Suite, called: str, task: str) -> str:
-    """Return what a task is called in figures. called: its artifact, where there are several"""
+def name_task(suite: Suite, called: str, task: str) -> str:
+    """Return the name that a task has in figures.
+
+    Args:
+        called: name of its artifact if there are several; else ""
+    """
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
 
 
-def _median(suite: Suite, results: JudgedSplits, task: str, split: str, metric: str) -> float:
+def _compute_median(suite: Suite, results: JudgedSplits, task: str, split: str, metric: str) -> float:
     return statistics.median(results[task, seed, split].scores[metric] for seed in suite.seeds)
 
 
-def comparison_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[str, str]) -> SuiteComparison | None:
-    """Compare an artifact with another of its name by the paired tests of a suite; None if they differ too much.
+def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[str, str]) -> SuiteComparison | None:
+    """Compare an artifact with another one of its name, by the paired tests of a suite.
 
-    names: of the two. What did not answer the same bytes, or was learnt from other seeds, is not compared.
-    Raises Damaged.
+    Args:
+        names: how the table calls the two
+        other: artifact that `tasks` is compared with
+
+    Returns:
+        The comparison of the tasks of which both answered the same bytes from the same seeds; None if there are none.
+
+    Raises:
+        Damaged: If the kept answers are damaged.
     """
-    suite = suite_in(tasks)
-    ours, theirs = found_in(place, tasks), found_in(place, other)
-    return _comparison(suite, ours, theirs, names)
+    suite = rebuild_suite(tasks)
+    ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, other)
+    return _compare(suite, ours, theirs, names)
 
 
-def comparison_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | None:
-    """Compare the model of an artifact with its baseline or its control; None if it has none. Raises Damaged."""
-    ours, theirs = found_in(place, tasks), found_in(place, tasks, of)
-    return _comparison(suite_in(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
+def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | None:
+    """Compare the model of an artifact with its baseline or control; None if it has none. Raises Damaged.
+
+    Args:
+        of: BASELINE or CONTROL
+    """
+    ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, tasks, of)
+    return _compare(rebuild_suite(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
 
 
-def _comparison(
+def _compare(
     suite: Suite, ours: JudgedSplits, theirs: JudgedSplits, names: tuple[str, str], is_control: bool = False
 ) -> SuiteComparison | None:
-    same = {key for key in ours.keys() & theirs.keys() if _answered_alike(ours, theirs, key)}
+    same = {key for key in ours.keys() & theirs.keys() if _has_same_answers(ours, theirs, key)}
     tasks = tuple(
         task
         for task in suite.tasks
@@ -127,24 +154,31 @@ def _comparison(
     return compare_models(asked, names, ours, theirs, is_control)
 
 
-def _answered_alike(ours: JudgedSplits, theirs: JudgedSplits, key: tuple[str, int, str]) -> bool:
+def _has_same_answers(ours: JudgedSplits, theirs: JudgedSplits, key: tuple[str, int, str]) -> bool:
     one, other = ours[key], theirs[key]
     return (one.sha256, one.examples, len(one.rows)) == (other.sha256, other.examples, len(other.rows))
 
 
-def chances_of_worse(place: Place, after: Sequence[Manifest], before: Sequence[Manifest]) -> dict[str, float]:
-    """Return, for each first metric that is lower than before, the probability that chance alone makes it so.
+def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Sequence[Manifest]) -> dict[str, float]:
+    """Compute the probability that chance alone makes a first metric lower than before, for each one that is lower.
 
-    after, before: the manifests of two runs. What cannot be compared is not in it. Raises Damaged.
+    Args:
+        after, before: the manifests of two runs
+
+    Returns:
+        The probability by the name of the figure. Metrics that cannot be compared are omitted.
+
+    Raises:
+        Damaged: If the kept answers are damaged.
     """
-    earlier = {tasks.name: tasks for tasks in newest_of_each(before, "tasks").values()}
+    earlier = {tasks.name: tasks for tasks in find_newest_by_name(before, "tasks").values()}
     chances = {}
-    for called, tasks in newest_of_each(after, "tasks").items():
+    for called, tasks in find_newest_by_name(after, "tasks").items():
         other = earlier.get(tasks.name)
-        comparison = comparison_with(place, tasks, other, ("after", "before")) if other is not None else None
+        comparison = compare_with(place, tasks, other, ("after", "before")) if other is not None else None
         for each in comparison.tasks if comparison is not None else ():
             if each.difference < 0 and each.adjusted is not None:
-                chances[f"task {label(suite_in(tasks), called, each.task)}: {each.metric}"] = each.adjusted
+                chances[f"task {name_task(rebuild_suite(tasks), called, each.task)}: {each.metric}"] = each.adjusted
     return chances
 
 
@@ -153,89 +187,92 @@ _OTHERS = ("event", "step", "again", "gradient_norm", "sequences", "tokens", "se
 NO_SCORES = frozenset((*_OTHERS, "baselines", *NUMBERS))
 
 
-def _run_line(event: Event) -> str:
+def _format_run(event: Event) -> str:
     return f"run {event['number']} of {event['of']}: {event['task']}, seed {event['seed']}"
 
 
-def _judged_line(event: Event) -> str:
+def _format_judged(event: Event) -> str:
     scores = ", ".join(f"{name} {score:.4g}" for name, score in event["scores"].items())
     return f"{event['split']}: {event['examples']:,} examples{', ' + scores if scores else ', answered'}"
 
 
-SUITE_LINES: Mapping[str, Callable[[Event], str]] = {"run": _run_line, "judged": _judged_line}
+SUITE_LINES: Mapping[str, Callable[[Event], str]] = {"run": _format_run, "judged": _format_judged}
 
 
-class Listener:
-    """Turns the events of a fine-tuning run into lines for people."""
+class EventPrinter:
+    """Prints the events of a fine-tuning run as lines for people."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._last = 0.0
         self._steps = 0
 
-    def hear(self, event: Event) -> None:
-        """Print one event."""
+    def print_event(self, event: Event) -> None:
+        """Print one event. Steps are printed at most every METRIC_SECONDS, checkpoints never."""
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
         elif event["event"] == "warning":
             self._tell(f"warning: {event['message']}")
         elif event["event"] == "start":
             self._steps = event["steps"]
-            for line in starting(event):
+            for line in iter_start_lines(event):
                 self._tell(line)
         elif event.get("again"):
-            self._tell(f"{event['output']} is done already, with the same settings and files: {_figures(event)}")
+            self._tell(f"{event['output']} is done already, with the same settings and files: {_format_figures(event)}")
         elif event["event"] == "step" and time.monotonic() - self._last < METRIC_SECONDS:
             return
         elif event["event"] != "checkpoint":
             self._last = time.monotonic()
-            self._tell(progress(event, self._steps))
+            self._tell(format_event(event, self._steps))
         if event["event"] == "done" and event["metric"] in event:
             for line in iter_baseline_lines(event["metric"], event[event["metric"]], event.get("baselines", {})):
                 self._tell(line)
 
 
-def starting(event: Event) -> Iterator[str]:
-    """Yield the first lines: what became of the records of each file, and how the training goes."""
+def iter_start_lines(event: Event) -> Iterator[str]:
+    """Yield the lines about the start of a fine-tuning run: the records of each file, and the settings."""
     for name in ("training", "evaluation"):
-        yield f"{name}: {ledger_line(event[name])}"
+        yield f"{name}: {describe_ledger(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
-    yield f"settings: {', '.join(f'{name} {_readable(value)}' for name, value in settings.items())}"
+    yield f"settings: {', '.join(f'{name} {_format_value(value)}' for name, value in settings.items())}"
     if event["resumed"]:
         yield f"resumes after step {event['step']}"
 
 
-def ledger_line(ledger: Mapping[str, Any]) -> str:
-    """Return what became of the records of a file."""
+def describe_ledger(ledger: Mapping[str, Any]) -> str:
+    """Describe what happened to the records of a labelled file: how many were used, dropped and cut."""
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
     dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
     counts = [
-        counted(account["outcomes"]["given"], unit.removesuffix("s")),
-        counted(figures["tokens"], "token"),
+        format_count(account["outcomes"]["given"], unit.removesuffix("s")),
+        format_count(figures["tokens"], "token"),
         *dropped,
     ]
-    cut = f"{counted(figures['texts_cut'], 'text')} cut by {counted(figures['tokens_cut'], 'token')}"
-    unknown = f"{counted(figures.get('unknown', 0), 'answer')} unknown to the model, which count as wrong"
+    cut = f"{format_count(figures['texts_cut'], 'text')} cut by {format_count(figures['tokens_cut'], 'token')}"
+    unknown = f"{format_count(figures.get('unknown', 0), 'answer')} unknown to the model, which count as wrong"
     return ", ".join(counts + [cut] * bool(figures["texts_cut"]) + [unknown] * bool(figures.get("unknown")))
 
 
-def progress(event: Event, steps: int) -> str:
-    """Return an event on one line.
+def format_event(event: Event, steps: int) -> str:
+    """Format an event as one line.
 
-    >>> progress({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
+    Args:
+        steps: number of steps of the run
+
+    >>> format_event({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'
     """
-    parts = [_figures(event), *([f"output {event['output']}"] if "output" in event else [])]
+    parts = [_format_figures(event), *([f"output {event['output']}"] if "output" in event else [])]
     return f"{event['event']} {event['step']}/{steps}: {', '.join(filter(None, parts))}"
 
 
-def _figures(event: Event) -> str:
+def _format_figures(event: Event) -> str:
     scores = [name for name, value in event.items() if name not in NO_SCORES and value is not None]
-    return ", ".join(f"{name} {_readable(event[name])}" for name in (*NUMBERS, *scores) if name in event)
+    return ", ".join(f"{name} {_format_value(event[name])}" for name in (*NUMBERS, *scores) if name in event)
 
 
-def _readable(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list):
-        return " to ".join(map(_readable, value))
+        return " to ".join(map(_format_value, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.acquire.fetch_table import AcquireSettings, RemoteFile, check_name, folder_of, name_of, read_settings
+from corpora.acquire.fetch_table import AcquireSettings, RemoteFile, check_name, find_folder, parse_name, read_settings
 from corpora.acquire.publishers import (
-    Resolved,
-    address_files,
-    dump_dates,
-    dump_files,
-    first_files,
-    list_lines,
-    news_files,
-    news_years,
+    ResolvedFetch,
+    find_dump_dates,
+    find_news_years,
+    list_dump_files,
+    list_news_files,
+    parse_addresses,
+    select_first_files,
+    split_list,
 )
 from corpora.errors import InputError
 
@@ -64,11 +64,11 @@ def status(names: list[str] = NAMES, state: str = "done", **facts: Any) -> bytes
 
 
 def test_the_dates_of_a_wiki_are_read_from_its_listing() -> None:
-    assert dump_dates(LISTING) == ["20261101", "20261001", "20260920"]
+    assert find_dump_dates(LISTING) == ["20261101", "20261001", "20260920"]
 
 
 def test_dumps_and_indexes_come_in_the_order_of_the_pages_with_size_and_sha1() -> None:
-    files = dump_files(status(), "testwiki", "20261101")
+    files = list_dump_files(status(), "testwiki", "20261101")
     assert [file.name.split("multistream")[1] for file in files] == [
         "-index1.txt-p1p40.bz2",
         "1.xml-p1p40.bz2",
@@ -84,8 +84,8 @@ def test_dumps_and_indexes_come_in_the_order_of_the_pages_with_size_and_sha1() -
 
 @pytest.mark.parametrize(("limit", "num_files"), [(1, 2), (2, 4), (3, 6), (99, 6), (None, 6)])
 def test_a_dump_and_its_index_are_one_for_a_limit(limit: int | None, num_files: int) -> None:
-    files = dump_files(status(), "testwiki", "20261101")
-    assert first_files(files, limit) == files[:num_files]
+    files = list_dump_files(status(), "testwiki", "20261101")
+    assert select_first_files(files, limit) == files[:num_files]
 
 
 WRONG_STATUS = {
@@ -112,7 +112,7 @@ NEWS = [f"crawl-data/CC-NEWS/2026/10/CC-NEWS-202610010{n}1532-0012{n}.warc.gz" f
 
 def test_the_years_of_news_are_read_from_their_page() -> None:
     page = b'<a href="./2025/index.html">2025</a><a href=\'2026/index.html\'>2026</a><a href="/2020/x.css">'
-    assert news_years(page) == ["2026", "2025"]
+    assert find_news_years(page) == ["2026", "2025"]
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_the_years_of_news_are_read_from_their_page() -> None:
 )
 def test_a_list_of_another_form_is_refused(data: bytes) -> None:
     if data == b"":
-        assert news_files(data, "2026-10") == []  # gzip reads nothing as nothing; resolving then finds no file
+        assert list_news_files(data, "2026-10") == []  # gzip reads nothing as nothing; resolving then finds no file
         return
     with pytest.raises(InputError):
-        news_files(data, "2026-10")
+        list_news_files(data, "2026-10")
 
 
 def test_addresses_stand_with_what_is_known_of_them() -> None:
@@ -145,7 +145,7 @@ def test_addresses_stand_with_what_is_known_of_them() -> None:
         f"https://example.org/e.txt md5:{md5}",
         "https://example.org/e2.txt",
     ]
-    assert address_files(lines, "the list") == [
+    assert parse_addresses(lines, "the list") == [
         RemoteFile(url="https://example.org/a%20b.txt?x=1", name="a b.txt", size_bytes=12, sha256=sha256),
         RemoteFile(url="http://example.org:8080/c.txt", name="d.txt", size_bytes=7, sha1=sha1),
         RemoteFile(url="https://example.org/e.txt", name="e.txt", md5=md5),
@@ -173,18 +173,18 @@ def test_addresses_stand_with_what_is_known_of_them() -> None:
 )
 def test_an_address_that_cannot_be_fetched_is_named(lines: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        address_files(lines, "the list")
+        parse_addresses(lines, "the list")
 
 
 def test_a_list_may_begin_with_a_mark_and_must_be_text() -> None:
-    assert list_lines("\ufeffhttps://example.org/a\r\n".encode(), "here") == ["https://example.org/a"]
+    assert split_list("\ufeffhttps://example.org/a\r\n".encode(), "here") == ["https://example.org/a"]
     with pytest.raises(InputError, match="UTF-8"):
-        list_lines(b"\xff\xfeh\x00", "here")
+        split_list(b"\xff\xfeh\x00", "here")
 
 
 @given(st.one_of(st.text(max_size=300), st.text("./\\\0a", max_size=4)))
 def test_any_name_is_that_of_one_file_in_its_folder_or_refused(text: str) -> None:
-    names = [text, name_of(f"https://example.org/x/{quote(text, safe='', errors='replace')}")]
+    names = [text, parse_name(f"https://example.org/x/{quote(text, safe='', errors='replace')}")]
     for name in filter(is_name, names):
         assert name not in ("", ".", "..") and not {"/", "\\", "\0", "\n"} & {*name}
         assert len(name.encode(errors="surrogatepass")) <= 240
@@ -225,9 +225,11 @@ def test_a_mirror_takes_the_publishers_place_and_is_no_part_of_what_is_asked() -
     plain = AcquireSettings(catalogue="wikipedia", dump="enwiki-20261101")
     mirrored = AcquireSettings(catalogue="wikipedia", dump="enwiki-20261101", mirror="https://m.example/wiki/", limit=3)
     url = "https://dumps.wikimedia.org/enwiki/20261101/a"
-    assert (plain.at(url), mirrored.at(url)) == (url, "https://m.example/wiki/enwiki/20261101/a")
-    assert mirrored.at("https://other.example/a") == "https://other.example/a"
-    assert plain.asked() == mirrored.asked() == {"catalogue": "wikipedia", "dump": "enwiki-20261101"}
+    assert (plain.to_mirror(url), mirrored.to_mirror(url)) == (url, "https://m.example/wiki/enwiki/20261101/a")
+    assert mirrored.to_mirror("https://other.example/a") == "https://other.example/a"
+    assert (
+        plain.to_question_json() == mirrored.to_question_json() == {"catalogue": "wikipedia", "dump": "enwiki-20261101"}
+    )
 
 
 def test_raw_files_go_below_the_recipe_unless_a_folder_is_named(
@@ -237,7 +239,7 @@ def test_raw_files_go_below_the_recipe_unless_a_folder_is_named(
     table = {"catalogue": "wet", "crawl": "CC-MAIN-2026-40"}
     for folder, expected in ((None, "mine/raw/news"), ("dumps", "mine/dumps"), (str(tmp_path / "far"), "far")):
         settings = read_settings({**table, **({"folder": folder} if folder else {})}, "fetch", "news")
-        assert folder_of(settings, Path("mine")) == str(tmp_path / expected)
+        assert find_folder(settings, Path("mine")) == str(tmp_path / expected)
 
 
 SECRET = (
@@ -268,8 +270,8 @@ def test_a_secret_in_an_address_is_refused_and_not_shown(address: str, tmp_path:
         lambda: AcquireSettings(catalogue="urls", urls=(address.replace("https", "ftp"),)),
         lambda: AcquireSettings(catalogue="urls", list=address),
         lambda: AcquireSettings(catalogue="wet", crawl="CC-MAIN-2026-40", mirror=address),
-        lambda: address_files([f"{address} 12"], "the list"),
-        lambda: Resolved.from_json({"asked": {}, "fixed": [], "complete": True, "files": [table]}, "The lock"),
+        lambda: parse_addresses([f"{address} 12"], "the list"),
+        lambda: ResolvedFetch.from_json({"asked": {}, "fixed": [], "complete": True, "files": [table]}, "The lock"),
     ]
     for door in doors:
         with pytest.raises(InputError) as refused:

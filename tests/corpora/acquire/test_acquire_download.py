@@ -225,7 +225,7 @@ def test_the_proxy_of_the_environment_is_asked(server: Site, monkeypatch: pytest
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTP_PROXY", server.base)
     server.serve("http://no-such-host.invalid/a", Answer(body=b"by the proxy"))
-    assert server.new_hosts().document("http://no-such-host.invalid/a") == b"by the proxy"
+    assert server.new_hosts().fetch_document("http://no-such-host.invalid/a") == b"by the proxy"
 
 
 def certificate(folder: Path) -> Path:

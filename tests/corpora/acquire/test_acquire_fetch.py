@@ -15,7 +15,7 @@ from scripted_server import Answer, NewHosts, ScriptedServer, Site, scripted_ser
 
 from corpora.acquire.fetch import NotAllFetched, fetch_files
 from corpora.acquire.fetch_table import RemoteFile
-from corpora.acquire.http_client import Later, Tries
+from corpora.acquire.http_client import Attempts, Later
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 
@@ -101,7 +101,7 @@ def test_a_host_is_held_back_by_the_last_attempt_at_a_file_too(
         raise Later("429", "example.org", 3.0)
 
     with pytest.raises(InputError, match="given up after 1 failed attempts"):
-        Tries(hosts, "https://example.org/a").run(busy)
+        Attempts(hosts, "https://example.org/a").run(busy)
     assert held == [("example.org", 3.0)]
 
 

@@ -21,7 +21,7 @@ import pytest
 from acquire_fixtures import BODY, CHANGED, OTHER, SHA1, get, is_right
 from scripted_server import Answer, NewHosts, Site
 
-from corpora.acquire.download import download, open_part, writable
+from corpora.acquire.download import download, explain_write_faults, open_part
 from corpora.acquire.fetch_table import RemoteFile
 from corpora.acquire.http_client import Stopped
 from corpora.errors import InputError
@@ -150,7 +150,7 @@ def test_what_the_disk_refuses_is_a_paragraph(server: Site) -> None:
     (server.folder / "raw" / "a.bin").mkdir(parents=True)
     with pytest.raises(InputError, match="is in the way"):
         get(url, server.folder / "raw", server.new_hosts())
-    with pytest.raises(InputError, match=r"the disk is full.*fetch.folder"), writable(server.folder / "a"):
+    with pytest.raises(InputError, match=r"the disk is full.*fetch.folder"), explain_write_faults(server.folder / "a"):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 

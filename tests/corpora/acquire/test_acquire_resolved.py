@@ -13,7 +13,7 @@ from scripted_server import Answer, NewHosts, Site
 
 from corpora.acquire.fetch import fetch_files
 from corpora.acquire.fetch_table import RemoteFile
-from corpora.acquire.publishers import Resolved, resolve
+from corpora.acquire.publishers import ResolvedFetch, resolve
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile
 
@@ -35,16 +35,16 @@ def dumps(server: Site, dump: str) -> Any:
     return server.new_hosts(catalogue="wikipedia", urls=(), dump=dump, mirror=server.base + "/dumps/")
 
 
-def again(resolved: Resolved) -> Resolved:
+def again(resolved: ResolvedFetch) -> ResolvedFetch:
     """Through the lock and back."""
-    return Resolved.from_json(json.loads(json.dumps(resolved.to_json())), "the lock")
+    return ResolvedFetch.from_json(json.loads(json.dumps(resolved.to_json())), "the lock")
 
 
 def test_latest_is_the_newest_dump_that_is_finished(wikimedia: Site) -> None:
     hosts = dumps(wikimedia, "testwiki-latest")
     first = resolve(hosts.settings, hosts, wikimedia.folder)
     assert first.fixed == ("testwiki-20261001",)
-    landed = fetch_files(first.wanted(None), wikimedia.folder, hosts)
+    landed = fetch_files(first.select_files(None), wikimedia.folder, hosts)
     assert {file.name for file in landed} == {*dump_names("20261001")}
     assert all(
         (wikimedia.folder / name).read_bytes() == b"BZh" + name.encode() * 100 for name in dump_names("20261001")
@@ -113,7 +113,7 @@ def test_a_limit_that_grows_reads_the_list_again_and_keeps_what_it_had(common_cr
     one = news(common_crawl, months=("latest",), limit=1)
     first = resolve(one.settings, one, common_crawl.folder)
     assert (len(first.files), first.complete) == (1, False)
-    pinned = first.with_landed(fetch_files(first.wanted(1), common_crawl.folder, one))
+    pinned = first.with_fetched(fetch_files(first.select_files(1), common_crawl.folder, one))
     assert pinned.files[0].sha256 is not None
     assert resolve(one.settings, one, common_crawl.folder, again(pinned)) == pinned
 
@@ -123,7 +123,7 @@ def test_a_limit_that_grows_reads_the_list_again_and_keeps_what_it_had(common_cr
     grown = resolve(two.settings, two, common_crawl.folder, again(pinned))
     assert grown.fixed == ("2026-10",)
     assert grown.files[0] == pinned.files[0] and [file.name for file in grown.files] == news_names("2026-10", 2)
-    assert resolve(one.settings, one, common_crawl.folder, again(grown)).wanted(1) == [pinned.files[0]]
+    assert resolve(one.settings, one, common_crawl.folder, again(grown)).select_files(1) == [pinned.files[0]]
     every = news(common_crawl, months=("latest",))
     assert len(resolve(every.settings, every, common_crawl.folder, again(grown)).files) == 4
 
@@ -151,7 +151,7 @@ def test_a_list_beside_the_recipe_is_read_every_time_and_keeps_what_is_known(
     (tmp_path / "list.txt").write_text("https://example.org/a.txt\n")
     hosts = new_hosts(urls=(), list="list.txt")
     first = resolve(hosts.settings, hosts, tmp_path)
-    pinned = first.with_landed([RawFile(name="a.txt", sha256=sha256, size_bytes=0, path="")])
+    pinned = first.with_fetched([RawFile(name="a.txt", sha256=sha256, size_bytes=0, path="")])
     (tmp_path / "list.txt").write_text("https://example.org/b.txt\nhttps://example.org/a.txt\n")
     assert resolve(hosts.settings, hosts, tmp_path, again(pinned)).files == (
         RemoteFile(url="https://example.org/b.txt", name="b.txt"),
@@ -186,5 +186,5 @@ WRONG = [
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_lock_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="the lock does not hold"):
-        Resolved.from_json({**WHOLE, **wrong} if wrong else {}, "the lock")
-    assert again(Resolved.from_json(WHOLE, "the lock")).files[0].name == "a"
+        ResolvedFetch.from_json({**WHOLE, **wrong} if wrong else {}, "the lock")
+    assert again(ResolvedFetch.from_json(WHOLE, "the lock")).files[0].name == "a"

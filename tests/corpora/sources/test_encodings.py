@@ -12,7 +12,7 @@ from source_reading import read, reasons
 from tiers import count_examples
 
 from corpora.errors import InputError
-from corpora.sources.bytes.text_encodings import UNKNOWN, text_encoding, wide_encoding
+from corpora.sources.bytes.text_encodings import UNKNOWN, guess_encoding, guess_wide_encoding
 from corpora.sources.files.source import FilesSource
 
 TEXTS = {
@@ -46,8 +46,8 @@ def test_an_older_encoding_is_recognised_or_said_to_be_unknown(
     """Fails where a text is read in an encoding that it is not in."""
     text = TEXTS[language]
     data = text.encode(codec)
-    assert text_encoding(data) == name
-    assert wide_encoding(data) == ""
+    assert guess_encoding(data) == name
+    assert guess_wide_encoding(data) == ""
     (tmp_path / "a.txt").write_bytes(data)
     (tmp_path / "b.jsonl").write_bytes(json.dumps({"text": text}, ensure_ascii=False).encode(codec) + b"\n")
     source = FilesSource(name="own", path=str(tmp_path / "a.txt"), encoding="auto")
@@ -93,8 +93,8 @@ def test_utf_8_with_a_few_bad_bytes_stays_utf_8(tmp_path: Path) -> None:
 @given(st.text(min_size=1, max_size=60))
 def test_utf_8_is_never_taken_for_another(text: str) -> None:
     data = text.encode(errors="replace")
-    assert text_encoding(data) == "utf-8"
-    assert wide_encoding(data) == "" or b"\0" in data
+    assert guess_encoding(data) == "utf-8"
+    assert guess_wide_encoding(data) == "" or b"\0" in data
 
 
 @pytest.mark.long
@@ -109,6 +109,6 @@ def test_sentences_of_treebanks(shared: Path, language: str, codec: str, name: s
     for _ in range(count_examples(300)):
         at = random.randrange(len(sentences) - 3)
         data = "\n".join(sentences[at : at + 3]).encode(codec, "ignore")
-        names += [] if data.isascii() else [text_encoding(data)]
+        names += [] if data.isascii() else [guess_encoding(data)]
     assert names.count(name) >= 0.9 * len(names)
     assert name == UNKNOWN or set(names) <= {name, UNKNOWN}

@@ -16,7 +16,7 @@ from source_reading import raw_files
 from corpora.errors import InputError, UnreadableFile
 from corpora.judging.documents import name_file_in_errors
 from corpora.sources.bytes import bz2_streams, objects
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import RawFile, Source, StatCache, Tally, hash_files
 from corpora.sources.passed_over import count_files
 from corpora.sources.registry import OBJECT_KINDS, make_source
@@ -113,7 +113,11 @@ def test_objects_are_read_as_files_are(
     assert count_files(there, away).passed_over == count_files(here, files).passed_over
     first = next(record for record in found if hasattr(record, "locator") and record.drop is None)
     one, other = (next(f.path for f in some if f.sha256 == first.locator.sha256) for some in (files, away))
-    assert there.raw_record(raw_path(other), first.locator) == here.raw_record(raw_path(one), first.locator) != b""
+    assert (
+        there.raw_record(parse_raw_path(other), first.locator)
+        == here.raw_record(parse_raw_path(one), first.locator)
+        != b""
+    )
 
 
 def test_addresses_mean_what_paths_mean(folder: Path, bucket: Place) -> None:

@@ -24,7 +24,7 @@ from source_reading import raw_files, reasons
 
 from corpora.errors import InputError
 from corpora.sources.bytes import packed_stream
-from corpora.sources.bytes.archives import ByteReader, MemberCount, TarReader, _pax_records
+from corpora.sources.bytes.archives import ByteReader, MemberCount, TarReader, _iter_pax_records
 from corpora.sources.contract import RawFile, Tally, slice_whole_file
 from corpora.sources.openwebtext import OpenWebTextSource
 
@@ -42,7 +42,7 @@ class Counting(bytes):
 def test_records_of_a_header_are_read_once() -> None:
     """Fails where each record copies those after it: 200,000 of a header took seconds, and a tar has many headers."""
     data = Counting(b"5 a=\n" * 2_000 + b"12 path=b.c\n" + b"9 broken")
-    assert list(_pax_records(data)) == [(b"a", b"")] * 2_000 + [(b"path", b"b.c")]
+    assert list(_iter_pax_records(data)) == [(b"a", b"")] * 2_000 + [(b"path", b"b.c")]
     assert Counting.copied < 10 * len(data)
 
 
@@ -123,7 +123,7 @@ def test_streams_and_tars_one_after_another_are_read_as_one(tmp_path: Path) -> N
 def test_what_would_need_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.xz", lzma.compress(subset(range(2)), preset=6))
     assert len(read(OpenWebTextSource(path=str(path)))) == 2
-    monkeypatch.setattr(packed_stream, "MOST_DECODER_BYTES", 1_000_000)
+    monkeypatch.setattr(packed_stream, "MAX_DECODER_BYTES", 1_000_000)
     with pytest.raises(InputError, match=r"needs over 1 MB of memory to be unpacked.*Pack it again"):
         read(OpenWebTextSource(path=str(path)))
 
@@ -142,7 +142,7 @@ def test_members_are_those_of_tarfile(members: list[tuple[str, int, bytes]], for
     count = MemberCount()
     assert sum(map(count.feed, pieces)) == count.members == len(members)
     reader = TarReader(ByteReader(iter(pieces)), "it")
-    found = [(member.name, member.offset, member.start, reader.read(member)) for member in reader.members()]
+    found = [(member.name, member.offset, member.start, reader.read(member)) for member in reader.iter_members()]
     with tarfile.open(fileobj=io.BytesIO(data)) as reference:
         infos = reference.getmembers()
     assert [name for name, _, _, _ in found] == [info.name for info in infos]

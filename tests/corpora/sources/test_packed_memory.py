@@ -12,7 +12,7 @@ import pytest
 
 from corpora.errors import InputError
 from corpora.sources.bytes import packed_stream
-from corpora.sources.bytes.raw_files import open_raw, refusing_damage
+from corpora.sources.bytes.raw_files import explain_damage, open_raw
 from corpora.sources.contract import RawFile, Tally
 from corpora.sources.registry import make_source
 
@@ -61,11 +61,11 @@ def test_an_xz_that_is_cut_off_or_goes_on_as_something_else_is_refused(
     """Fails where what follows the first stream is left out without a word."""
     path = tmp_path / "a.xz"
     path.write_bytes(spoil(lzma.compress(TEXT)))
-    with pytest.raises(InputError, match="cannot be read to its end"), open_raw(path) as stream, refusing_damage(path):
+    with pytest.raises(InputError, match="cannot be read to its end"), open_raw(path) as stream, explain_damage(path):
         stream.read()
 
 
 def test_presets_of_xz_are_within_the_bound() -> None:
     """Fails where a file that `xz -9` made is refused."""
-    stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, packed_stream.MOST_DECODER_BYTES)
+    stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, packed_stream.MAX_DECODER_BYTES)
     assert stream.decompress(lzma.compress(TEXT, preset=9 | lzma.PRESET_EXTREME)) == TEXT

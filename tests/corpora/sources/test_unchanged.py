@@ -16,7 +16,7 @@ import pytest
 from corpora.errors import InputError
 from corpora.judging.documents import read_slices
 from corpora.sources.bytes.raw_files import open_raw
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.sources.contract import StatCache, Tally, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store.places import pipes
@@ -146,7 +146,7 @@ def test_who_needs_no_more_of_a_file_hears_nothing(tmp_path: Path) -> None:
     next(rows)
     path.unlink()
     rows.close()  # type: ignore[attr-defined]
-    with unchanged(states_of([str(path)])):
+    with hold_unchanged(read_states([str(path)])):
         pass  # what was gone before is gone
 
 

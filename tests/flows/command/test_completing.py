@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.sources.files.endings import ENDINGS, KNOWN
+from corpora.sources.files.endings import ENDINGS, KNOWN_ENDINGS
 from flows.command.cli import app
 from flows.command.help import command_of
 
@@ -28,8 +28,8 @@ def test_the_help_of_source_names_every_format(capsys: pytest.CaptureFixture[str
     """Fails where an ending that is read is not in the help of `--source`."""
     for command in ("run", "plan"):
         [argument] = [a for a in command_of(app, command).assemble_argument_collection() if "--source" in a.names]
-        assert argument.parameter.help is not None and KNOWN in argument.parameter.help
+        assert argument.parameter.help is not None and KNOWN_ENDINGS in argument.parameter.help
     plain = [ending for ending in ENDINGS if ending.count(".") == 1]
-    assert len(plain) > 8 and all(ending in KNOWN for ending in plain)
+    assert len(plain) > 8 and all(ending in KNOWN_ENDINGS for ending in plain)
     packings = {ending.rpartition(".")[2] for ending in ENDINGS if ending.count(".") == 2}
-    assert all(f".{packing}" in KNOWN for packing in packings)
+    assert all(f".{packing}" in KNOWN_ENDINGS for packing in packings)

@@ -10,7 +10,7 @@ from tiers import LONG
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.run.record.releases import Release, add_release, artifacts_of_run
+from flows.run.record.releases import Release, add_release, list_run_artifacts
 from flows.run.record.run_record import read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -37,7 +37,7 @@ def test_a_command_refuses_a_released_file_with_a_flipped_bit(
     run = copied(learnt, tmp_path / "world")
     recorded = read_run(run.place, FIRST)
     entry = Release(name="prod", number=0, action="release", recipe="small", run=FIRST, who="ada@host",
-                    artifacts=artifacts_of_run(run.place, recorded), when="2026-01-04T00:00:00+00:00")  # fmt: skip
+                    artifacts=list_run_artifacts(run.place, recorded), when="2026-01-04T00:00:00+00:00")  # fmt: skip
     add_release(run.place, entry)
     (tmp_path / "texts.txt").write_text("the boat is here\n")
     kind, _, command = DOORS[door]

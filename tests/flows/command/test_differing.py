@@ -13,7 +13,7 @@ from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
 from flows.recipes.lock import Lock
 from flows.run.addresses import find_run
-from flows.run.record.figures import COUNT, SHARE, Figure, keep_figures
+from flows.run.record.figures import COUNT, SHARE, Figure, write_figures
 from flows.run.record.run_record import RunRecord, StageRecord, write_run
 
 
@@ -25,7 +25,7 @@ def record(place: Place, run_id: str, documents: int, **changes: Any) -> RunReco
         "documents": Figure(value=documents, unit="documents", kind=COUNT),
         "dropped share": Figure(value=0.25, unit="records", kind=SHARE),
     }
-    keep_figures(place, made, figures)
+    write_figures(place, made, figures)
     return made
 
 

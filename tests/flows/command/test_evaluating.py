@@ -12,7 +12,7 @@ from corpora.errors import InputError
 from flows.command import evaluate as evaluating
 from flows.command.evaluate import EvaluationAsked, check_asked
 from flows.command.help import JSON_KEYS
-from flows.export.cards.model_card import TUNED
+from flows.export.cards.model_card import SHOWN_SETTINGS
 from trainer.tasks.suites.split_scores import JudgedSplit, write_judged
 from trainer.tasks.suites.suite import SuiteRun, digest_split
 
@@ -46,7 +46,7 @@ def learn_by_hand(runs: list[SuiteRun], tell: Any) -> None:
         better = (Path(run.job.model) / "model.safetensors").read_text() == "one" and not run.job.first_weights
         Path(run.job.output).mkdir(parents=True)
         (Path(run.folder) / "made_by").write_text(run.job.model)
-        settings = dict.fromkeys(TUNED, 1)
+        settings = dict.fromkeys(SHOWN_SETTINGS, 1)
         (Path(run.job.output) / "finetune.json").write_text(json.dumps({"settings": settings | {"epochs": 4}}))
         for split in run.splits:
             found = answered(55 if better else 20) if split.labelled else JudgedSplit(sha256="", examples=1)

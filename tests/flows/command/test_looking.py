@@ -13,7 +13,7 @@ from flows.command.preview import look_at
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.inputs.raw_files import describe_inputs
-from flows.run.inputs.unread_files import groups_in_words, looked_from_json, looked_json, looked_lines
+from flows.run.inputs.unread_files import build_unread_json, describe_groups, describe_unread, read_unread_json
 
 RECIPE = 'store = "store"\n[[source]]\nkind = "files"\nname = "mixed"\npath = "raw"\n'
 SAID = "mixed: not read: 3 .doc (1.doc, 2.doc, 3.doc), 3 .ppt (1.ppt, 2.ppt, 3.ppt)."
@@ -41,7 +41,7 @@ def test_the_plan_names_what_is_not_read(mixed: Path, capsys: pytest.CaptureFixt
     """Fails where a folder of seven files is said to hold one, or where a program that reads the plan is not told."""
     assert run_command_line(["plan", str(mixed)], mixed.parent) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith(f"1 raw file in 1 generation; new in generation 1: 1 of mixed. {SAID}")
+    assert said.startswith(f"1 raw file: 1 of mixed. {SAID}")
     assert run_command_line(["plan", str(mixed), "--json"], mixed.parent) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert told["inputs"]["mixed"]["num_passed_over"] == 6 and told["stages"][0]["stage"] == "documents/mixed"
@@ -57,11 +57,11 @@ def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
     recipe = _recipe(mixed, **{"privacy.samples": "none"})
     resolved = resolve_raw_files(recipe, Lock(), StatCache())
     assert describe_inputs(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt.", *HOW]
-    assert "1.ppt" not in json.dumps(looked_json(resolved.unread, "none"))
-    looked = looked_from_json(json.loads(json.dumps(looked_json(resolved.unread, "text"))))
-    assert looked_lines(looked, "text") == [SAID, *HOW]
+    assert "1.ppt" not in json.dumps(build_unread_json(resolved.unread, "none"))
+    looked = read_unread_json(json.loads(json.dumps(build_unread_json(resolved.unread, "text"))))
+    assert describe_unread(looked, "text") == [SAID, *HOW]
     many = [FileGroup(kind=f".{number}", number=2, names=("a", "b")) for number in range(20)]
-    assert groups_in_words(many, False).endswith(".7, 24 of 12 other kinds")
+    assert describe_groups(many, False).endswith(".7, 24 of 12 other kinds")
 
 
 def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:

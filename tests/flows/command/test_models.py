@@ -21,7 +21,7 @@ from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_model, pub
 from flows.command.help import JSON_KEYS
 from flows.command.predict import predict_file
 from flows.command.trainer_process import model_folder, relay
-from flows.run.record.task_scores import Listener, progress
+from flows.run.record.task_scores import EventPrinter, format_event
 from trainer.launch import TrainingFailed
 from trainer.start_weights import list_model_files
 from trainer.tasks.formats.records import FileSettings
@@ -94,8 +94,8 @@ def test_events_become_lines() -> None:
         "figures": {"tokens": 70, "texts_cut": 2, "tokens_cut": 5},
     }
     told: list[str] = []
-    listener = Listener(told.append)
-    listener.hear(
+    listener = EventPrinter(told.append)
+    listener.print_event(
         {
             **{"event": "start", "step": 0, "steps": 4, "settings": {"epochs": 3, "freeze": []}, "resumed": False},
             **{"training": ledger, "evaluation": ledger},
@@ -104,12 +104,12 @@ def test_events_become_lines() -> None:
     rows = "8 rows, 70 tokens, 1 dropped: empty text, 2 texts cut by 5 tokens"
     assert told == [f"training: {rows}", f"evaluation: {rows}", "settings: epochs 3"]
     for step in (1, 2, 3):
-        listener.hear({"event": "step", "step": step, "epoch": 1, "loss": 0.5})
-    listener.hear({"event": "checkpoint", "step": 3})
+        listener.print_event({"event": "step", "step": step, "epoch": 1, "loss": 0.5})
+    listener.print_event({"event": "checkpoint", "step": 3})
     assert told[3:] == ["step 1/4: epoch 1, loss 0.5"]  # the others came too soon
-    listener.hear({"event": "evaluation", "step": 4, "epoch": 1, "accuracy": 2 / 3})
+    listener.print_event({"event": "evaluation", "step": 4, "epoch": 1, "accuracy": 2 / 3})
     assert told[4:] == ["evaluation 4/4: epoch 1, accuracy 0.6667"]
-    assert progress({"event": "done", "step": 4, "output": "x"}, 4) == "done 4/4: output x"
+    assert format_event({"event": "done", "step": 4, "output": "x"}, 4) == "done 4/4: output x"
 
 
 def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from flows.command.cli import run_command_line
 from flows.command.terminal import console
 from flows.recipes.lock import Lock
 from flows.run.record.run_record import Cost, RunRecord, StageRecord, begin_run, read_run, write_run
-from flows.run.record.run_status import Pulse, StageProgress, running_path
+from flows.run.record.run_status import RunHeartbeat, StageProgress, get_running_path
 
 BUILT = StageRecord(
     kind="documents", name="pages", folder=f"documents/pages/{24 * '0'}", state="built", reason="new", seconds=1.0,
@@ -71,18 +71,18 @@ def test_a_run_is_running_while_its_process_lives_and_lost_after(
 ) -> None:
     """Fails where a run under way is not told, or one whose process is gone is taken for one."""
     recipe, run_id = bare.recipe(), "20260102T000000000000-small"
-    pulse = Pulse(bare.place, recipe, run_id, "2026-01-02T00:00:00+00:00")
+    pulse = RunHeartbeat(bare.place, recipe, run_id, "2026-01-02T00:00:00+00:00")
     pulse.advance("documents/pages", 2, 8)
     [told] = json.loads(said(capsys, bare, "status", bare.place.address, "--json"))["running"]
     assert told["pid"] == identify_this_process().pid and told["names"] == ["notes", "pages", "small"]
     assert "running" in said(capsys, bare, "runs", bare.place.address)
-    present = read_heartbeat(bare.place, running_path(run_id))
+    present = read_heartbeat(bare.place, get_running_path(run_id))
     pulse.end()
     assert json.loads(said(capsys, bare, "runs", bare.place.address, "--json")) == []
     assert present is not None
     gone = replace(present.process, began=1)
     fields = {"process": asdict(gone), "beat": "2026-01-02T00:00:00+00:00", "said": dict(present.report)}
-    bare.place.write(running_path(run_id), json.dumps(fields).encode())
+    bare.place.write(get_running_path(run_id), json.dumps(fields).encode())
     [lost] = json.loads(said(capsys, bare, "runs", bare.place.address, "--json"))
     assert (lost["state"], lost["recipe"], lost["seconds"]) == ("lost", "small", None)
     assert "Nothing runs here now." in said(capsys, bare, "status", bare.place.address)
@@ -93,11 +93,11 @@ def test_a_run_is_running_while_its_process_lives_and_lost_after(
 
 def test_time_is_left_once_a_rate_is_known() -> None:
     """Fails where parts that were there before make a rate, or a time is told before there is one."""
-    progress = StageProgress(parts=100, built=40, first=40, begun=0.0)
-    assert progress.said(10.0) == {"built": 40, "parts": 100, "rate": None, "seconds_left": None}
+    progress = StageProgress(parts=100, built=40, first_built=40, started=0.0)
+    assert progress.to_json(10.0) == {"built": 40, "parts": 100, "rate": None, "seconds_left": None}
     progress.built = 60
-    assert progress.said(10.0) == {"built": 60, "parts": 100, "rate": 2.0, "seconds_left": 20}
-    assert progress.said(1.0)["rate"] is None
+    assert progress.to_json(10.0) == {"built": 60, "parts": 100, "rate": 2.0, "seconds_left": 20}
+    assert progress.to_json(1.0)["rate"] is None
 
 
 def test_a_store_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from flows.orchestration.run_state import Judgement, RunState
 from flows.recipes.lock import Lock
 from flows.report.page import build_page
 from flows.run.record.run_record import RunRecord, SetAside, begin_run, write_run
-from flows.run.record.run_status import Pulse
+from flows.run.record.run_status import RunHeartbeat
 
 CROSSED = ("documents is 1 document: the bound is min = 2",)
 WITHHELD = ("documents is 1 document and was 9 documents: the bound is fall = 0.1",)
@@ -75,13 +75,13 @@ def test_every_door_says_the_same(
     )
     if not name:
         return
-    pulse = Pulse(bare.place, bare.recipe(), record.run_id, record.started)
-    run = RunState(recipe=bare.recipe(), run_id=record.run_id, started=record.started, pulse=pulse, terminal=print)
+    pulse = RunHeartbeat(bare.place, bare.recipe(), record.run_id, record.started)
+    run = RunState(recipe=bare.recipe(), run_id=record.run_id, started=record.started, pulse=pulse, print_line=print)
     withheld: Any = SimpleNamespace(crossed=record.withheld) if record.withheld else None
-    run.judgement = Judgement(crossed=record.crossed, set_aside=record.set_aside, promotion=withheld)
+    run.judgement = Judgement(crossed=record.crossed, set_aside=record.set_aside, candidate=withheld)
     run.outcome = SimpleNamespace(shard_sets={}, model=None, tasks={})  # type: ignore[assignment]
     pulse.end()
-    assert run.end_name == name
+    assert run.final_state_name == name
     assert (name == "Drifted") == record.is_drifted  # exit code 1
     more = "; ".join(filter(None, [words.removeprefix("completed").removeprefix(", "), *record.all_crossed]))
-    assert run.conclude() == "; ".join(filter(None, ["0 examples", more]))
+    assert run.summarize() == "; ".join(filter(None, ["0 examples", more]))

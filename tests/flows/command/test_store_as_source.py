@@ -12,7 +12,7 @@ from flows.command.arguments import load_recipe
 from flows.command.preview import look_at
 from flows.command.vocabulary_adapt import _of_files
 from flows.dedup.inputs import find_inputs
-from flows.export.export import ExportSettings, choose, export
+from flows.export.export import ExportSettings, choose_artifact, write_export
 from flows.recipes.lock import list_raw_files
 
 RECIPE = '[[source]]\nkind = "files"\nname = "a"\npath = "{}"\n'
@@ -75,7 +75,7 @@ def test_a_folder_with_nothing_but_a_store_has_no_files(door: str, store: Path, 
 
 def test_the_documents_of_a_store_are_exported_and_read(store: Path, tmp_path: Path) -> None:
     """Fails if what the refusal says to do gives other documents, or none."""
-    export(choose(str(store), "corpora", None), tmp_path / "documents", ExportSettings())
+    write_export(choose_artifact(str(store), "corpora", None), tmp_path / "documents", ExportSettings())
     docs = cloze.read(tmp_path / "documents" / "data", progress=False)
     assert sorted(docs["text"]) == sorted(prose(n) for n in range(4))
 

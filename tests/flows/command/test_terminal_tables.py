@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from flows.command.releases import show_releases
 from flows.command.runs import show_runs
 from flows.command.terminal import WIDEST, fitted_lines, plain_table
-from flows.run.addresses import short_run_ids
+from flows.run.addresses import shorten_run_ids
 from flows.run.record.releases import Release
 from flows.run.record.run_record import Cost, StageRecord
 from flows.run.record.run_status import ListedRun
@@ -46,7 +46,7 @@ def runs_of(name: str) -> list[ListedRun]:
 def test_runs_and_releases_fit(name: str, width: int) -> None:
     """Fails where a line is wider than the terminal, or an id or a figure is broken."""
     states = runs_of(name)
-    short = short_run_ids([state.run_id for state in states])
+    short = shorten_run_ids([state.run_id for state in states])
     entries = [
         Release(
             name=name, number=number, action="release", recipe=name, run=state.run_id, artifacts=(),

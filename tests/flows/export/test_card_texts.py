@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from flows.export.cards.data_card import code, fenced, plain, scalar
-from flows.export.cards.licenses import license_address, license_tags, spdx
+from flows.export.cards.data_card import escape_markdown, format_code, format_code_block, to_yaml
+from flows.export.cards.licenses import find_spdx_id, to_license_address, to_license_tags
 from flows.recipes.recipe import parse_recipe
 
 TEXTS = st.one_of(
@@ -32,12 +32,12 @@ path = "raw"
 @given(TEXTS)
 def test_plain_texts_act_on_nothing(text: str) -> None:
     """Fails where a text keeps a character that Markdown reads, unescaped, or has a second line."""
-    shown = plain(text)
+    shown = escape_markdown(text)
     assert len(shown.splitlines()) <= 1 and "<" not in shown and ">" not in shown
     unescaped = re.sub(r"\\[\\`*_{}\[\]()#!|~$]", "", shown)
     assert not set(unescaped) & set("\\`*_{}[]()!|~$@")
     assert "://" not in shown and not re.search(r"(?i)\bwww\.", shown)
-    line = f"| {shown} | {code(text)} |"
+    line = f"| {shown} | {format_code(text)} |"
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) >= 3
     assert len(line.splitlines()) == 1
 
@@ -46,7 +46,7 @@ def test_plain_texts_act_on_nothing(text: str) -> None:
 @given(TEXTS)
 def test_a_block_of_code_is_ended_by_its_own_fence(text: str) -> None:
     """Fails where a line of a recipe ends the block that it is shown in."""
-    first, *lines, last = fenced(text).split("\n")
+    first, *lines, last = format_code_block(text).split("\n")
     assert set(first) == {"`"} and last == first
     assert all(first not in line and len(line.splitlines()) <= 1 for line in lines)
 
@@ -55,7 +55,7 @@ def test_a_block_of_code_is_ended_by_its_own_fence(text: str) -> None:
 @given(TEXTS)
 def test_the_head_is_read_back_as_it_was(text: str) -> None:
     """Fails where a text is taken for something else by who reads the YAML, or ends the head."""
-    lines = [f"name: {scalar(text)}", "all:", f"- {scalar(text)}", f"- key: {scalar(text)}"]
+    lines = [f"name: {to_yaml(text)}", "all:", f"- {to_yaml(text)}", f"- key: {to_yaml(text)}"]
     assert all(len(line.splitlines()) == 1 for line in lines)
     assert yaml.safe_load("\n".join(lines)) == {"name": text, "all": [text, {"key": text}]}
 
@@ -72,9 +72,9 @@ def test_the_head_is_read_back_as_it_was(text: str) -> None:
 )
 def test_licences_are_known_by_their_spelling_alone(stated: str, known: str) -> None:
     """Fails where a licence is guessed."""
-    assert spdx(stated) == known
-    assert license_address(stated) == (f"https://spdx.org/licenses/{known}" if known else stated)
-    assert (license_tags({stated}) == ["other"]) == (known == "")
+    assert find_spdx_id(stated) == known
+    assert to_license_address(stated) == (f"https://spdx.org/licenses/{known}" if known else stated)
+    assert (to_license_tags({stated}) == ["other"]) == (known == "")
 
 
 def test_a_licence_in_a_recipe_decides_no_bytes(tmp_path: Path) -> None:

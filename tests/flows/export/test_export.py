@@ -17,10 +17,10 @@ from corpora.errors import InputError
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.export.cards.data_card import FOLDER
-from flows.export.export import ExportSettings, choose, export
+from flows.export.cards.data_card import EXAMPLE_FOLDER
+from flows.export.export import ExportSettings, choose_artifact, write_export
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import records_account
+from flows.run.record.ledger_balance import sum_records
 from flows.run.record.run_record import begin_run, write_run
 from shards.masks.masking import MaskSettings
 from shards.reading.files.shard_set import ShardSet
@@ -122,7 +122,7 @@ def test_the_card_has_the_numbers_of_the_ledgers(folders: dict[str, Path], finis
         head, text = card_of(folder)
         assert [each["split"] for each in head["configs"][0]["data_files"]] == ["train", "validation"]
         assert head["license"] == ["cc-by-sa-4.0", "unknown"] and head["language"] == ["en"]
-        records = records_account([m for m in finished.manifests if m.kind == "documents"])
+        records = sum_records([m for m in finished.manifests if m.kind == "documents"])
         for name, number in records.outcomes.items():
             if name.startswith("dropped: "):
                 step, _, reason = name.removeprefix("dropped: ").partition(": ")
@@ -142,7 +142,7 @@ def test_the_same_artifact_gives_the_same_bytes(folders: dict[str, Path], record
     moved = tmp_path / "elsewhere"
     shutil.copytree(recorded.to_full_path(""), moved)
     for kind, folder in folders.items():
-        export(choose(str(moved), kind, None), tmp_path / kind, ExportSettings())
+        write_export(choose_artifact(str(moved), kind, None), tmp_path / kind, ExportSettings())
         files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         again = {p.relative_to(tmp_path / kind): p.read_bytes() for p in (tmp_path / kind).rglob("*") if p.is_file()}
         assert again == files and len(files) >= 4
@@ -150,7 +150,7 @@ def test_the_same_artifact_gives_the_same_bytes(folders: dict[str, Path], record
 
 def test_deleted_examples_are_not_exported(masked: Artifact, tmp_path: Path) -> None:
     """Fails where a row is exported that a later generation has taken away, or one is lost that it has not."""
-    export(masked, tmp_path / "a", ExportSettings(splits=("train",)))
+    write_export(masked, tmp_path / "a", ExportSettings(splits=("train",)))
     found = pq.read_table(tmp_path / "a" / "data").to_pylist()
     shards = ShardSet(masked.place, masked.manifest)
     assert [row["example_id"] for row in found] == [example.example_id for example in shards.iter_live_examples()]
@@ -167,11 +167,11 @@ def test_the_code_of_the_card_trains(
     """Fails where who has nothing but the folder cannot train on it as its card says."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    export(masked, tmp_path / "a", ExportSettings())
+    write_export(masked, tmp_path / "a", ExportSettings())
     _, text = card_of(tmp_path / "a")
     opening, training = re.findall("```python\n(.*?)```", text, re.DOTALL)
     for code in (opening, training.replace("range(20)", "range(4)")):
-        exec(compile(code.replace(FOLDER, str(tmp_path / "a")), "README.md", "exec"), {})
+        exec(compile(code.replace(EXAMPLE_FOLDER, str(tmp_path / "a")), "README.md", "exec"), {})
     losses = re.findall(r"^\d+ (\d+\.\d+)$", capsys.readouterr().out, re.MULTILINE)
     assert len(losses) == 4 and all(0 < float(loss) < 50 for loss in losses)
 
@@ -181,16 +181,21 @@ def test_what_is_meant_must_be_one_thing(recorded: Place, finished: Run, tmp_pat
     with pytest.raises(
         InputError, match=r"2 things to export.*--kind corpora --name small, --kind shards --name small"
     ):
-        choose(recorded.address, None, None)
+        choose_artifact(recorded.address, None, None)
     with pytest.raises(InputError, match=r"no such corpus or shard set.*--kind shards --name small"):
-        choose(recorded.address, "shards", "other")
+        choose_artifact(recorded.address, "shards", "other")
     with pytest.raises(InputError, match="--kind = 'models' is not known"):
-        choose(recorded.address, "models", None)
+        choose_artifact(recorded.address, "models", None)
     with pytest.raises(InputError, match="no corpus or shard set"):
-        choose(recorded.to_address("documents"), None, None)
-    assert choose(recorded.to_address(finished.outcome.shards.folder), None, None).manifest == finished.outcome.shards
+        choose_artifact(recorded.to_address("documents"), None, None)
+    assert (
+        choose_artifact(recorded.to_address(finished.outcome.shards.folder), None, None).manifest
+        == finished.outcome.shards
+    )
     with pytest.raises(InputError, match="inside the store"):
-        export(choose(recorded.address, "shards", None), Path(recorded.to_full_path("out")), ExportSettings())
+        write_export(
+            choose_artifact(recorded.address, "shards", None), Path(recorded.to_full_path("out")), ExportSettings()
+        )
 
 
 def test_damage_ends_an_export_without_a_folder(masked: Artifact, tmp_path: Path) -> None:
@@ -202,7 +207,7 @@ def test_damage_ends_an_export_without_a_folder(masked: Artifact, tmp_path: Path
     data[len(data) // 2] ^= 1
     table.write_bytes(data)
     with pytest.raises(Damaged, match=re.escape(table.name)):
-        export(Artifact(place=Place(str(store)), manifest=masked.manifest), tmp_path / "a", ExportSettings())
+        write_export(Artifact(place=Place(str(store)), manifest=masked.manifest), tmp_path / "a", ExportSettings())
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
@@ -211,7 +216,7 @@ def test_artifacts_of_an_object_store_are_exported(masked: Artifact, s3_store: P
     """Fails where the bytes are not those of the same artifact in a folder."""
     for path in masked.place.list_files(""):
         s3_store.write(path, masked.place.read(path))
-    export(masked, tmp_path / "here", ExportSettings())
-    export(choose(s3_store.address, "shards", None), tmp_path / "there", ExportSettings())
+    write_export(masked, tmp_path / "here", ExportSettings())
+    write_export(choose_artifact(s3_store.address, "shards", None), tmp_path / "there", ExportSettings())
     for file in (tmp_path / "here" / "data").iterdir():
         assert (tmp_path / "there" / "data" / file.name).read_bytes() == file.read_bytes()

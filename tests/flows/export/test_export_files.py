@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from flows.export.exported import ExportedFile, SplitFiles, row_sizes
+from flows.export.exported import ExportedFile, SplitWriter, compute_row_sizes
 
 SCHEMA = pa.schema([("text", pa.large_string()), ("ids", pa.list_(pa.uint16())), ("kept", pa.bool_())])
 
@@ -28,7 +28,7 @@ def rows(number: int, seed: int = 1) -> pa.RecordBatch:
 
 def written(folder: Path, batches: list[pa.RecordBatch]) -> list[ExportedFile]:
     folder.mkdir(parents=True)
-    files = SplitFiles(folder, "train", SCHEMA, file_bytes=80_000, group_bytes=12_000)
+    files = SplitWriter(folder, "train", SCHEMA, file_bytes=80_000, group_bytes=12_000)
     for batch in batches:
         files.add(batch)
     return files.finish()
@@ -67,8 +67,8 @@ def test_files_are_bounded_and_named_by_their_number(whole: tuple[Path, list[Exp
         assert file.rows == read.metadata.num_rows
         tables.append(read.read())
         groups = [read.read_row_group(n).combine_chunks().to_batches()[0] for n in range(read.num_row_groups)]
-        assert all(int(row_sizes(group).sum()) <= 12_000 for group in groups)
-        assert sum(int(row_sizes(group).sum()) for group in groups) == file.row_bytes
+        assert all(int(compute_row_sizes(group).sum()) <= 12_000 for group in groups)
+        assert sum(int(compute_row_sizes(group).sum()) for group in groups) == file.row_bytes
     assert pa.concat_tables(tables).equals(pa.Table.from_batches([rows(300)]))
 
 

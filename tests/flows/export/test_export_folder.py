@@ -11,15 +11,15 @@ import pytest
 
 from corpora.errors import InputError
 from flows.dedup.run import DedupSettings, dedup
-from flows.export.exported import new_folder, scratch_beside
+from flows.export.exported import open_new_folder, open_scratch_folder
 from trainer import complete_folders
-from trainer.tasks.vectors.embed import vector_parts
+from trainer.tasks.vectors.embed import open_parts
 
 
 def test_it_is_there_when_the_block_ends_well(tmp_path: Path) -> None:
     """Fails where it can be seen before, or files of it are missing."""
     target = tmp_path / "deep" / "data set*"
-    with new_folder(target) as folder:
+    with open_new_folder(target) as folder:
         (folder / "data").mkdir()
         (folder / "data" / "a").write_text("a")
         assert not target.exists()
@@ -28,7 +28,7 @@ def test_it_is_there_when_the_block_ends_well(tmp_path: Path) -> None:
 
 
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="in the middle"), new_folder(tmp_path / "a") as folder:
+    with pytest.raises(ValueError, match="in the middle"), open_new_folder(tmp_path / "a") as folder:
         (folder / "file").write_text("half")
         raise ValueError("in the middle")
     assert [*tmp_path.iterdir()] == []
@@ -37,18 +37,18 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_an_empty_folder_is_taken_and_a_full_one_refused(tmp_path: Path) -> None:
     """Fails where anything that somebody has is replaced."""
     (tmp_path / "a").mkdir()
-    with new_folder(tmp_path / "a") as folder:
+    with open_new_folder(tmp_path / "a") as folder:
         (folder / "file").write_text("new")
     assert (tmp_path / "a" / "file").read_text() == "new"
-    with pytest.raises(InputError, match="is not empty: name another"), new_folder(tmp_path / "a"):
+    with pytest.raises(InputError, match="is not empty: name another"), open_new_folder(tmp_path / "a"):
         pytest.fail("it was begun")
     (tmp_path / "b").write_text("")
-    with pytest.raises(InputError, match="is not a folder"), new_folder(tmp_path / "b"):
+    with pytest.raises(InputError, match="is not a folder"), open_new_folder(tmp_path / "b"):
         pytest.fail("it was begun")
 
 
 def test_a_folder_that_is_filled_meanwhile_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not empty"), new_folder(tmp_path / "a") as folder:
+    with pytest.raises(InputError, match="is not empty"), open_new_folder(tmp_path / "a") as folder:
         (folder / "file").write_text("new")
         (tmp_path / "a").mkdir()
         (tmp_path / "a" / "other").write_text("old")
@@ -60,7 +60,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".a*.tmp" / "folder").mkdir(parents=True)
     (tmp_path / ".ab.tmp").mkdir()
     (tmp_path / ".a*.lock").write_text("")
-    with new_folder(tmp_path / "a*"):
+    with open_new_folder(tmp_path / "a*"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == [".ab.tmp", "a*"]
 
@@ -80,10 +80,10 @@ def _enter(make: Callable[[Path], AbstractContextManager[object]]) -> Callable[[
 
 
 OWNERS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
-    "export, release, card, adapt, materialise": new_folder,
-    "dedup": scratch_beside,
+    "export, release, card, adapt, materialise": open_new_folder,
+    "dedup": open_scratch_folder,
     "a model for others": complete_folders.open_new_folder,
-    "embed": lambda target: vector_parts(target, {"asked": 1}, pa.schema([("v", pa.int8())])),
+    "embed": lambda target: open_parts(target, {"asked": 1}, pa.schema([("v", pa.int8())])),
 }
 SECOND = {**{name: _enter(make) for name, make in OWNERS.items()}, "dedup": _deduplicate}
 
@@ -107,14 +107,17 @@ def test_a_second_process_is_told_and_removes_nothing_of_the_first(first: str, s
 def test_what_the_disk_refuses_is_a_paragraph(tmp_path: Path) -> None:
     """Fails where a full disk or a file in the way ends in a traceback, or leaves half a folder."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="a file is where a folder is needed"), new_folder(tmp_path / "file" / "a"):
+    with (
+        pytest.raises(InputError, match="a file is where a folder is needed"),
+        open_new_folder(tmp_path / "file" / "a"),
+    ):
         pytest.fail("it was begun")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     try:
         with (
             pytest.raises(InputError, match=r"larger than is allowed.*another folder"),
-            new_folder(tmp_path / "a") as f,
+            open_new_folder(tmp_path / "a") as f,
         ):
             (f / "large").write_bytes(bytes(20_000))
     finally:

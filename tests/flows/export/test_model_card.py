@@ -12,8 +12,8 @@ from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, PartWriter, Stage, build_stage
-from flows.export.cards.model_card import CardFacts, export_with_card, model_card
-from flows.export.exported import provenance_of
+from flows.export.cards.model_card import CardFacts, export_with_card, render_model_card
+from flows.export.exported import read_provenance
 from flows.run.addresses import find_artifacts
 from trainer.build import METRICS_TABLE
 from trainer.tasks.suites.table import SuiteResult, SuiteRow
@@ -82,8 +82,8 @@ def test_a_card_tells_what_a_model_was_made_of_and_what_it_comes_to(tmp_path: Pa
     world.put("notes", "a", [note(number, prose(100 + number)) for number in range(10)])
     run = world.run()
     publish_model(world.place, [run.manifest("shards"), run.manifest("vocabularies")])
-    made = provenance_of(find_artifacts(world.place.address, "models")[0])
-    facts = CardFacts(name="small", config=CONFIG, license="mit", made=made, result=RESULT, comparison=None)
+    made = read_provenance(find_artifacts(world.place.address, "models")[0])
+    facts = CardFacts(name="small", config=CONFIG, license="mit", provenance=made, result=RESULT, comparison=None)
     source = tmp_path / "model"
     source.mkdir()
     (source / "config.json").write_text(json.dumps(CONFIG))
@@ -114,8 +114,8 @@ def test_a_card_tells_what_a_model_was_made_of_and_what_it_comes_to(tmp_path: Pa
 
 
 def test_of_a_folder_it_says_that_its_texts_are_not_known() -> None:
-    card = model_card(
-        CardFacts(name="one", config=CONFIG, license="unknown", made=None, result=RESULT, comparison=None)
+    card = render_model_card(
+        CardFacts(name="one", config=CONFIG, license="unknown", provenance=None, result=RESULT, comparison=None)
     )
     assert "Not known: the model is no artifact of a store that has what it was trained on." in card
     assert "Not known: the model is an artifact of no store." in card and "language:" not in card

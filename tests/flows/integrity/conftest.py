@@ -7,9 +7,9 @@ import pytest
 from kept_store import unpacked_store, use_libraries_of
 
 from corpora.store.places.place import Place
-from flows.run.record.figures import figures_of_run, keep_figures
-from flows.run.record.releases import Release, add_release, artifacts_of_run
-from flows.run.record.run_record import newest_runs
+from flows.run.record.figures import get_figures, write_figures
+from flows.run.record.releases import Release, add_release, list_run_artifacts
+from flows.run.record.run_record import iter_newest_runs
 
 
 @pytest.fixture(scope="session")
@@ -18,12 +18,12 @@ def kept_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept") / "world"
     _, store = unpacked_store(folder)
     place = Place(str(store))
-    record = next(newest_runs(place))
-    figures = figures_of_run(place, record)
+    record = next(iter_newest_runs(place))
+    figures = get_figures(place, record)
     assert figures
-    keep_figures(place, record, figures)
+    write_figures(place, record, figures)
     entry = Release(name="prod", number=0, action="release", recipe=record.recipe, run=record.run_id, who="ada@host",
-                    artifacts=artifacts_of_run(place, record), when="2026-01-04T00:00:00+00:00")  # fmt: skip
+                    artifacts=list_run_artifacts(place, record), when="2026-01-04T00:00:00+00:00")  # fmt: skip
     add_release(place, entry)
     return folder
 

@@ -13,10 +13,10 @@ from corpora.store.manifest import read_part, read_part_record
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.tombstones import read_tombstones
-from flows.integrity.inventory import Fault, find_faults, read_holdings
-from flows.run.record.figures import kept_figures
+from flows.integrity.inventory import Fault, find_faults, read_inventory
+from flows.run.record.figures import read_figures
 from flows.run.record.releases import read_release
-from flows.run.record.run_record import Cost, read_run, recorded_lock, recorded_raw_paths
+from flows.run.record.run_record import Cost, read_raw_paths, read_recorded_lock, read_run
 
 UNPUBLISHED = "a record of a part that nobody published"
 FILES = {
@@ -40,15 +40,15 @@ MAY_BE_GONE = {
 
 
 def faults(store: Place, inside: str = "") -> list[Fault]:
-    return list(find_faults(read_holdings(store, inside)))
+    return list(find_faults(read_inventory(store, inside)))
 
 
 def test_a_whole_store_has_no_faults(store: Place) -> None:
     """Fails where something that is written in the usual way is called damaged, or is not known."""
-    holdings = read_holdings(store)
+    holdings = read_inventory(store)
     assert list(find_faults(holdings)) == []
-    assert len(holdings.manifests) == 27 and len(holdings.runs) == 3 and len(holdings.tombstones) == 1
-    assert holdings.unnamed == {} and len(holdings.releases) == 1
+    assert len(holdings.manifests) == 27 and len(holdings.runs) == 3 and len(holdings.tombstone_files) == 1
+    assert holdings.unnamed == {} and len(holdings.release_files) == 1
 
 
 @pytest.mark.parametrize("what", FILES)
@@ -62,7 +62,7 @@ def test_a_damaged_file_of_each_kind_is_named(store: Place, what: str, how: str)
     path = harm(store, paths[0], how)
     missed = how != "delete" or what not in MAY_BE_GONE
     assert [fault.path for fault in faults(store)] == [path] * missed
-    assert len(read_holdings(store).unnamed) == (2 if what == UNPUBLISHED else 0)
+    assert len(read_inventory(store).unnamed) == (2 if what == UNPUBLISHED else 0)
 
 
 def test_what_a_release_names_is_looked_for(store: Place) -> None:
@@ -100,7 +100,7 @@ def test_documents_of_a_run_are_checked_each(store: Place) -> None:
     for name in lost:
         harm(store, f"{run}/{name}", "cut")
     for fault, (name, what) in zip(sorted(faults(store), key=lambda fault: fault.path), lost.items(), strict=True):
-        assert fault.path == f"{run}/{name}" and f"cannot be made again, and this is lost: {what}" in fault.lost
+        assert fault.path == f"{run}/{name}" and f"cannot be made again, and this is lost: {what}" in fault.loss
 
 
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
@@ -171,9 +171,9 @@ def test_no_document_passes_for_another(store: Place) -> None:
             read_part_record(store, f"{kind}/{name}", address),
         ),
         f"runs/{run}/run.json": lambda: read_run(store, run),
-        f"runs/{run}/raw.json": lambda: recorded_raw_paths(store, run),
-        f"runs/{run}/recipe.lock": lambda: recorded_lock(store, run),
-        f"runs/{run}/figures.json": lambda: kept_figures(store, run),
+        f"runs/{run}/raw.json": lambda: read_raw_paths(store, run),
+        f"runs/{run}/recipe.lock": lambda: read_recorded_lock(store, run),
+        f"runs/{run}/figures.json": lambda: read_figures(store, run),
         entry: lambda: read_release(store, entry),
         "corpora/small/tombstones.json": lambda: read_tombstones(store, "small"),
     }
@@ -215,8 +215,8 @@ def test_what_nothing_names_is_no_fault(store: Place) -> None:
     for path, data in leftovers.items():
         Path(store.to_full_path(path)).write_bytes(data)
     assert faults(store) == []
-    assert read_holdings(store).unnamed == {path: len(data) for path, data in leftovers.items()}
-    assert read_holdings(store, folder).unnamed == {path: len(data) for path, data in leftovers.items()}
+    assert read_inventory(store).unnamed == {path: len(data) for path, data in leftovers.items()}
+    assert read_inventory(store, folder).unnamed == {path: len(data) for path, data in leftovers.items()}
 
 
 def test_an_artifact_alone_is_checked_with_the_parts_that_it_points_to(store: Place) -> None:

@@ -20,9 +20,9 @@ from corpora.store.damage import unseal
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from flows.command.verify import verify_store
-from flows.run.faults.damage import LIST, read_damage_list, write_damage_list
+from flows.run.faults.damage import DAMAGE_LIST, read_damage_list, write_damage_list
 from flows.run.plan_run import plan_run
-from flows.run.record.figures import recount_figures
+from flows.run.record.figures import rebuild_figures
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_one_damage_in_each_kind_of_file(learnt: Run, console: Console, tmp_path
         built, _ = again(run)
     assert bool(built) == (what == "files")
     after = contents(store)
-    assert {path for path in before if after[path] != before[path]} == set() and LIST not in after
+    assert {path for path in before if after[path] != before[path]} == set() and DAMAGE_LIST not in after
     assert verify_store(console, store.address).whole
 
 
@@ -114,7 +114,7 @@ def test_what_other_recipes_made_stays_on_the_list(grown: Run, console: Console)
     assert set(read_damage_list(grown.place)) == {path, "tokens/other/77/00000.tokens.arrow"}
     again(grown)
     assert set(read_damage_list(grown.place)) == {"tokens/other/77/00000.tokens.arrow"}
-    assert verify_store(console, grown.place.address).whole and LIST not in contents(grown.place)
+    assert verify_store(console, grown.place.address).whole and DAMAGE_LIST not in contents(grown.place)
 
 
 def test_equal_rows_in_other_bytes_reach_every_manifest(
@@ -161,7 +161,7 @@ def test_what_an_older_artifact_holds_is_built_for_the_newest(grown: Run, consol
     assert not verify_store(console, store.address).whole
     assert again(grown)[0] == {"tokens/small": [other]}
     assert said_contents(store) == before and verify_store(console, store.address).whole
-    assert LIST not in contents(store) and again(grown) == ({}, [])
+    assert DAMAGE_LIST not in contents(store) and again(grown) == ({}, [])
 
 
 def tell_a_lie(checks: Any) -> None:
@@ -190,7 +190,7 @@ def test_figures_are_counted_again(store: Place, console: Console) -> None:
     [figures], [entry] = paths_of(store, "figures.json"), paths_of(store, "releases/prod/")
     harm(store, figures)
     assert not verify_store(console, store.address).whole and {*read_damage_list(store)} == {figures}
-    recount_figures(store)
+    rebuild_figures(store)
     assert contents(store) == before
     harm(store, entry)
     assert not verify_store(console, store.address).whole
@@ -218,10 +218,10 @@ def test_a_damaged_list_is_not_believed(grown: Run, console: Console, how: str) 
     store = grown.place
     harm(store, paths_of(store, "tokens/small/", ".tokens.arrow")[0])
     verify_store(console, store.address)
-    whole = store.read(LIST)
-    harm(store, LIST, how)
+    whole = store.read(DAMAGE_LIST)
+    harm(store, DAMAGE_LIST, how)
     with pytest.raises(
         InputError, match=r"damaged\.json, the list of damaged files, is damaged itself.*`cloze verify`"
     ):
         again(grown)
-    assert not verify_store(console, store.address).whole and store.read(LIST) == whole
+    assert not verify_store(console, store.address).whole and store.read(DAMAGE_LIST) == whole

@@ -13,10 +13,10 @@ from tiers import LONG
 
 from corpora.store.places.place import Place
 from flows.command.verify import verify_store
-from flows.integrity.inventory import Fault, find_faults, read_holdings
+from flows.integrity.inventory import Fault, find_faults, read_inventory
 from flows.run.faults.damage import read_damage_list
-from flows.run.faults.locks import clearing
-from flows.run.record.releases import current_release
+from flows.run.faults.locks import hold_cleanup
+from flows.run.record.releases import read_current_release
 
 MAY_BE_GONE = {  # what no test can tell from a store that never had it, and why that is so by design
     r"runs/.*/figures.json": "of a run of an earlier version, which had none",
@@ -26,7 +26,7 @@ MAY_BE_GONE = {  # what no test can tell from a store that never had it, and why
 
 
 def faults(store: Place) -> list[Fault]:
-    return list(find_faults(read_holdings(store)))
+    return list(find_faults(read_inventory(store)))
 
 
 def missed_paths(whole: dict[str, bytes]) -> list[str]:
@@ -75,15 +75,15 @@ def test_every_file_of_a_store_is_missed(store: Place) -> None:
 
 def test_a_released_entry_is_restored_from_its_copy(store: Place) -> None:
     """Fails if the only entry of a release, or its newest, is not missed, or if the remedy does not bring it back."""
-    released = current_release(store, "prod")
+    released = read_current_release(store, "prod")
     [path] = paths_of(store, "releases/prod/000001-")
     harm(store, path, "delete")
     [fault] = faults(store)
     assert fault.path == path and fault.what == "it is gone"
-    source = re.fullmatch("copy (.*) to its place, or delete that as well: .*", fault.lost)
+    source = re.fullmatch("copy (.*) to its place, or delete that as well: .*", fault.loss)
     assert source is not None
     shutil.copyfile(store.to_full_path(source[1]), store.to_full_path(path))
-    assert faults(store) == [] and current_release(store, "prod") == released
+    assert faults(store) == [] and read_current_release(store, "prod") == released
     harm(store, path, "delete")
     harm(store, source[1], "delete")
     assert faults(store) == []
@@ -94,17 +94,17 @@ def test_the_recipe_of_a_run_is_compared_with_its_record(store: Place) -> None:
     [path, *_] = paths_of(store, "/recipe.toml")
     store.write(path, store.read(path) + b"# more\n")
     [fault] = faults(store)
-    assert (fault.path, fault.what) == (path, "it is not what was written") and "run.json has its text" in fault.lost
+    assert (fault.path, fault.what) == (path, "it is not what was written") and "run.json has its text" in fault.loss
 
 
 def test_what_is_removed_or_made_just_now_is_not_missed(store: Place) -> None:
     """Fails if a clean-up that was killed, a run under way, or one whose folder is half removed, is called damage."""
-    released = {f"{each.folder}/manifest.json" for each in current_release(store, "prod").artifacts}
+    released = {f"{each.folder}/manifest.json" for each in read_current_release(store, "prod").artifacts}
     [manifest, *_] = [path for path in paths_of(store, "models/small/", "manifest.json") if path not in released]
     harm(store, manifest, "delete")
     folder = manifest.removesuffix("/manifest.json")
     assert [fault.path for fault in faults(store)] == [manifest]
-    with pytest.raises(KeyboardInterrupt), clearing(store) as turn:
+    with pytest.raises(KeyboardInterrupt), hold_cleanup(store) as turn:
         turn.begin([folder])
         raise KeyboardInterrupt
     assert faults(store) == []

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from corpora.store.places.place import Place
 from flows.command.verify import verify_store
-from flows.run.faults.damage import LIST, read_damage_list
+from flows.run.faults.damage import DAMAGE_LIST, read_damage_list
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 
@@ -38,4 +38,4 @@ def test_a_store_is_checked_and_what_is_damaged_listed(
     assert set(read_damage_list(s3_store)) == set(harmed)
     for path, data in whole.items():
         s3_store.write(path, data)
-    assert verify_store(console, s3_store.address).whole and s3_store.find_size(LIST) is None
+    assert verify_store(console, s3_store.address).whole and s3_store.find_size(DAMAGE_LIST) is None

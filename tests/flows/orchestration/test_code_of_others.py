@@ -71,12 +71,12 @@ def test_files_of_the_user_are_not_imported(
 def test_a_command_of_the_user_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails if a script that a recipe names for notices cannot import what lies next to it."""
     from flows.recipes.run_settings import NotifySettings
-    from flows.run.record.notifications import OWN_CODE, Notice, call
+    from flows.run.record.notifications import OWN_CODE, Notice, call_command
 
     monkeypatch.setattr(os, "environ", {**os.environ, **OWN_CODE})
     (tmp_path / "ours.py").write_text("HEARD = 'heard'\n")
     (tmp_path / "tell.py").write_text("import ours\nopen('out', 'w').write(ours.HEARD)\n")
     settings = NotifySettings(command=(sys.executable, "tell.py"))
     notice = Notice(event="failed", recipe="small", run="r", text="It failed.")
-    assert call(settings, notice, tmp_path) == ""
+    assert call_command(settings, notice, tmp_path) == ""
     assert (tmp_path / "out").read_text() == "heard"

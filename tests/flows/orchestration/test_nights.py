@@ -18,7 +18,7 @@ from corpora.store.places.place import Place
 from flows.environment import prepare
 from flows.orchestration.run_recipe import run_recipe
 from flows.recipes.recipe import Recipe
-from flows.run.record.run_status import follow_schedule, schedule_path
+from flows.run.record.run_status import follow_schedule, get_schedule_path
 
 QUICK = [Cell(fault="noise", new=2, after="replaced"), Cell(fault="cut", new=1, after="deleted")]
 ALL_BAD = [
@@ -70,7 +70,7 @@ def test_the_whole_matrix_through_a_schedule(database: Path, tmp_path: Path) -> 
 def test_a_run_that_a_person_starts_while_the_recipe_is_on_a_schedule_is_like_its_nights(tmp_path: Path) -> None:
     """Fails if a person's run, or a plan, is ended by what a schedule that runs now would set aside."""
     recipe = Nights(tmp_path, QUICK).world.recipe()
-    schedule = HeartbeatWriter(Place(recipe.store), schedule_path(recipe.name), dict)
+    schedule = HeartbeatWriter(Place(recipe.store), get_schedule_path(recipe.name), dict)
     try:
         served = follow_schedule(recipe)
         assert served.is_scheduled and {entry.on_damage for entry in served.sources} == {"skip"}

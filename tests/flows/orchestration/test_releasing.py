@@ -15,10 +15,10 @@ from small_recipe import Run, World, fill, new_world
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.maintenance.release import promotion_of, run_at, run_of_recipe
+from flows.maintenance.release import find_newest_run, find_run_at, prepare_candidate
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.record.figures import figures_of, keep_figures
-from flows.run.record.releases import current_release, history
+from flows.run.record.figures import compute_figures, write_figures
+from flows.run.record.releases import read_current_release, read_history
 from flows.run.record.run_record import write_run
 
 CROSSED = "\n[bounds]\ndocuments = { min = 1000000 }\n"
@@ -30,7 +30,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Run]:
     world = fill(new_world(tmp_path_factory.mktemp("releasing") / "world"))
     run = world.run()
     write_run(run.place, run.record, run.lock)
-    keep_figures(run.place, run.record, figures_of(run.place, run.manifests))
+    write_figures(run.place, run.record, compute_figures(run.place, run.manifests))
     return world, run
 
 
@@ -42,14 +42,14 @@ def test_what_holds_its_bounds_is_released(recorded: tuple[World, Run], tmp_path
     """Fails where a run within its bounds waits, what is released is not the run's, or it is compared with nothing."""
     world, run = recorded
     recipe = bounded(world, "\n[bounds]\ndocuments = { min = 1, fall = 0 }\n")
-    first = promotion_of(recipe, run_of_recipe(recipe), "quiet")
-    assert (first.crossed, first.against) == ((), "nothing before it")
+    first = prepare_candidate(recipe, find_newest_run(recipe), "quiet")
+    assert (first.crossed, first.compared_with) == ((), "nothing before it")
     entry = first.release("it is good")
     assert {artifact.kind for artifact in entry.artifacts} == {"corpora", "vocabularies", "shards"}
     assert (entry.number, entry.approved, entry.reason) == (1, "bounds", "it is good")
-    assert entry.figures["documents"] == figures_of(run.place, run.manifests)["documents"].value
-    again = promotion_of(*run_at(f"{run.place.address}/runs/{run.record.run_id}"), "quiet")
-    assert again.against == "quiet number 1"
+    assert entry.figures["documents"] == compute_figures(run.place, run.manifests)["documents"].value
+    again = prepare_candidate(*find_run_at(f"{run.place.address}/runs/{run.record.run_id}"), "quiet")
+    assert again.compared_with == "quiet number 1"
 
 
 def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_path: Path) -> None:
@@ -57,23 +57,23 @@ def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_pat
     world, run = recorded
     empty = replace(bounded(world), store=str(tmp_path / "empty"))
     with pytest.raises(InputError, match=r"No run of 'small' in .* is complete"):
-        run_of_recipe(empty)
+        find_newest_run(empty)
     failed = replace(run.record, run_id="20270101T000000000000-small", state="failed")
     write_run(Place(empty.store), failed, run.lock)
     with pytest.raises(InputError, match="is failed: only a run that is complete"):
-        run_at(f"{empty.store}/runs/{failed.run_id}")
+        find_run_at(f"{empty.store}/runs/{failed.run_id}")
     with pytest.raises(InputError, match="is complete"):
-        run_of_recipe(empty)
+        find_newest_run(empty)
     ahead = replace(run.record, run_id="20460101T000000000000-small", started="2046-01-01T00:00:00+00:00")
     write_run(Place(empty.store), ahead, run.lock)
     with pytest.raises(InputError, match="a clock was ahead, and a newer run may have a name that comes before"):
-        run_of_recipe(empty)
+        find_newest_run(empty)
     [file, *_] = (path for path in Path(run.place.address, run.outcome.shards.folder).glob("*.arrow"))
     whole = file.read_bytes()
     try:
         file.write_bytes(whole[:-10] + bytes(10))
         with pytest.raises(InputError, match=r"is damaged, so it is not released .* `cloze verify`"):
-            promotion_of(bounded(world), run.record, "broken")
+            prepare_candidate(bounded(world), run.record, "broken")
     finally:
         file.write_bytes(whole)
 
@@ -139,7 +139,7 @@ def test_a_person_approves_or_rejects(recorded: tuple[World, Run], site: Site) -
     assert process.returncode == 1 and "Not released: too few (ada)." in said, said
     assert (state(address, id)["name"], state(address, id)["message"]) == ("Rejected", "Rejected by ada: too few.")
     with pytest.raises(InputError, match="There is no release 'prod'"):
-        current_release(store, "prod")
+        read_current_release(store, "prod")
 
     with releasing(home, address, path) as process:
         id = paused(address)
@@ -149,7 +149,7 @@ def test_a_person_approves_or_rejects(recorded: tuple[World, Run], site: Site) -
         said, _ = process.communicate(timeout=LONG)
     assert process.returncode == 0 and "prod is number 1 now: the run " in said, said
     assert state(address, id)["name"] == "Released"
-    [entry] = history(store, "prod")
+    [entry] = read_history(store, "prod")
     assert (entry.approved, entry.who, entry.reason) == ("person", "bob", "a holiday")
     assert entry.crossed[0].startswith("documents is ")
 

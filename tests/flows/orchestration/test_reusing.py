@@ -6,10 +6,10 @@ import pytest
 from launched import Site, ask, cloze, new_home
 from small_recipe import World
 
-from flows.orchestration.embedded_server import PASSWORD, PORT_FILE, for_clients
+from flows.orchestration.embedded_server import PASSWORD, PORT_FILE, build_client_environment
 from flows.orchestration.run_recipe import NOTHING_NEW
-from flows.orchestration.server_guard import keep_password, password_file
-from flows.run.record.run_record import list_runs, read_run
+from flows.orchestration.server_guard import get_password_path, write_password
+from flows.run.record.run_record import list_run_ids, read_run
 
 
 def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Pa
     done = cloze(home, "run", str(built.recipe_path))
     assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
     assert not (home / "prefect" / "server.log").exists()
-    [*_, newest] = list_runs(built.place)
+    [*_, newest] = list_run_ids(built.place)
     record = read_run(built.place, newest)
     assert {stage.state for stage in record.stages} == {"reused"} and record.flow_run is None
     assert built.place.read(f"runs/{newest}/report.html")
@@ -43,10 +43,10 @@ def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
     """Fails where a person who has `cloze ui` open does not find the run, or its report."""
     port = site.api.removesuffix("/api").rpartition(":")[2]
     (site.home / "prefect" / PORT_FILE).write_text(port)
-    keep_password(site.home / "prefect", int(port), for_clients(site.api)[PASSWORD])
+    write_password(site.home / "prefect", int(port), build_client_environment(site.api)[PASSWORD])
     done = cloze(site.home, "run", str(built.recipe_path))
     assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
-    record = read_run(built.place, list_runs(built.place)[-1])
+    record = read_run(built.place, list_run_ids(built.place)[-1])
     assert record.flow_run is not None and record.flow_run.page.endswith(f"/runs/flow-run/{record.flow_run.id}")
     of_run = {"id": {"any_": [record.flow_run.id]}}
     [run] = ask(site.api, "flow_runs", flow_runs=of_run)
@@ -55,4 +55,4 @@ def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
     [page] = ask(site.api, "artifacts", flow_runs=of_run)
     assert page["key"] == "report-small" and f"/cloze/report/{run['id']}/{record.run_id}/" in page["data"]
     (site.home / "prefect" / PORT_FILE).unlink()
-    password_file(site.home / "prefect", int(port)).unlink()
+    get_password_path(site.home / "prefect", int(port)).unlink()

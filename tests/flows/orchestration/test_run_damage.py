@@ -8,14 +8,14 @@ from launched import Site, cloze, new_home
 from small_recipe import Run, World, page, prose
 
 from corpora.store.places.place import Place
-from flows.run.record.run_record import StageRecord, list_runs, read_run
+from flows.run.record.run_record import StageRecord, list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 
 def stages(place: Place) -> dict[str, StageRecord]:
     """The stages of the newest run on record."""
-    record = read_run(place, list_runs(place)[-1])
+    record = read_run(place, list_run_ids(place)[-1])
     assert record.state == "completed"
     found = {f"{stage.kind}/{stage.name}": stage for stage in record.stages}
     assert len(found) == len(record.stages)
@@ -68,6 +68,6 @@ def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, b
     done = cloze(new_home(tmp_path), "run", str(built.recipe_path), "--workers", "1")
     assert done.returncode == 0 and "is damaged: " in done.stdout, done.stdout
     assert "nothing is unaccounted for" in done.stdout, done.stdout
-    record = read_run(built.place, list_runs(built.place)[-1])
+    record = read_run(built.place, list_run_ids(built.place)[-1])
     of_generation = [stage.folder for stage in record.stages if stage.kind == "verdicts"]
     assert of_generation[0] == finished.manifest("verdicts").folder and len(of_generation) == 2

@@ -14,9 +14,9 @@ from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.orchestration.pages import plain
+from flows.orchestration.pages import escape_markdown
 from flows.orchestration.run_recipe import NOTHING_NEW
-from flows.run.record.run_record import list_runs, read_run
+from flows.run.record.run_record import list_run_ids, read_run
 from flows.run.stage_kinds import STAGES as KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -92,12 +92,12 @@ def test_the_second_run_is_reused(twice: Twice) -> None:
     assert twice.second.flow_run["parameters"] == twice.first.flow_run["parameters"]
     assert "nothing new" in twice.second.flow_run["tags"]
     place = Place(twice.world.recipe().store)
-    records = [read_run(place, run_id) for run_id in list_runs(place)]
+    records = [read_run(place, run_id) for run_id in list_run_ids(place)]
     assert [{stage.state for stage in record.stages} for record in records] == [{"built"}, {"reused"}]
     assert {stage.reason for stage in records[1].stages} == {"nothing it depends on has changed"}
     files = {"kind": ".ppt", "number": 1, "names": ["scan.ppt"]}
     assert [record.inputs["pages"]["passed_over"] for record in records] == [[files]] * 2
-    for run_id in list_runs(place):
+    for run_id in list_run_ids(place):
         assert "pages: not read: 1 .ppt (scan.ppt)." in place.read(f"runs/{run_id}/report.html").decode()
 
 
@@ -156,7 +156,7 @@ def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None
     failed = [task for task in recorded.tasks if task["state"]["type"] == "FAILED"]
     assert [(task["name"], task["run_count"]) for task in failed] == [("documents/pages", 1)]
     place = Place(world.recipe().store)
-    [record] = [read_run(place, run_id) for run_id in list_runs(place)]
+    [record] = [read_run(place, run_id) for run_id in list_run_ids(place)]
     assert record.state == "failed" and "broken.jsonl.gz cannot be read to its end" in record.error
 
 
@@ -177,5 +177,5 @@ def test_a_page_that_failed_says_where_and_why(site: Site, tmp_path: Path) -> No
     assert cloze(site.home, "run", str(world.recipe_path), "--workers", "1", api=site.api).returncode == 2
     [recorded] = flow_runs(site, "torn")
     data, *others = json.loads(latest(site)["progress-torn"]["data"])
-    assert data["state"] == "failed" and data["now"] == plain(recorded.flow_run["state"]["message"])
+    assert data["state"] == "failed" and data["now"] == escape_markdown(recorded.flow_run["state"]["message"])
     assert {row["state"] for row in others} == {"waits"}

@@ -24,7 +24,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
 from corpora.store.tables import read_table
 from flows.orchestration.late_runs import FOLDER
-from flows.run.record.run_record import list_runs, read_run
+from flows.run.record.run_record import list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -146,7 +146,7 @@ def test_a_killed_worker_costs_a_retry(site: Site, tmp_path: Path, way: str) -> 
     done = run(site, WAYS[way], recipe)
     assert done.returncode == 0 and (tmp_path / "killed").exists(), done.stdout
     place = Place(str(tmp_path / "store"))
-    [run_id] = list_runs(place)
+    [run_id] = list_run_ids(place)
     if WAYS[way]:
         [flow_run] = ask(site.api, "flow_runs", flow_runs={"name": {"like_": "killed "}})
         tasks = ask(site.api, "task_runs", flow_runs={"id": {"any_": [flow_run["id"]]}})
@@ -185,7 +185,7 @@ def test_a_run_goes_on_without_what_ends_its_workers(site: Site, tmp_path: Path,
     left_out = "notes: left out as unreadable: cut.txt.gz"
     assert left_out in said
     place = Place(str(tmp_path / "store"))
-    assert left_out in place.read(f"runs/{list_runs(place)[0]}/report.html").decode()
+    assert left_out in place.read(f"runs/{list_run_ids(place)[0]}/report.html").decode()
     manifest = newest(place)
     assert manifest.ledger.find_account("records").outcomes == {"documents": 3, "dropped: parse: quarantined": len(bad)}
     offsets = [row.locator.offset for row in iter_dropped(read_table(place, manifest, "dropped"))]

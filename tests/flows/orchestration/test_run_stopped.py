@@ -17,7 +17,7 @@ from terminal import CTRL_C, Terminal, terminal
 from tiers import LONG as LONG_TIER
 
 from corpora.store.places.files import hold_lock
-from flows.run.record.run_record import list_runs, read_run
+from flows.run.record.run_record import list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -38,7 +38,7 @@ def gone(shown: Terminal, number: signal.Signals, said: str = "") -> None:
 
 def states(world: World) -> list[str]:
     """How the runs of a store ended."""
-    return [read_run(world.place, run_id).state for run_id in list_runs(world.place)]
+    return [read_run(world.place, run_id).state for run_id in list_run_ids(world.place)]
 
 
 def flow_runs(site: Site, world: World) -> list[dict[str, Any]]:

@@ -26,8 +26,8 @@ from terminal import CTRL_C, terminal
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.integrity.inventory import faults_of
-from flows.run.record.run_record import list_runs, read_run
+from flows.integrity.inventory import find_artifact_faults
+from flows.run.record.run_record import list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
@@ -53,7 +53,7 @@ def command(world: World, *more: str) -> list[str]:
 def model_of(place: Place) -> Manifest:
     """The one model of a store, whose files are whole."""
     [manifest] = list_manifests(place, "models", "small")
-    assert not list(faults_of(place, manifest))
+    assert not list(find_artifact_faults(place, manifest))
     return manifest
 
 
@@ -141,7 +141,7 @@ def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained
     assert f"models/small: the checkpoint of step {step} is saved." in shown.shown and 0 < step < STEPS
     commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
     assert not [line for line in commands if str(tried.folder).encode() in line]
-    assert [read_run(tried.place, run_id).state for run_id in list_runs(tried.place)] == ["interrupted"]
+    assert [read_run(tried.place, run_id).state for run_id in list_run_ids(tried.place)] == ["interrupted"]
     assert run(site, tried).returncode == 0
     [resumed] = [e for e in events(tried) if e["event"] == "resume"]
     assert resumed["step"] == step

@@ -22,9 +22,9 @@ from small_recipe import RECIPE, World, fill, first_pages, new_world, stages_wit
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from flows.orchestration.embedded_server import PASSWORD, database_of
+from flows.orchestration.embedded_server import PASSWORD, get_database_path
 from flows.recipes.lock import read_lock
-from flows.run.record.run_record import RunRecord, list_runs, read_run
+from flows.run.record.run_record import RunRecord, list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.long]
 
@@ -74,7 +74,7 @@ def stored(world: World) -> dict[str, tuple[int, int, str]]:
 def records(world: World) -> list[RunRecord]:
     """The records of all runs that have ended, oldest first."""
     place = Place(world.recipe().store)
-    return [read_run(place, run_id) for run_id in list_runs(place)]
+    return [read_run(place, run_id) for run_id in list_run_ids(place)]
 
 
 def of_state(database: Path, run_id: str) -> str:
@@ -147,7 +147,7 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         refused=refused,
         ends=ends,
         left_open=left_open,
-        interrupted=of_state(database_of(home / "prefect"), going["id"]),
+        interrupted=of_state(get_database_path(home / "prefect"), going["id"]),
     )
 
 
@@ -178,8 +178,8 @@ def test_it_says_where_and_when(story: Story) -> None:
     assert f'"api_url":"{api}/api"'.encode() in story.ui
     assert "small is on its schedule, every 3600 s" in said
     assert said.count("Next run: 20") == 1
-    assert "5 raw files in 1 generation; new in generation 1" in said
-    assert "6 raw files in 2 generations; new in generation 2: 1 of pages." in said
+    assert "5 raw files: 5 of pages." in said
+    assert "6 raw files; new, as generation 2: 1 of pages." in said
 
 
 def test_each_run_builds_what_is_new(story: Story) -> None:

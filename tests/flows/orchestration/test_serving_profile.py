@@ -9,10 +9,10 @@ from served_command import free_port, serving
 from small_recipe import RECIPE, fill, first_pages, new_world
 
 from corpora.store.places.place import Place
-from flows.integrity.inventory import faults_of
+from flows.integrity.inventory import find_artifact_faults
 from flows.recipes.lock import read_lock, write_lock
 from flows.run.addresses import find_artifacts
-from flows.run.record.run_record import list_runs, read_run
+from flows.run.record.run_record import list_run_ids, read_run
 
 
 @pytest.mark.slow
@@ -37,9 +37,9 @@ def test_two_runs_at_once_and_a_schedule_on_a_server_of_the_profile(site: Site, 
     assert [len(read_lock(each.recipe().lock_path).generations) for each in (world, alone)] == [2, 2]
     artifacts = find_artifacts(world.recipe().store)
     assert {artifact.manifest.folder: artifact.manifest.to_bytes() for artifact in artifacts} == expected.bytes()
-    assert [fault for artifact in artifacts for fault in faults_of(artifact.place, artifact.manifest)] == []
+    assert [fault for artifact in artifacts for fault in find_artifact_faults(artifact.place, artifact.manifest)] == []
     place = Place(world.recipe().store)
-    folders = [read_run(place, run_id).folders for run_id in list_runs(place)]
+    folders = [read_run(place, run_id).folders for run_id in list_run_ids(place)]
     assert len(folders) == 2 and folders[0] == folders[1]  # the second may find the first generation settled
     assert not list(world.folder.glob(".*")), "the lock is still held"
 

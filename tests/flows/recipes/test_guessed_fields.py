@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 from flows.recipes.lock import Lock, read_lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe, render_folder_recipe
-from flows.run.inputs.unread_files import guess_lines
+from flows.run.inputs.unread_files import describe_guesses
 
 RECIPE = """
 name = "small"
@@ -110,7 +110,7 @@ def test_what_is_said_of_a_guess_is_what_can_be_typed(world: World) -> None:
         lines = [note(n, prose(n)) | ({} if field == "NAME" else {"title": prose(n, 2)}) for n in range(12)]
         world.put("notes", "a", lines)
         recipe = parse_recipe(RECIPE, world.recipe_path, {})
-        [line] = guess_lines(recipe, resolve_raw_files(recipe, Lock(), StatCache()))
+        [line] = describe_guesses(recipe, resolve_raw_files(recipe, Lock(), StatCache()))
         assert line.startswith("notes: the text is guessed to be 'body' (1 .jsonl). To change it: --set ")
         key, value = line.partition("--set ")[2].split(" ")[0].removesuffix(".").split("=")
         assert parse_recipe(RECIPE, world.recipe_path, {key: value}).sources[0].source.fields == {"text": rows}
@@ -119,7 +119,7 @@ def test_what_is_said_of_a_guess_is_what_can_be_typed(world: World) -> None:
 def test_several_names_are_said_as_they_are_written(world: World) -> None:
     world.put("notes", "b", [{"said": prose(100 + n)} for n in range(5)])
     recipe = parse_recipe(RECIPE, world.recipe_path, {})
-    [line] = guess_lines(recipe, resolve_raw_files(recipe, Lock(), StatCache()))
+    [line] = describe_guesses(recipe, resolve_raw_files(recipe, Lock(), StatCache()))
     assert "'body' (1 .jsonl), else 'said' (1 .jsonl)" in line
     key, value = line.partition("--set '")[2].partition("'")[0].split("=")
     assert json.loads(value) == ["body", "said"]

@@ -18,7 +18,7 @@ import cloze
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
 from flows.recipes.recipe import Recipe, parse_recipe
-from flows.run.record.figures import figures_of
+from flows.run.record.figures import compute_figures
 
 SETS = """
 [[vocabulary]]
@@ -160,7 +160,7 @@ def test_a_column_that_a_labelled_file_lacks_is_missed_by_the_plan_and_before_th
 
 def test_every_figure_of_a_run_may_be_bounded(learnt: Run) -> None:
     """Fails where a run has a figure that a bound of its recipe is not allowed to name."""
-    figures = figures_of(learnt.place, learnt.manifests)
+    figures = compute_figures(learnt.place, learnt.manifests)
     assert len(figures) > 60 and any(name.startswith("task ") for name in figures)
     bounds = "\n".join(f"{json.dumps(name)} = {{ min = 0 }}" for name in figures)
     path = learnt.recipe.path

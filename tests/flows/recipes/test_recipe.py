@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.sources.files.source import FilesSource
 from flows.recipes import recipe as module
 from flows.recipes.recipe import Recipe, load_shipped_recipe, parse_recipe, read_recipe, read_shipped_recipes
-from flows.run.estimates.work import tokens_of
+from flows.run.estimates.work import count_phase_tokens
 
 SOURCE = '[[source]]\nkind = "files"\nname = "own"\npath = "raw"\n'
 
@@ -129,8 +129,8 @@ def test_a_phase_reads_a_mixture() -> None:
     first, second, _ = recipe.model.training.phase
     assert (first.weights, first.quotas, first.max_epochs) == ((Fraction(7, 10), 1), (), 4.0)
     assert (second.quotas, second.steps) == ((1_500_000_000, 3_000), 0)
-    assert tokens_of(first, [10, 27]) == round(64 * (7 + 27) / Fraction(17, 10))
-    assert tokens_of(second, [8, 9]) == 1_500_003_000
+    assert count_phase_tokens(first, [10, 27]) == round(64 * (7 + 27) / Fraction(17, 10))
+    assert count_phase_tokens(second, [8, 9]) == 1_500_003_000
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,17 @@ from lxml import etree
 
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Parent, Part
-from flows.report.flow_picture import LEAST, MOST_DROPPED, MOST_SOURCES, TALLEST, Flow, draw, run_flow
+from flows.report.flow_picture import (
+    MAX_COLUMN_HEIGHT,
+    MAX_DROPPED,
+    MAX_SOURCES,
+    MIN_BAND_WIDTH,
+    Flow,
+    build_flow,
+    draw_flow,
+)
 
-REASONS = [f"parse: reason {number}" for number in range(MOST_DROPPED + 6)]
+REASONS = [f"parse: reason {number}" for number in range(MAX_DROPPED + 6)]
 counts = st.integers(0, 10**9)
 fates = st.dictionaries(st.sampled_from(["documents", *(f"dropped: {reason}" for reason in REASONS)]), counts)
 
@@ -60,27 +68,27 @@ def balance(flow: Flow) -> None:
     assert {node.key for node in flow.nodes} >= {*arriving, *leaving}
     for node in flow.nodes:
         assert node.column == 0 or arriving[node.key] == node.count, node
-        assert node.lost or not leaving[node.key] or leaving[node.key] == node.count, node
+        assert node.is_lost or not leaving[node.key] or leaving[node.key] == node.count, node
 
 
-@given(st.lists(fates, min_size=1, max_size=MOST_SOURCES + 6), st.floats(0, 1))
+@given(st.lists(fates, min_size=1, max_size=MAX_SOURCES + 6), st.floats(0, 1))
 def test_every_record_flows_to_one_end(sources: list[dict[str, int]], share: float) -> None:
     documents = sum(outcomes.get("documents", 0) for outcomes in sources)
     verdicts = judged(int(documents * share), documents - int(documents * share))
-    flow = run_flow([*(parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)), verdicts])
+    flow = build_flow([*(parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)), verdicts])
     assert flow is not None
     balance(flow)
-    ends = sum(node.count for node in flow.nodes if node.lost or node.key == "kept")
+    ends = sum(node.count for node in flow.nodes if node.is_lost or node.key == "kept")
     assert ends == sum(sum(outcomes.values()) for outcomes in sources)
-    assert sum(node.column == 0 for node in flow.nodes) <= MOST_SOURCES
-    assert sum(node.lost and node.column == 1 for node in flow.nodes) <= MOST_DROPPED
+    assert sum(node.column == 0 for node in flow.nodes) <= MAX_SOURCES
+    assert sum(node.is_lost and node.column == 1 for node in flow.nodes) <= MAX_DROPPED
 
 
 @given(st.lists(fates, min_size=1, max_size=8))
 def test_the_drawing_shows_every_band_and_no_label_on_another(sources: list[dict[str, int]]) -> None:
-    flow = run_flow([parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)])
+    flow = build_flow([parsed(f"s{n}", outcomes) for n, outcomes in enumerate(sources)])
     assert flow is not None
-    svg = etree.fromstring(str(draw(flow)))
+    svg = etree.fromstring(str(draw_flow(flow)))
     rows: dict[str, list[float]] = {}
     for text in svg.iter("text"):
         if text.get("class") == "head":
@@ -90,21 +98,21 @@ def test_the_drawing_shows_every_band_and_no_label_on_another(sources: list[dict
         assert all(below - above >= 16.5 for above, below in zip(sorted(lines), sorted(lines)[1:], strict=False))
     assert len(list(svg.iter("path"))) == sum(link.count > 0 for link in flow.links)
     heights = [float(rect.get("height")) for rect in svg.iter("rect")]
-    assert all(height >= LEAST for height in heights)
+    assert all(height >= MIN_BAND_WIDTH for height in heights)
     bottom = max(float(rect.get("y")) + float(rect.get("height")) for rect in svg.iter("rect"))
-    assert bottom <= float(svg.get("viewBox").split()[3]) <= 3 * TALLEST + 40 * LEAST * len(heights)
+    assert bottom <= float(svg.get("viewBox").split()[3]) <= 3 * MAX_COLUMN_HEIGHT + 40 * MIN_BAND_WIDTH * len(heights)
 
 
 def test_widths_are_the_numbers_on_one_scale() -> None:
-    flow = run_flow([parsed("big", {"documents": 30_000, "dropped: parse: short": 10_000}), judged(20_000, 10_000)])
+    flow = build_flow([parsed("big", {"documents": 30_000, "dropped: parse: short": 10_000}), judged(20_000, 10_000)])
     assert flow is not None
-    svg = etree.fromstring(str(draw(flow)))
+    svg = etree.fromstring(str(draw_flow(flow)))
     heights = {path[0].text: band_width(path.get("d")) for path in svg.iter("path")}
     assert heights == {
-        "big → documents: 30,000": pytest.approx(TALLEST * 3 / 4, abs=0.2),
-        "big → dropped: parse: short: 10,000": pytest.approx(TALLEST / 4, abs=0.2),
-        "documents → kept: 20,000": pytest.approx(TALLEST / 2, abs=0.2),
-        "documents → removed: near duplicate: 10,000": pytest.approx(TALLEST / 4, abs=0.2),
+        "big → documents: 30,000": pytest.approx(MAX_COLUMN_HEIGHT * 3 / 4, abs=0.2),
+        "big → dropped: parse: short: 10,000": pytest.approx(MAX_COLUMN_HEIGHT / 4, abs=0.2),
+        "documents → kept: 20,000": pytest.approx(MAX_COLUMN_HEIGHT / 2, abs=0.2),
+        "documents → removed: near duplicate: 10,000": pytest.approx(MAX_COLUMN_HEIGHT / 4, abs=0.2),
     }
 
 
@@ -114,7 +122,7 @@ def band_width(path: str) -> float:
 
 
 def test_bands_of_a_source_leave_it_in_the_order_in_which_they_arrive() -> None:
-    flow = run_flow([parsed("a", {"dropped: parse: b": 5, "dropped: parse: a": 9, "documents": 3})])
+    flow = build_flow([parsed("a", {"dropped: parse: b": 5, "dropped: parse: a": 9, "documents": 3})])
     assert flow is not None
     assert [link.end for link in flow.links] == [node.key for node in flow.nodes if node.column == 1]
     assert [link.count for link in flow.links] == [3, 9, 5]
@@ -123,19 +131,19 @@ def test_bands_of_a_source_leave_it_in_the_order_in_which_they_arrive() -> None:
 def test_generations_of_a_source_are_one_and_the_same_run_is_drawn_alike() -> None:
     second = parsed("notes", {"documents": 4, "dropped: parse: empty": 1})
     twice = [parsed("notes", {"documents": 3}), replace(second, fingerprint="of the second generation")]
-    flow = run_flow(twice)
+    flow = build_flow(twice)
     assert flow is not None
     assert [(node.key, node.count) for node in flow.nodes] == [
         ("from notes", 8), ("documents", 7), ("dropped: parse: empty", 1),
     ]  # fmt: skip
-    again = run_flow(twice)
-    assert again is not None and draw(again) == draw(flow)
+    again = build_flow(twice)
+    assert again is not None and draw_flow(again) == draw_flow(flow)
 
 
 def test_names_are_text_and_never_markup() -> None:
-    flow = run_flow([parsed("<script>\u202e", {"documents": 3})])
+    flow = build_flow([parsed("<script>\u202e", {"documents": 3})])
     assert flow is not None
-    svg = str(draw(flow))
+    svg = str(draw_flow(flow))
     assert "&lt;script&gt;\ufffd" in svg and "<script" not in svg
 
 
@@ -156,14 +164,14 @@ def token_manifests(sources: object = None) -> list[Manifest]:
 
 def test_tokens_flow_to_every_set_and_copy_that_takes_them() -> None:
     """Fails where a set's tokens are another's, or two copies are drawn as twice the tokens that were written."""
-    flow = run_flow(token_manifests())
+    flow = build_flow(token_manifests())
     assert flow is not None
     nodes = {node.key: node for node in flow.nodes}
     assert nodes["tokens a"].count == nodes["tokens b"].count == 100  # written once, taken three times
     placed = {key: node.count for key, node in nodes.items() if key.startswith("examples")}
     assert placed == {"examples one": 160, "examples two": 80, "examples three": 80}
-    assert nodes["tokens: truncated"].count == 60 and nodes["tokens: left over"].lost
-    svg = etree.fromstring(str(draw(flow)))
+    assert nodes["tokens: truncated"].count == 60 and nodes["tokens: left over"].is_lost
+    svg = etree.fromstring(str(draw_flow(flow)))
     heights = {path[0].text: band_width(path.get("d")) for path in svg.iter("path")}
     one, two = (heights[f"tokens a → examples {name}: {count}"] for name, count in (("one", 160), ("two", 80)))
     assert one == pytest.approx(two, abs=0.2)
@@ -175,14 +183,14 @@ def test_tokens_flow_to_every_set_and_copy_that_takes_them() -> None:
 
 
 def test_tokens_of_sources_in_no_shards_are_not_hidden() -> None:
-    flow = run_flow(token_manifests(sources=["letters"]))
+    flow = build_flow(token_manifests(sources=["letters"]))
     assert flow is not None
     [unused] = [node for node in flow.nodes if node.label == "of sources in no shards"]
-    assert (unused.count, unused.lost) == (100, True)
+    assert (unused.count, unused.is_lost) == (100, True)
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
-    assert run_flow([]) is None
-    flow = run_flow([parsed("empty", {}), judged(0, 0)])
+    assert build_flow([]) is None
+    flow = build_flow([parsed("empty", {}), judged(0, 0)])
     assert flow is not None
-    etree.fromstring(str(draw(flow)))
+    etree.fromstring(str(draw_flow(flow)))

@@ -19,10 +19,10 @@ from corpora.errors import InputError
 from corpora.store.ledger import Account, Ledger
 from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
-from flows.report.masked_example import example_masks, shown_tokens, stored_masks
+from flows.report.masked_example import get_example_masks, get_stored_masks, list_shown_tokens
 from flows.report.page import build_page
-from flows.report.plots import bin_edges
-from flows.report.texts import duplicate_pairs, missing_by_source, read_removals, reasons_of
+from flows.report.plots import compute_bin_edges
+from flows.report.texts import list_reasons, read_removals, select_pairs, summarize_missing
 from flows.run.record.ledger_balance import Edge, StepAccount, spread
 from shards.masks.masking import MaskSettings, ShardVocabulary, build_mask_vocabulary
 from shards.masks.plain import draw_masks_plain
@@ -101,23 +101,23 @@ def test_every_drop_is_on_the_page_with_its_count_and_place(store: Run, html: st
     text = Page(html).text
     for reason in ("dropped: rules: gopher.min_words 3", "dropped: parse: damaged 1", "removed: near duplicate 1"):
         assert reason in text
-    [damaged] = [r for r in reasons_of(store.place, store.documents()["notes"], "dropped", 3) if "damaged" in r.name]
+    [damaged] = [r for r in list_reasons(store.place, store.documents()["notes"], "dropped", 3) if "damaged" in r.name]
     [row] = damaged.rows
     assert str(row.locator) in text and "no field 'body' (text)" in text
     assert row.id is not None and row.id.hex() in text
-    [few] = [r for r in reasons_of(store.place, store.documents()["notes"], "dropped", 2) if "min_words" in r.name]
+    [few] = [r for r in list_reasons(store.place, store.documents()["notes"], "dropped", 2) if "min_words" in r.name]
     assert (few.count, len(few.rows)) == (3, 2)
 
 
 def test_a_duplicate_stands_beside_its_survivor(store: Run, html: str) -> None:
     removals = read_removals(store.place, store.manifest("verdicts"))
     assert removals is not None
-    near, exact = duplicate_pairs(store.place, removals, 5, 5)
+    near, exact = select_pairs(store.place, removals, 5, 5)
     assert (near.reason, exact.reason) == ("near duplicate", "exact duplicate")
     left, right = (shingles(document.text) for document in (near.removed, near.survivor))
     assert near.similarity == pytest.approx(len(left & right) / len(left | right), abs=1e-6)
     assert near.missing == pytest.approx(len(left - right) / len(left), abs=1e-6)
-    [row] = missing_by_source(removals)
+    [row] = summarize_missing(removals)
     assert (row["source"], row["removed"], row["whole"]) == ("letters", 1, 0)
     assert row["median"] == row["p99"] == f"{100 * near.missing:.1f}%"
     assert (near.removed.source, near.survivor.title) == ("letters", "The first telling")
@@ -226,14 +226,14 @@ def test_shown_masks_are_those_that_training_sees(store: Run, static_store: Run)
         offsets, id = np.array([0, len(example.ids)]), np.array([example.example_id], np.uint64)
         starts = example.word_starts.astype(np.uint8)
         plain = draw_masks_plain(example.ids, offsets, starts, id, 0, MaskSettings(), words)
-        shown = example_masks(shard_set, example)
+        shown = get_example_masks(shard_set, example)
         assert shown.positions.tolist() == plain.positions.tolist()
         assert shown.replacements.tolist() == plain.replacements.tolist()
         drawn += len(plain.positions)
     assert drawn > 20
     static_set = ShardSet(static_store.place, static_store.outcome.shards)
     stored = static_set[0]
-    assert example_masks(static_set, stored).positions.tolist() == stored.mask_positions.tolist()
+    assert get_example_masks(static_set, stored).positions.tolist() == stored.mask_positions.tolist()
     assert len(stored.mask_positions)
 
 
@@ -241,7 +241,7 @@ def test_shown_tokens_tell_what_the_model_sees_and_must_guess(static_store: Run)
     words = read_vocabulary(static_store.place, static_store.outcome.vocabulary)
     kinds = set()
     for example in ShardSet(static_store.place, static_store.outcome.shards).iter_live_examples():
-        tokens = shown_tokens(example, words, stored_masks(example))
+        tokens = list_shown_tokens(example, words, get_stored_masks(example))
         assert [words.find_id(token.text) for token in tokens] == example.ids.tolist()
         seen = example.ids.copy()
         seen[example.mask_positions] = example.mask_ids
@@ -255,7 +255,7 @@ def test_shown_tokens_tell_what_the_model_sees_and_must_guess(static_store: Run)
 
 @given(st.lists(st.integers(1, 1 << 24), min_size=1, max_size=60))
 def test_bins_hold_every_length(lengths: list[int]) -> None:
-    edges = bin_edges(np.array(lengths))
+    edges = compute_bin_edges(np.array(lengths))
     assert (np.diff(edges) > 0).all() and len(edges) <= 35
     assert np.histogram(lengths, edges)[0].sum() == len(lengths)
 

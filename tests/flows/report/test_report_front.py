@@ -12,21 +12,29 @@ from small_recipe import Run, fill, new_world, note, page, prose, text_of
 from corpora.store.manifest import Manifest
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import Privacy
-from flows.report.compared import Compared, by_source, change_text, figure_text
+from flows.report.compared import RunComparison, format_change, format_figure, group_by_source
 from flows.report.front import (
     FIRST_NOT_READ,
-    LINE_CHARACTERS,
-    growth_view,
-    held_out,
-    learned,
-    not_read,
-    remarks_on,
-    source_table,
+    MAX_LINE_CHARACTERS,
+    build_growth_view,
+    build_loss_view,
+    build_source_rows,
+    describe_held_out,
+    list_remarks,
+    list_unread,
 )
 from flows.report.page import build_page
 from flows.report.run import RunView
-from flows.run.record.figures import MEAN, SHARE, Change, Figure, compare, figures_of, stored_manifests
-from flows.run.record.ledger_balance import accounts_of
+from flows.run.record.figures import (
+    MEAN,
+    SHARE,
+    Change,
+    Figure,
+    compare_figures,
+    compute_figures,
+    read_stored_manifests,
+)
+from flows.run.record.ledger_balance import build_accounts
 from flows.run.record.run_record import RunRecord, write_run
 
 SHORT = 9  # pages that came with the second generation and are too short
@@ -60,8 +68,10 @@ def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecor
     assert f"documents {parsed - 6} {parsed} +6 (+" in text
     assert f"dropped: rules: gopher.min_words {SHORT + 1} +{SHORT}" in text
     assert "raw files 5 7 +2 (+40%)" in text and "Dropped from pages, generation 2" in text
-    compared = Compared.of(before, {}, figures_of(run.place, stored_manifests(run.place, run.record)))
-    assert len(compared.differing) == len(compared.changes) == html.count('<td class="figure">')
+    compared = RunComparison.from_figures(
+        before, {}, compute_figures(run.place, read_stored_manifests(run.place, run.record))
+    )
+    assert len(compared.differences) == len(compared.changes) == html.count('<td class="figure">')
 
 
 def test_what_moved_far_is_worth_a_look(two_runs: tuple[RunRecord, Run], html: str) -> None:
@@ -69,7 +79,7 @@ def test_what_moved_far_is_worth_a_look(two_runs: tuple[RunRecord, Run], html: s
     _, run = two_runs
     total = sum(m.ledger.find_account("records").total for m in run.outcome.documents)
     head = html[: html.index('class="tiles"')]
-    share = figure_text((SHORT + 1) / total, SHARE, "")
+    share = format_figure((SHORT + 1) / total, SHARE, "")
     assert f"dropped share: rules: gopher.min_words: 1.8% in the run before, {share} now" in head
     assert "notes: 1 record could not be read" in head and '<a href="#compared">more</a>' in head
     assert "No damage" not in head
@@ -84,13 +94,13 @@ def test_nothing_wrong_is_said_of_a_run_that_has_nothing(two_runs: tuple[RunReco
     """A run of the same figures as the one before has no finding but its own damaged record."""
     before, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
-    same = Compared.of(before, view.figures or {}, view.figures or {})
-    [found] = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), same)
-    assert not found.wrong and "could not be read" in found.text
+    same = RunComparison.from_figures(before, view.figures or {}, view.figures or {})
+    [found] = list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), same)
+    assert not found.is_wrong and "could not be read" in found.text
     damaged = tuple(replace(stage, reason="damaged (a.arrow: cut)") for stage in run.record.stages[:1])
     record = replace(run.record, stages=(*damaged, *run.record.stages[1:]))
-    rebuilt = remarks_on(
-        RunView(run.place, record, Privacy("text")), accounts_of(stored_manifests(run.place, run.record)), same
+    rebuilt = list_remarks(
+        RunView(run.place, record, Privacy("text")), build_accounts(read_stored_manifests(run.place, run.record)), same
     )
     assert "was damaged and has been built again (damaged (a.arrow: cut))" in rebuilt[0].text
 
@@ -99,7 +109,7 @@ def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, 
     """Fails if documents are not judged by stop words and nobody is told, or a few of them are worth a remark."""
     _, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
-    compared = Compared.of(two_runs[0], view.figures or {}, view.figures or {})
+    compared = RunComparison.from_figures(two_runs[0], view.figures or {}, view.figures or {})
 
     first, *others = view.parsed
 
@@ -108,7 +118,7 @@ def test_languages_without_a_table_of_words_are_told(two_runs: tuple[RunRecord, 
         part, *rest = first.parts
         part = replace(part, ledger=replace(part.ledger, figures=figures))
         vars(view)["parsed"] = [replace(first, parts=(part, *rest)), *others]
-        found = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+        found = list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), compared)
         return [remark.text for remark in found if "no table of stop words" in remark.text]
 
     [said] = remarks(first.count_rows("documents"))
@@ -133,12 +143,12 @@ def test_a_vocabulary_that_takes_marks_off_is_told(
     """Fails if the vocabulary of a recipe makes one word of two in another language, and nobody is told."""
     before, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
-    compared = Compared.of(before, view.figures or {}, view.figures or {})
+    compared = RunComparison.from_figures(before, view.figures or {}, view.figures or {})
     vars(view)["figures"] = {"language share: ja": Figure(value=share, unit="documents", kind=SHARE)}
     vars(view)["manifests"] = [
         replace(each, settings=settings) if each.kind == "vocabularies" else each for each in view.manifests
     ]
-    found = remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)
+    found = list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), compared)
     said = [
         remark.text for remark in found if "takes the marks off letters, which tell words apart in ja" in remark.text
     ]
@@ -152,10 +162,13 @@ def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) ->
     assert view.figures is not None
     older = {name: figure for name, figure in view.figures.items() if not name.endswith(": notes")}
     gone = {f"{what}: old (2024)": Figure(value=7, unit="files", kind="count") for what in ("raw files", "documents")}
-    compared = Compared.of(before, {**older, **gone}, view.figures)
-    said = [remark.text for remark in remarks_on(view, accounts_of(stored_manifests(run.place, run.record)), compared)]
+    compared = RunComparison.from_figures(before, {**older, **gone}, view.figures)
+    said = [
+        remark.text
+        for remark in list_remarks(view, build_accounts(read_stored_manifests(run.place, run.record)), compared)
+    ]
     assert "1 source is new: notes." in said and "1 source is gone: old (2024)." in said
-    rows = {row["name"]: row for row in source_table(view, compared)}
+    rows = {row["name"]: row for row in build_source_rows(view, compared)}
     assert (rows["old (2024)"]["documents"], rows["old (2024)"]["documents_change"]) == ("0", "-7 (-100%)")
     assert [*rows][-1] == "old (2024)" and rows["notes"]["documents_change"].startswith("+")
 
@@ -173,11 +186,11 @@ def test_the_first_screen_says_what_was_not_read(two_runs: tuple[RunRecord, Run]
     head = text[: text.index("From raw to tokens")]
     assert "Not read docs-0: not read: 1,468 .py (a.py, bbb" in head and "And 2 lines more. more" in head
     assert "a.py" not in text_of(build_page(run.place, record, "none", run.lock))
-    lines = not_read(RunView(run.place, record, Privacy("text")), ["x" * 900] * 9)
-    assert len(lines) == FIRST_NOT_READ + 1 and all(len(line) <= LINE_CHARACTERS for line in lines)
+    lines = list_unread(RunView(run.place, record, Privacy("text")), ["x" * 900] * 9)
+    assert len(lines) == FIRST_NOT_READ + 1 and all(len(line) <= MAX_LINE_CHARACTERS for line in lines)
     silent, whole = replace(record, inputs={}), replace(record, inputs={"docs": {}})
-    assert not_read(RunView(run.place, silent, Privacy("text")), []) == []
-    assert not_read(RunView(run.place, whole, Privacy("text")), []) == [
+    assert list_unread(RunView(run.place, silent, Privacy("text")), []) == []
+    assert list_unread(RunView(run.place, whole, Privacy("text")), []) == [
         "No file: everything that the sources hold was read."
     ]
 
@@ -194,25 +207,27 @@ def test_the_first_screen_says_what_was_held_out(two_runs: tuple[RunRecord, Run]
     documents = sum(part.ledger.figures["held-out documents"] for part in run.manifest("tokens").parts)
     assert documents and f"Held out {documents} documents (" in text_of(html)
     view = RunView(run.place, run.record, Privacy("text"))
-    assert held_out(view).endswith("kept from training.")
+    assert describe_held_out(view).endswith("kept from training.")
     aside = RunView(run.place, run.record, Privacy("text"))
     without = [with_none_held_out(each) if each.kind == "tokens" else each for each in view.manifests]
     aside.__dict__["manifests"] = without
-    assert held_out(aside).startswith("Nothing: of ") and "none fell into the share of 0." in held_out(aside)
+    assert describe_held_out(aside).startswith(
+        "Nothing: of "
+    ) and "none fell into the share of 0." in describe_held_out(aside)
     stages = tuple(stage for stage in run.record.stages if stage.kind != "tokens")
-    assert held_out(RunView(run.place, replace(run.record, stages=stages), Privacy("text"))) == ""
+    assert describe_held_out(RunView(run.place, replace(run.record, stages=stages), Privacy("text"))) == ""
 
 
 def test_growth_is_of_every_generation(two_runs: tuple[RunRecord, Run], finished: Run, html: str) -> None:
     """Fails where a generation's documents are counted in another's, or one generation is drawn as growth."""
     _, run = two_runs
-    growth = growth_view(RunView(run.place, run.record, Privacy("text")))
+    growth = build_growth_view(RunView(run.place, run.record, Privacy("text")))
     assert growth is not None
     assert [row["generation"] for row in growth["added"]] == [1, 2] and growth["added"][1]["documents"] == 6
     assert sum(row["documents"] for row in growth["added"]) == run.manifest("tokens").count_rows("tokens")
     assert (
         "Growth by generation" in html
-        and growth_view(RunView(finished.place, finished.record, Privacy("text"))) is None
+        and build_growth_view(RunView(finished.place, finished.record, Privacy("text"))) is None
     )
 
 
@@ -234,18 +249,18 @@ def test_growth_is_of_every_generation(two_runs: tuple[RunRecord, Run], finished
 def test_whether_training_was_worth_it_is_one_sentence(loss: float | None, first: float | None, said: str) -> None:
     result = {"entropy": 4.0, "loss": loss, "accuracy": 0.25}
     training = {"result": result, "is_judged": True, "model": {"vocab_size": 100}, "first_loss": first}
-    told = learned(training)
+    told = build_loss_view(training)
     assert told is not None and told["worth"].startswith(said)
     assert [row["name"] for row in told["rows"]][-1] == "this model" and len(told["rows"]) == 3 + (first is not None)
     assert told["rows"][0]["nats"] == pytest.approx(4.60517) and max(row["bar"] for row in told["rows"]) == 100
-    assert learned(None) is None and learned({**training, "is_judged": False}) is None
-    assert learned({**training, "result": None}) is None
+    assert build_loss_view(None) is None and build_loss_view({**training, "is_judged": False}) is None
+    assert build_loss_view({**training, "result": None}) is None
 
 
 def test_figures_by_source_are_of_the_first_vocabulary() -> None:
     names = ("tokens (a): notes", "tokens (b): notes", "tokens (a)", "documents: notes", "dropped: notes")
-    changes = compare({}, {name: Figure(value=1, unit="tokens", kind="count") for name in names})
-    rows = by_source(changes, ("tokens", "documents"))
+    changes = compare_figures({}, {name: Figure(value=1, unit="tokens", kind="count") for name in names})
+    rows = group_by_source(changes, ("tokens", "documents"))
     assert [change.name for change in rows["notes"].values()] == ["tokens (a): notes", "documents: notes"]
     assert [*rows] == ["notes"]
 
@@ -263,7 +278,7 @@ def test_figures_by_source_are_of_the_first_vocabulary() -> None:
     ],
 )
 def test_a_change_in_words(before: float | None, after: float | None, kind: str, told: str) -> None:
-    assert change_text(Change(name="a", unit="tokens", kind=kind, before=before, after=after)) == told
+    assert format_change(Change(name="a", unit="tokens", kind=kind, before=before, after=after)) == told
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from small_recipe import NOTES_AND_LETTERS, Run, letters_world, notes_and_letter
 
 from flows.command.inspect import show_artifact
 from flows.command.trace import show_example_trace
-from flows.report.masked_example import LABELS
+from flows.report.masked_example import LABEL_MEANINGS
 from flows.report.page import build_page
 from flows.run.addresses import Artifact
-from flows.run.record.ledger_balance import FIGURES_OF_LABELS
+from flows.run.record.ledger_balance import LABEL_FIGURES
 from shards.inputs import INPUTS
 from shards.reading.files.shard_set import ShardSet
 
@@ -42,16 +42,18 @@ def sections(store: Run) -> dict[str, str]:
 def test_the_report_says_what_examples_are(store: Run, sections: dict[str, str], kind: str) -> None:
     """Fails where a label is said in the words of another input, or masks are told of where there are none."""
     own, shards = INPUTS[kind], store.outcome.shard_sets[kind]
-    words = LABELS.get(str(own.labels), ())
+    words = LABEL_MEANINGS.get(str(own.labels), ())
     said = set(re.findall(r"Example [\d,]+ : ([^;]+);", sections[kind]))
     assert said and said <= ({*words} if words else {"one segment", "two segments"})
     assert ("What the model must guess is marked" in sections[kind]) == own.masked
     assert ("Nothing is masked." in sections[kind]) == (not own.masked)
     out = sections[f"out: {kind}"]
     assert ("dynamic masks of 15" in out, "; no masks." in out) == (own.masked, not own.masked)
-    assert [word for word in LABELS["next-sentence"] + LABELS["sentence-order"] if word in out] == [*words]
+    assert [word for word in LABEL_MEANINGS["next-sentence"] + LABEL_MEANINGS["sentence-order"] if word in out] == [
+        *words
+    ]
     if own.labels:
-        counts = [shards.ledger.figures[figure] for figure in FIGURES_OF_LABELS[own.labels]]
+        counts = [shards.ledger.figures[figure] for figure in LABEL_FIGURES[own.labels]]
         assert sum(counts) == shards.count_rows("examples") > 0
 
 
@@ -70,7 +72,7 @@ def test_a_trace_tells_each_kind_of_example(store: Run, kind: str) -> None:
         show_example_trace(console, artifact, number, "train")
         assert isinstance(console.file, io.StringIO)
         head, *lines = console.file.getvalue().splitlines()
-        words = LABELS.get(str(INPUTS[kind].labels), ("one segment", "two segments"))
+        words = LABEL_MEANINGS.get(str(INPUTS[kind].labels), ("one segment", "two segments"))
         assert head.startswith(words[int(has_second) if label is None else label] + "; ")
         assert head.endswith(" 0 to guess") == (not INPUTS[kind].masked)
         assert [line[:3] for line in lines if line[:3] in ("A: ", "B: ")] == ["A: ", "B: "] * has_second

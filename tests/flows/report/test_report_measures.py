@@ -10,7 +10,7 @@ from corpora.build import Corpus
 from flows.recipes.privacy import Privacy
 from flows.report.page import build_page
 from flows.report.run import RunView
-from flows.report.vocabularies import drift_rows, vocabulary_views
+from flows.report.vocabularies import build_drift_rows, build_vocabulary_views
 from tokenizers_train.build import read_vocabulary
 
 SCRIPT = "<script>alert('here')</script> the keeper \u202e carried Zanzibarquux and"
@@ -74,7 +74,7 @@ def test_every_vocabulary_has_its_figures_by_size_and_its_split_words(html: str)
 @pytest.mark.parametrize("mode", ["hashed", "none"])
 def test_nothing_of_a_text_is_told_where_it_may_not_be(plain: Run, mode: str) -> None:
     views = (RunView(plain.place, plain.record, Privacy(allowed)) for allowed in ("text", mode))
-    shown, hidden = map(repr, map(vocabulary_views, views))
+    shown, hidden = map(repr, map(build_vocabulary_views, views))
     assert "##er" in shown and "##er" not in hidden
     assert "Zanzibarquux" not in build_page(plain.place, plain.record, mode)
 
@@ -96,15 +96,15 @@ def test_drift_is_told_by_generation(plain: Run) -> None:
         )
         for number, (generation, found) in enumerate(figures)
     )
-    rows = drift_rows(tokens.with_parts(parts))
+    rows = build_drift_rows(tokens.with_parts(parts))
     assert [(row["generation"], row["words"], row["tokens"]) for row in rows] == [(1, 20, 30), (2, 30, 40)]
     assert [row["tokens_a_word"] for row in rows] == [1.5, pytest.approx(4 / 3)]
     assert [row["unknown"] for row in rows] == [0.1, 0.05]
     bare = replace(parts[0], ledger=replace(parts[0].ledger, figures={"train tokens": 5}))
-    assert drift_rows(None) == drift_rows(tokens.with_parts((bare,))) == []
+    assert build_drift_rows(None) == build_drift_rows(tokens.with_parts((bare,))) == []
 
 
 def test_without_measures_a_page_is_as_before(plain: Run) -> None:
     stages = tuple(stage for stage in plain.record.stages if stage.kind != "measures")
-    views = vocabulary_views(RunView(plain.place, replace(plain.record, stages=stages), Privacy("text")))
+    views = build_vocabulary_views(RunView(plain.place, replace(plain.record, stages=stages), Privacy("text")))
     assert [view["measured"] for view in views] == [None, None]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from corpora.sources.books.gutenberg import whole_book
+from corpora.sources.books.gutenberg import cut_whole_book
 from corpora.sources.contract import Record, Tally, list_unhashed_files
 from corpora.sources.files.source import FilesSource
 from flows.recipes.lock import list_raw_files
 from flows.recipes.recipe import Recipe
-from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.inputs.folder_defaults import build_folder_recipe
 
 ENGLISH = (
     "It was late in the evening when the lamp of house {n} went out,\nand nobody spoke of it again that night.\n\n"
@@ -73,7 +73,7 @@ def test_a_license_is_cut_off_whatever_the_file_and_all_else_stays(tmp_path: Pat
         (folder / name).write_text(text, encoding="utf-8")
     with zipfile.ZipFile(folder / "more.zip", "w") as archive:
         archive.writestr("inside.txt", book(41))
-    recipe = recipe_of_folder(folder, tmp_path / "store", {})
+    recipe = build_folder_recipe(folder, tmp_path / "store", {})
     assert recipe.fitted is not None and "books = true\n" in recipe.text
     assert any("read as books, without its license" in why for why in recipe.fitted.why)
     assert any("fr 6%" in why or "fr 7%" in why for why in recipe.fitted.why), recipe.fitted.why
@@ -96,7 +96,7 @@ def test_a_folder_without_such_books_is_as_before(tmp_path: Path) -> None:
         (folder / f"{number}.txt").write_text("".join(ENGLISH.format(n=n) for n in range(9)), encoding="utf-8")
     (folder / "a.txt").write_bytes(b"\xef\xbb\xbfProject Gutenberg \xff\xfe\x00")
     (folder / "note.txt").write_text("I like Project Gutenberg. It has many books.\n" * 9, encoding="utf-8")
-    assert "books" not in recipe_of_folder(folder, tmp_path / "store", {}).text
+    assert "books" not in build_folder_recipe(folder, tmp_path / "store", {}).text
     assert "books" not in FilesSource(name="f", path="f").settings()
 
 
@@ -105,4 +105,4 @@ def test_a_folder_without_such_books_is_as_before(tmp_path: Path) -> None:
 )
 def test_only_one_whole_book_is_cut(cut: str) -> None:
     """Fails if text far from Gutenberg's marks, or after them, would be cut off with its license."""
-    assert (whole_book(cut) is not None) == (cut == book(1)[:-200])
+    assert (cut_whole_book(cut) is not None) == (cut == book(1)[:-200])

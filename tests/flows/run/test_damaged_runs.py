@@ -15,14 +15,14 @@ from corpora.store.places.place import Place
 from flows.command.runs import write_report
 from flows.integrity.rebuilt_part import find_stage
 from flows.recipes.lock import Lock
-from flows.run.addresses import Artifact, newest
+from flows.run.addresses import Artifact, pick_newest
 from flows.run.record import run_record
 from flows.run.record.run_record import (
     DamagedRun,
     RunRecord,
+    build_run_id,
     find_raw_file,
-    new_run_id,
-    newest_runs,
+    iter_newest_runs,
     read_run,
     write_run,
 )
@@ -69,10 +69,10 @@ def test_who_looks_for_a_raw_file_goes_to_the_run_before(kept: Run, name: str) -
 def test_listing_finding_and_reporting_go_on(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where one damaged record keeps a person from the artifacts and the report of the others."""
     damage(kept.place, f"runs/{NEW}/run.json")
-    assert run_record.list_runs(kept.place) == [OLD, NEW]
-    assert [record.run_id for record in newest_runs(kept.place)] == [OLD]
+    assert run_record.list_run_ids(kept.place) == [OLD, NEW]
+    assert [record.run_id for record in iter_newest_runs(kept.place)] == [OLD]
     artifacts = [Artifact(place=kept.place, manifest=manifest) for manifest in kept.manifests]
-    assert newest(artifacts).manifest == kept.manifests[-1]
+    assert pick_newest(artifacts).manifest == kept.manifests[-1]
     assert find_stage(kept.place, artifacts[0].manifest).fingerprint == artifacts[0].manifest.fingerprint
     assert write_report(kept.place.address, None, None).endswith(f"runs/{OLD}/report.html")
     with pytest.raises(DamagedRun, match=NEW):
@@ -90,14 +90,14 @@ def test_a_report_does_without_a_damaged_lock(kept: Run, capsys: pytest.CaptureF
 def test_no_clock_makes_a_later_run_the_older_one(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where a run that begins after one of a clock that was ahead has a name that comes before it."""
     place, ahead = kept.place, "20460101T000000000000-other"
-    assert ahead > new_run_id(place, "small") > NEW
+    assert ahead > build_run_id(place, "small") > NEW
     write_run(place, replace(kept.record, run_id=ahead, started="2046-01-01T00:00:00+00:00"), kept.lock)
-    assert next(newest_runs(place)).run_id == ahead
+    assert next(iter_newest_runs(place)).run_id == ahead
     assert "yet to come by this machine's clock: it is taken for newer" in capsys.readouterr().err
-    place.write(run_record.recipe_file(new_run_id(place, "small")), b"a run that is lost")
-    assert new_run_id(place, "small").partition("T")[2] > "000002"
-    write_run(place, replace(kept.record, run_id=new_run_id(place, "small")), kept.lock)
-    assert next(newest_runs(place)).started == kept.record.started and capsys.readouterr().err == ""
+    place.write(run_record.get_recipe_path(build_run_id(place, "small")), b"a run that is lost")
+    assert build_run_id(place, "small").partition("T")[2] > "000002"
+    write_run(place, replace(kept.record, run_id=build_run_id(place, "small")), kept.lock)
+    assert next(iter_newest_runs(place)).started == kept.record.started and capsys.readouterr().err == ""
 
 
 @pytest.fixture(scope="module")
@@ -130,5 +130,5 @@ def test_no_bit_of_a_run_flips_unseen(small: Place, data: st.DataObject) -> None
     changed[bit // 8] ^= 1 << bit % 8
     place.write(path, bytes(changed))
     with pytest.raises(DamagedRun, match=f"{name} is damaged: .* Nothing makes the record of a run again"):
-        (read_run if name == "run.json" else run_record.recorded_lock)(place, run)
+        (read_run if name == "run.json" else run_record.read_recorded_lock)(place, run)
     place.write(path, whole)

@@ -9,8 +9,8 @@ from small_shards import put_shards
 from corpora.store.places.place import Place
 from corpora.store.tables import read_table
 from flows.recipes.run_settings import read_bounds
-from flows.run.record.figures import crossings, figures_of
-from flows.run.record.ledger_balance import lost_share, nothing_said, telling_looks, warnings_of
+from flows.run.record.figures import compute_figures, list_crossings
+from flows.run.record.ledger_balance import count_lost, explain_no_examples, list_surface_warnings, list_warnings
 from shards.settings import ShardSettings, read_shard_settings
 
 
@@ -18,7 +18,7 @@ def test_what_is_measured_while_building_is_a_figure_and_can_be_bounded(tmp_path
     """Fails where a figure is of other sums than the ledger's, or a bound on it is not held."""
     place = Place(str(tmp_path))
     shards, _ = put_shards(place, ShardSettings(length=32, copies=4), documents=60)
-    figures, ledger = figures_of(place, [shards]), shards.ledger.figures
+    figures, ledger = compute_figures(place, [shards]), shards.ledger.figures
     examples = shards.count_rows("examples")
     assert figures["fill"].value == ledger["example tokens"] / (32 * examples)
     assert figures["random share"].value == ledger["random"] / examples
@@ -30,7 +30,7 @@ def test_what_is_measured_while_building_is_a_figure_and_can_be_bounded(tmp_path
     assert 0 < figures["surface accuracy at least"].value < figures["surface accuracy"].value < 1
     assert "lost neighbour share" not in figures
     bounds = read_bounds({"fill": {"min": 0.99}, "label deviation": {"max": 4.0}, "random share": {"max": 0.7}})
-    [crossed] = crossings(bounds, figures, None)
+    [crossed] = list_crossings(bounds, figures, None)
     assert crossed.startswith("fill is ")
 
 
@@ -42,8 +42,8 @@ def test_neighbours_of_deleted_documents_are_counted(tmp_path: Path) -> None:
     held = [set(r["documents"]) for b in read_table(place, shards, "examples", ("documents",)) for r in b.to_pylist()]
     lost = sum(bool(documents & gone) and not documents <= gone for documents in held)
     assert len(gone) == 3 and lost > 0
-    assert lost_share(place, shards) == (lost, len(held))
-    assert figures_of(place, [shards])["lost neighbour share"].value == lost / len(held)
+    assert count_lost(place, shards) == (lost, len(held))
+    assert compute_figures(place, [shards])["lost neighbour share"].value == lost / len(held)
 
 
 def test_looks_that_tell_labels_are_told() -> None:
@@ -52,16 +52,16 @@ def test_looks_that_tell_labels_are_told() -> None:
         "surface accuracy at least (b)": 0.54,
         "surface accuracy (b)": 0.9,
     }
-    [line] = telling_looks(figures)
+    [line] = list_surface_warnings(figures)
     assert line.startswith("shards/a: the labels of at least 61% of the examples are guessed")
-    assert telling_looks({"surface accuracy at least": 0.7})[0].startswith("shards: ")
+    assert list_surface_warnings({"surface accuracy at least": 0.7})[0].startswith("shards: ")
 
 
 def test_documents_of_which_nothing_came_are_told_with_the_setting_to_change(tmp_path: Path) -> None:
     """One document to train on, which has no partner."""
     shards, _ = put_shards(Place(str(tmp_path)), ShardSettings(length=5), documents=2)
-    [told] = warnings_of(shards)
-    assert told == nothing_said("small", shards)
+    [told] = list_warnings(shards)
+    assert told == explain_no_examples("small", shards)
     assert told.startswith("shards/small: no example came of 1 document") and 'set input = "full-sentences"' in told
 
 
@@ -75,7 +75,7 @@ def test_documents_of_which_nothing_came_are_told_with_the_setting_to_change(tmp
 def test_text_that_is_in_no_example_is_told_above_a_tenth(tmp_path: Path, table: dict[str, Any], word: str) -> None:
     """Fails where a shard set that leaves out much of its text says nothing, or one that does not is warned of."""
     shards, _ = put_shards(Place(str(tmp_path)), read_shard_settings(table))
-    told = " ".join(warnings_of(shards))
+    told = " ".join(list_warnings(shards))
     assert word in told and bool(told) == bool(word)
     lost = sum(account.total - account.outcomes["placed"] for account in shards.ledger.accounts)
     assert not word or f"({lost:,} of {shards.ledger.accounts[0].total:,})" in told

@@ -22,7 +22,7 @@ from flows.run.inputs.fetch import FetchOptions, FetchReport, fetch_recipe
 from flows.run.inputs.raw_files import fetch_inputs
 
 pytestmark = pytest.mark.server
-PATIENCE = Patience(first_seconds=0.01, most_seconds=0.1, attempts=2)
+PATIENCE = Patience(first_seconds=0.01, max_seconds=0.1, attempts=2)
 
 
 new_hosts, server = acquire_fixtures.new_hosts, acquire_fixtures.server
@@ -50,7 +50,7 @@ class Desk:
         tables = {name: read_settings(table, "fetch", name) for name, table in self.tables.items()}
         said = FetchOptions(**options)
         return fetch_recipe(
-            tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE, anywhere=anywhere
+            tables, self.root, self.lock, self.record, said, self.cache, patience=PATIENCE, given_folders=anywhere
         )
 
     def names(self, folder: str) -> list[str]:

@@ -14,13 +14,13 @@ from flows.recipes.lock import Lock
 from flows.run.record import figures as module
 from flows.run.record.figures import (
     COUNT,
-    FILE,
+    FIGURES_FILE,
     Change,
     Figure,
-    compare,
-    figures_of,
-    figures_of_run,
-    keep_figures,
+    compare_figures,
+    compute_figures,
+    get_figures,
+    write_figures,
 )
 from flows.run.record.run_record import RunRecord, write_run
 from shards.reading.files.shard_set import ShardSet
@@ -28,7 +28,7 @@ from shards.reading.files.shard_set import ShardSet
 
 def test_figures_are_what_one_counts_by_hand(finished: Run) -> None:
     """Fails where a figure is not that of the documents and examples themselves, one row after another."""
-    figures = {name: figure.value for name, figure in figures_of(finished.place, finished.manifests).items()}
+    figures = {name: figure.value for name, figure in compute_figures(finished.place, finished.manifests).items()}
     live = list(finished.corpus.iter_documents())
     examples = [e for split in ("train", "held-out") for e in ShardSet(finished.place, finished.outcome.shards, split)]
     assert figures["raw records"] == figures["raw records: pages"] + figures["raw records: notes"] == 56
@@ -49,18 +49,18 @@ def test_figures_are_what_one_counts_by_hand(finished: Run) -> None:
 
 def test_figures_are_kept_and_read_as_they_were(finished: Run, tmp_path: Path) -> None:
     place, record = Place(str(tmp_path)), finished.record
-    figures = figures_of(finished.place, finished.manifests)
-    keep_figures(place, record, figures)
-    kept = figures_of_run(place, record)
+    figures = compute_figures(finished.place, finished.manifests)
+    write_figures(place, record, figures)
+    kept = get_figures(place, record)
     assert kept is not None and list(kept.items()) == list(figures.items())
-    assert figures_of_run(finished.place, record) == figures  # none are kept there: they are counted
+    assert get_figures(finished.place, record) == figures  # none are kept there: they are counted
 
 
 def test_kept_figures_that_are_damaged_are_counted_again(finished: Run, tmp_path: Path) -> None:
     place, record = Place(str(tmp_path)), finished.record
-    damaged = module.figures_to_bytes(figures_of(finished.place, finished.manifests)).replace(b": 56,", b": 57,")
-    place.write(f"runs/{record.run_id}/{FILE}", damaged)
-    assert figures_of_run(place, record) is None, "the artifacts are not in this store"
+    damaged = module.serialize_figures(compute_figures(finished.place, finished.manifests)).replace(b": 56,", b": 57,")
+    place.write(f"runs/{record.run_id}/{FIGURES_FILE}", damaged)
+    assert get_figures(place, record) is None, "the artifacts are not in this store"
 
 
 NUMBERS = st.one_of(st.integers(0, 1 << 40), st.floats(0, 1e12))
@@ -73,12 +73,12 @@ TABLES = st.dictionaries(
 @given(TABLES, TABLES)
 def test_a_comparison_has_every_figure_once(before: dict[str, Figure], after: dict[str, Figure]) -> None:
     """Fails where a figure of one run is lost, or one that is in both is not what it is there."""
-    changes = {change.name: change for change in compare(before, after)}
-    assert len(changes) == len(compare(before, after)) and changes.keys() == before.keys() | after.keys()
+    changes = {change.name: change for change in compare_figures(before, after)}
+    assert len(changes) == len(compare_figures(before, after)) and changes.keys() == before.keys() | after.keys()
     for name, change in changes.items():
         for value, figures in ((change.before, before), (change.after, after)):
             assert value == figures[name].value if name in figures else not value
-    assert not any(change.change for change in compare(after, after))
+    assert not any(change.change for change in compare_figures(after, after))
 
 
 def test_a_reason_that_did_not_occur_is_none_of_it() -> None:
@@ -86,12 +86,14 @@ def test_a_reason_that_did_not_occur_is_none_of_it() -> None:
     counted = {"dropped": Figure(value=4, unit="records", kind=COUNT)}
     more = {**counted, "dropped: empty": Figure(value=4, unit="records", kind=COUNT)}
     longer = {**more, "length: notes": Figure(value=2.5, unit="tokens", kind=module.MEAN)}
-    assert [(c.before, c.after, c.change, c.relative) for c in compare(longer, counted)] == [
+    assert [(c.before, c.after, c.change, c.relative) for c in compare_figures(longer, counted)] == [
         (4, 4, 0, 0.0),
         (4, 0, -4, -1.0),
         (2.5, None, None, None),
     ]
-    assert compare({}, more)[1] == Change(name="dropped: empty", unit="records", kind=COUNT, before=None, after=4)
+    assert compare_figures({}, more)[1] == Change(
+        name="dropped: empty", unit="records", kind=COUNT, before=None, after=4
+    )
 
 
 def recorded(place: Place, run: Run, number: int, **changes: str) -> RunRecord:
@@ -107,10 +109,12 @@ def test_the_run_before_is_the_newest_completed_one_of_the_recipe(finished: Run,
     recorded(place, finished, 3, state="failed")
     recorded(place, finished, 4, recipe="not-small")
     last = recorded(place, finished, 5)
-    assert module.run_before(place, last, heard.append) == second and module.run_before(place, second) == first
-    assert module.run_before(place, first) is None and not heard
+    assert (
+        module.find_run_before(place, last, heard.append) == second and module.find_run_before(place, second) == first
+    )
+    assert module.find_run_before(place, first) is None and not heard
     place.write(f"runs/{second.run_id}/run.json", b"{}")
-    assert module.run_before(place, last, heard.append) == first
+    assert module.find_run_before(place, last, heard.append) == first
     assert len(heard) == 1 and heard[0].startswith(f"runs/{second.run_id}/run.json is damaged")
 
 
@@ -118,9 +122,9 @@ def test_a_run_of_the_same_artifacts_takes_the_figures_of_the_one_before(finishe
     place = Place(str(tmp_path))
     first, second = recorded(place, finished, 1), recorded(place, finished, 2)
     told = {"documents": Figure(value=7, unit="documents", kind=COUNT)}
-    keep_figures(place, first, told)
-    assert module.figures_at_end(place, second) == told  # the artifacts themselves are not in this store
-    assert module.figures_before(place, second) == (first, told)
+    write_figures(place, first, told)
+    assert module.compute_final_figures(place, second) == told  # the artifacts themselves are not in this store
+    assert module.find_figures_before(place, second) == (first, told)
 
 
 def test_damage_of_the_run_before_is_told(finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +136,6 @@ def test_damage_of_the_run_before_is_told(finished: Run, tmp_path: Path, monkeyp
     def damaged(place: Place, record: RunRecord) -> None:
         raise Damaged("documents/notes/x.arrow", "its digest is of other bytes")
 
-    monkeypatch.setattr("flows.run.record.figures.figures_of_run", damaged)
-    assert module.figures_before(place, last, heard.append) is None
+    monkeypatch.setattr("flows.run.record.figures.get_figures", damaged)
+    assert module.find_figures_before(place, last, heard.append) is None
     assert heard[0].startswith("documents/notes/x.arrow is damaged")

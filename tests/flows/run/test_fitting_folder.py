@@ -14,7 +14,7 @@ from corpora.store.places.place import Place
 from flows.recipes.guessed_fields import FittedDefaults
 from flows.recipes.lock import Lock, read_lock, resolve_raw_files, write_lock
 from flows.recipes.recipe import Recipe, parse_recipe, render_folder_recipe, write_recipe
-from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.inputs.folder_defaults import build_folder_recipe
 from flows.run.inputs.raw_files import describe_inputs
 
 TICKETS = [f"Hello, the printer in room {n} is broken again. Please call {n * 37} back, thanks." for n in range(120)]
@@ -73,7 +73,7 @@ def run(recipe: Recipe) -> int:
 )
 def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, texts: list[str], said: str) -> None:
     """Fails where a folder that holds text ends its first run with an error, or is left without its documents."""
-    recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", SMALL)
+    recipe = build_folder_recipe(folder_of(tmp_path / "f", texts), tmp_path / "store", SMALL)
     lines = " ".join(describe_inputs(recipe, resolve_raw_files(recipe, Lock(), StatCache())))
     assert said in lines and ("by a look at" in lines) == bool(said)
     assert run(recipe) >= 0.9 * len(texts)
@@ -82,20 +82,20 @@ def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, te
 def test_a_folder_stays_as_it_was_decided(tmp_path: Path) -> None:
     """Fails where later files, or a lock that decided nothing, change the rules of what is built."""
     folder, store = folder_of(tmp_path / "f", TICKETS), tmp_path / "store"
-    first = recipe_of_folder(folder, store, {})
+    first = build_folder_recipe(folder, store, {})
     run(first)
     (folder / "later.txt").write_text("\n\n".join(prose(n, 30) for n in range(9)), encoding="utf-8")
-    again = recipe_of_folder(folder, store, {})
+    again = build_folder_recipe(folder, store, {})
     assert again.text == first.text and again.fitted == first.fitted and "min_words = 3" in again.text
     assert first.lock_path is not None
     older = read_lock(first.lock_path)
     write_lock(first.lock_path, replace(older, fitted=None))
-    assert recipe_of_folder(folder, store, {}).text == render_folder_recipe(folder, str(store))
+    assert build_folder_recipe(folder, store, {}).text == render_folder_recipe(folder, str(store))
 
 
 def test_what_the_user_sets_counts(tmp_path: Path) -> None:
     """Fails where a fitted setting is put over the one on the command line."""
-    recipe = recipe_of_folder(
+    recipe = build_folder_recipe(
         folder_of(tmp_path / "f", TICKETS), tmp_path / "store", {"rules.gopher.min_words": "7", "language.keep": "[]"}
     )
     documents = recipe.sources[0].documents
@@ -107,8 +107,8 @@ def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
     """Fails where `--set` is forgotten by the next run or plan, cannot be replaced or dropped, or is not in the recipe
     that is kept."""
     folder, store = folder_of(tmp_path / "f", TICKETS), tmp_path / "store"
-    assert run(recipe_of_folder(folder, store, {"vocabulary.size": "600", "source.f.fields.key": "text"}))
-    plain = recipe_of_folder(folder, store, {})
+    assert run(build_folder_recipe(folder, store, {"vocabulary.size": "600", "source.f.fields.key": "text"}))
+    plain = build_folder_recipe(folder, store, {})
     assert plain.chosen == {"vocabulary.size": "600", "source.fields.key": "text"}
     assert plain.path is not None
     assert "# Set with --set, and remembered: vocabulary.size=600\n" in plain.text
@@ -119,7 +119,7 @@ def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
         line for line in describe_inputs(plain, resolve_raw_files(plain, Lock(), StatCache())) if "remembered" in line
     ]
     assert "vocabulary.size=600, source.fields.key=text. To forget one: --set vocabulary.size=." in line
-    changed = recipe_of_folder(folder, store, {"vocabulary.size": "700", "source.1.fields.key": ""})
+    changed = build_folder_recipe(folder, store, {"vocabulary.size": "700", "source.1.fields.key": ""})
     assert changed.chosen == {"vocabulary.size": "700"}
     write_recipe(plain)
     write_recipe(changed)
@@ -128,10 +128,10 @@ def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
     write_recipe(changed)
     assert plain.path.read_text(encoding="utf-8") == "# mine\n", "what a person wrote stays"
     run(changed)
-    assert recipe_of_folder(folder, store, {}).chosen == {"vocabulary.size": "700"}
+    assert build_folder_recipe(folder, store, {}).chosen == {"vocabulary.size": "700"}
     with pytest.raises(InputError, match=r"--set seed= forgets .* remembered is vocabulary\.size\."):
-        recipe_of_folder(folder, store, {"seed": " "})
-    dropped = recipe_of_folder(folder, store, {"vocabulary.size": ""})
+        build_folder_recipe(folder, store, {"seed": " "})
+    dropped = build_folder_recipe(folder, store, {"vocabulary.size": ""})
     assert dropped.chosen == {} and dropped.vocabularies != changed.vocabularies and "# Set with" not in dropped.text
 
 
@@ -139,16 +139,16 @@ def test_two_folders_of_one_name_have_a_recipe_each(tmp_path: Path) -> None:
     """Fails where what was set for one is taken for the other, or forgotten where the folder has moved."""
     store = tmp_path / "store"
     folders = [folder_of(tmp_path / side / "f", TICKETS) for side in ("a", "b") if (tmp_path / side).mkdir() is None]
-    first, other = (recipe_of_folder(folder, store, {}) for folder in folders)
+    first, other = (build_folder_recipe(folder, store, {}) for folder in folders)
     assert first.path == other.path, "neither has run"
-    first = recipe_of_folder(folders[0], store, {"vocabulary.size": "600"})
+    first = build_folder_recipe(folders[0], store, {"vocabulary.size": "600"})
     write_recipe(first)
     run(first)
-    other = recipe_of_folder(folders[1], store, {})
+    other = build_folder_recipe(folders[1], store, {})
     assert other.path != first.path and not other.chosen
-    assert recipe_of_folder(folders[0], store, {}).chosen == {"vocabulary.size": "600"}
+    assert build_folder_recipe(folders[0], store, {}).chosen == {"vocabulary.size": "600"}
     moved = folders[0].rename(tmp_path / "f")
-    assert recipe_of_folder(moved, store, {}).chosen == {"vocabulary.size": "600"}
+    assert build_folder_recipe(moved, store, {}).chosen == {"vocabulary.size": "600"}
 
 
 def test_what_was_fitted_is_said_in_the_recipe_and_the_lock(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_a_folder_without_text_says_what_became_of_it(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a.txt").write_text(" \n")
     with pytest.raises(InputError, match=r"none of 1 records is left \(parse: empty 1\)"):
-        run(recipe_of_folder(folder, tmp_path / "store", {}))
+        run(build_folder_recipe(folder, tmp_path / "store", {}))
     (folder / "b.txt").write_text(TICKETS[0], encoding="utf-8")
-    assert run(recipe_of_folder(folder, tmp_path / "store", {})) == 1  # nothing was decided by the empty one
+    assert run(build_folder_recipe(folder, tmp_path / "store", {})) == 1  # nothing was decided by the empty one
     for file in sorted(folder.iterdir()):
         file.rename(file.with_suffix(".dat"))
     with pytest.raises(InputError, match=r"can be read: it holds 2 \.dat\. Set its `path`"):
-        recipe_of_folder(folder, tmp_path / "other", {})
+        build_folder_recipe(folder, tmp_path / "other", {})

@@ -27,7 +27,7 @@ from flows.orchestration.notifications import Notifier
 from flows.orchestration.recording import keep_pages
 from flows.orchestration.run_recipe import run_on_threads
 from flows.orchestration.run_state import RunState
-from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.inputs.folder_defaults import build_folder_recipe
 
 SMALL = {"vocabulary.size": "1500"}
 FILES = 300  # of the kinds with many
@@ -63,7 +63,7 @@ def make(kind: str, folder: Path, size: int) -> Planted:
 def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]:
     """Run a folder as the command does; what is on the screen in the end."""
     screen: list[str] = []
-    recipe = recipe_of_folder(folder, folder.parent / "store", overrides)
+    recipe = build_folder_recipe(folder, folder.parent / "store", overrides)
     finished = steps.prepare_run(recipe, home, screen.append, 1)
     finished.notifier = Notifier(recipe, screen.append)
     with keep_pages(screen.append, finished.pages, str), steps.open_workers(finished, None):
@@ -94,7 +94,7 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
     kind: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
-    monkeypatch.setattr(steps, "engine_at_work", engine_here)
+    monkeypatch.setattr(steps, "open_engine", engine_here)
     monkeypatch.setenv("PREFECT_HOME", str(home))
     planted = make(kind, tmp_path / kind, FILES)
     sets = {key: value for key, _, value in (text.partition("=") for text in planted.overrides)}

@@ -12,7 +12,7 @@ from corpora.store.digests.content import compute_content, sum_contents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
-from flows.run.record.run_record import find_raw_file, list_runs, raw_paths, recorded_lock
+from flows.run.record.run_record import collect_raw_paths, find_raw_file, list_run_ids, read_recorded_lock
 
 
 def contents(store: Path) -> dict[str, bytes]:
@@ -50,10 +50,10 @@ def test_a_run_on_the_kept_store_builds_nothing(world: World) -> None:
 
 def test_the_runs_of_the_kept_store_find_their_raw_files(world: World) -> None:
     """Fails where the records say where the raw files lay when the store was made, not where they are now."""
-    runs = list_runs(world.place)
+    runs = list_run_ids(world.place)
     assert len(runs) == 3
     for run_id in runs:
-        paths = raw_paths(recorded_lock(world.place, run_id))
+        paths = collect_raw_paths(read_recorded_lock(world.place, run_id))
         assert len(paths) >= 5
         for sha256, path in paths.items():
             found = find_raw_file(world.place, sha256)

@@ -20,7 +20,7 @@ from corpora.store.places.place import Place
 from corpora.text.sentences.splitter import split_sentences
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe
-from flows.run.inputs.folder_defaults import recipe_of_folder
+from flows.run.inputs.folder_defaults import build_folder_recipe
 from tokenizers_train.build import read_vocabulary, train_vocabulary
 from tokenizers_train.vocabularies.settings import VocabularySettings
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -68,7 +68,7 @@ def test_what_a_mark_tells_apart_is_cut_differently(tmp_path: Path, code: str, a
     first, second = CASES[code]["pair"]
     texts = turned(CASES[code]["text"], 8)
     given = {"vocabulary.size": "500", **({"vocabulary.algorithm": algorithm} if algorithm else {})}
-    recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", given)
+    recipe = build_folder_recipe(folder_of(tmp_path / "f", texts), tmp_path / "store", given)
     assert recipe.fitted is not None and any("keeps the marks of letters" in why for why in recipe.fitted.why)
     settings = settings_of(recipe)
     words = pa.array([*texts, first, second, f"{first} {second}"], pa.large_string())
@@ -84,7 +84,7 @@ def test_a_folder_comes_through_by_the_rules_of_its_script(tmp_path: Path, code:
     assert len(WHOLE) == 13
     texts = turned(CASES[code]["text"], 6)
     given = {"vocabulary.size": "600", "duplicates.enabled": "false"}
-    recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", given)
+    recipe = build_folder_recipe(folder_of(tmp_path / "f", texts), tmp_path / "store", given)
     assert recipe.fitted is not None and len(recipe.fitted.why) == 2, recipe.fitted
     done = run_lock(Place(recipe.store), recipe, resolve_raw_files(recipe, Lock(), StatCache()).lock)
     kept = list(done.corpus.iter_documents())
@@ -103,7 +103,7 @@ def test_scripts_of_many_letters_keep_them(tmp_path: Path, code: str, size: str)
     letters = [chr((0xAC00 if code == "ko" else 0x4E00) + 3 * n) for n in range(1_600)]
     words = ["".join(letters[n : n + 4]) for n in range(0, len(letters), 4)]
     texts = [f"{MANY_LETTERS[code]} {' '.join(words[n::6])}" for n in range(6)]
-    recipe = recipe_of_folder(folder_of(tmp_path / "f", texts), tmp_path / "store", {"vocabulary.size": size})
+    recipe = build_folder_recipe(folder_of(tmp_path / "f", texts), tmp_path / "store", {"vocabulary.size": size})
     settings = settings_of(recipe)
     counts = count_words(settings.word_rule, pa.array(texts, pa.large_string()))
     vocabulary = train_vocabulary(counts, settings)
@@ -115,7 +115,7 @@ def test_a_folder_in_two_scripts_has_a_vocabulary_for_both(tmp_path: Path, other
     """Fails if the words of a part of a folder, be it a sixth, are unknown to the vocabulary of the whole."""
     thai = [text.replace(" ", "") for text in turned(CASES["th"]["text"], others)]
     english = [f"{prose(n, 20)} It is {n}." for n in range(6)]
-    recipe = recipe_of_folder(folder_of(tmp_path / "f", [*english, *thai]), tmp_path / "store", {})
+    recipe = build_folder_recipe(folder_of(tmp_path / "f", [*english, *thai]), tmp_path / "store", {})
     settings = settings_of(recipe)
     counts = count_words(settings.word_rule, pa.array([*english, *thai], pa.large_string()))
     vocabulary = train_vocabulary(counts, settings)
@@ -128,7 +128,7 @@ def test_two_texts_of_many_long_ones_are_seen(tmp_path: Path) -> None:
     for number in range(70):
         text = " ".join(turned(CASES["fi"]["text"], 9)) if number in (33, 47) else prose(number, 20)
         (tmp_path / f"f/{number}.txt").write_text(f"{text}\n" * (40_000 // len(text)), encoding="utf-8")
-    recipe = recipe_of_folder(tmp_path / "f", tmp_path / "store", {})
+    recipe = build_folder_recipe(tmp_path / "f", tmp_path / "store", {})
     assert recipe.fitted is not None and recipe.fitted.looked_at == 70
     assert recipe.sources[0].documents.language.keep == () and not settings_of(recipe).strip_accents
 

@@ -18,10 +18,10 @@ from corpora.errors import FileFault, InputError, LostFile, UnreadableFile
 from corpora.sources.contract import RawFile, StatCache
 from corpora.store.places.place import Place
 from flows.recipes.lock import Lock, read_lock, resolve_raw_files, write_lock
-from flows.run.faults.skipped_files import leave_out, left_out_lines
-from flows.run.inputs.unread_files import totals_lines
+from flows.run.faults.skipped_files import describe_left_out, leave_out
+from flows.run.inputs.unread_files import summarize_unread
 from flows.run.plan_run import plan_run
-from flows.run.record.ledger_balance import accounts_of
+from flows.run.record.ledger_balance import build_accounts
 
 RECIPE = """
 name = "mine"
@@ -67,7 +67,7 @@ def run(world: World, meanwhile: Callable[[], object] = int, **overrides: str) -
     assert recipe.lock_path is not None
     write_lock(recipe.lock_path, replace(lock, pending=1))
     meanwhile()
-    said = left_out_lines(recipe, lock)
+    said = describe_left_out(recipe, lock)
     while True:
         try:
             ended = run_lock(Place(recipe.store), recipe, lock)
@@ -94,7 +94,7 @@ def test_damaged_files_are_left_out_named_and_read_again_when_mended(tmp_path: P
     assert documents.ledger.find_account("records").total == 6, (
         "a file of which a part can be read is left out as a whole"
     )
-    step = next(step for step in accounts_of(first.manifests).steps if step.unit == "raw files")
+    step = next(step for step in build_accounts(first.manifests).steps if step.unit == "raw files")
     assert (step.total, dict(step.outcomes), step.balances) == (7, {"read": 1, "left out: unreadable": 6}, True)
     whole, _ = run(world_of(tmp_path / "whole"))
     assert first.contents() == whole.contents(), "what is left out is as if it had never been there"
@@ -221,9 +221,9 @@ def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
     closed = {"secret.jsonl": True}
     resolved = resolve_raw_files(world.recipe(), Lock(), StatCache())
     assert [file.name for file in resolved.added["notes"]] == ["gone.jsonl", "good.jsonl"]
-    [said] = totals_lines(resolved.unread, "text")[1:]
+    [said] = summarize_unread(resolved.unread, "text")[1:]
     assert said.startswith("notes: could not be opened: 1 file without permission (secret.jsonl).")
-    assert "secret" not in str(totals_lines(resolved.unread, "none"))
+    assert "secret" not in str(summarize_unread(resolved.unread, "none"))
     with pytest.raises(InputError, match=r"secret.jsonl: Permission denied"):
         resolve_raw_files(world.recipe(source__notes__on_damage="stop"), Lock(), StatCache())
     closed["gone.jsonl"] = False
@@ -234,7 +234,7 @@ def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
     assert [file.name for file in on_schedule.added["notes"]] == ["good.jsonl"]
     closed.pop("secret.jsonl")
     assert "1 vanished file (gone.jsonl)" in str(
-        totals_lines(resolve_raw_files(world.recipe(), Lock(), StatCache()).unread, "text")
+        summarize_unread(resolve_raw_files(world.recipe(), Lock(), StatCache()).unread, "text")
     )
 
 

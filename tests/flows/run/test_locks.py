@@ -12,9 +12,9 @@ from corpora.errors import InputError
 from corpora.store.places.files import to_unfinished_path
 from flows.orchestration.steps import prepare_run
 from flows.recipes.lock import read_lock
-from flows.run.faults.locks import recipe_held
+from flows.run.faults.locks import hold_recipe
 from flows.run.inputs import raw_files
-from flows.run.inputs.raw_files import stat_cache
+from flows.run.inputs.raw_files import open_stat_cache
 
 SOON = 120.0  # seconds, on a busy machine
 
@@ -32,7 +32,7 @@ def test_two_runs_make_one_generation_of_a_file(world: World) -> None:
         told.append(line)
         asked.set()
 
-    with recipe_held(recipe.lock_path, tell):  # a run that has found `later-1` and is about to say so
+    with hold_recipe(recipe.lock_path, tell):  # a run that has found `later-1` and is about to say so
         second = threading.Thread(target=lambda: prepare_run(recipe, home, tell))
         second.start()
         assert asked.wait(SOON)
@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(InputError, match=r"Cannot write .*r\.lock: .*copy the recipe to a folder"),
-        recipe_held(tmp_path / "file" / "below" / "r.lock", print),
+        hold_recipe(tmp_path / "file" / "below" / "r.lock", print),
     ):
         pass
 
@@ -68,7 +68,7 @@ def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     told: list[str] = []
-    with recipe_held(tmp_path / "r.lock", told.append):
+    with hold_recipe(tmp_path / "r.lock", told.append):
         pass
     assert told == [f"The file system of {tmp_path} has no locks: run this recipe only once at a time."]
     assert list(tmp_path.iterdir()) == []
@@ -95,7 +95,7 @@ def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
     path = tmp_path / "raw-files.json"
     for data in ("[1]", "7", "null", '{"/raw": 1}', '{"/raw": [1]}', 100_000 * "[", "", '{"/raw": [1, 2, 3, 4, "aa"]}'):
         path.write_text(data)
-        with stat_cache(tmp_path) as cache:
+        with open_stat_cache(tmp_path) as cache:
             assert len(cache.entries) == data.count('"aa"')
 
     def full(*arguments: object) -> None:
@@ -103,5 +103,5 @@ def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
 
     monkeypatch.setattr(raw_files, "replace_file", full)
     with pytest.raises(InputError, match=r"Cannot write .*raw-files.json: the disk is full: free some space, or set"):
-        with stat_cache(tmp_path):
+        with open_stat_cache(tmp_path):
             pass

@@ -13,7 +13,7 @@ import pytest
 from corpora.errors import InputError
 from flows.recipes.run_settings import NotifySettings, parse_notify_settings
 from flows.run.record import notifications as notices
-from flows.run.record.notifications import Notice, notify, settings_at_work
+from flows.run.record.notifications import Notice, list_setting_warnings, notify
 
 NOTICE = Notice(event="failure", recipe="news", text="It failed.\n\x1b[31m" + "x" * 10_000, run="r1", bounds=("a",))
 SECRET = "s3cr3t"
@@ -109,7 +109,7 @@ def test_a_webhook_that_fails(receiver: Receiver, tmp_path: Path, answers: list[
 def test_a_webhook_that_hangs(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a receiver that never answers holds a run up, or a command next to it."""
     receiver.answers = [0]
-    monkeypatch.setattr(notices, "SECONDS", 0.1)
+    monkeypatch.setattr(notices, "MAX_SECONDS", 0.1)
     done = tmp_path / "done"
     [line] = sent(tmp_path, webhook="HOOK", command=("tee", str(done)), command_seconds=2.0)
     assert "by the webhook of HOOK: it " in line and not receiver.waited_for
@@ -137,7 +137,7 @@ def test_an_address_that_is_none(
     assert line.startswith("This notice could not be sent (failure) by the webhook of HOOK: ")
     shown = line + "".join(capfd.readouterr())
     assert not address or (address not in shown and SECRET not in shown)
-    assert bool(settings_at_work(NotifySettings(webhook="HOOK"), {"HOOK": address})) == (not address)
+    assert bool(list_setting_warnings(NotifySettings(webhook="HOOK"), {"HOOK": address})) == (not address)
 
 
 def test_a_command_reads_it(tmp_path: Path) -> None:

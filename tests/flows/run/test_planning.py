@@ -11,11 +11,11 @@ from labelled_world import MODEL, TASK, copied, labelled_file, trainer_here, wor
 from small_recipe import KINDS, RECIPE, SHARED_KINDS, Run, World, fill, new_world, page, prose
 
 from corpora.store.places.place import Place
-from flows.run.plan_run import Planned, plan_run
+from flows.run.plan_run import PlannedStage, plan_run
 from flows.run.stage_kinds import STAGES
 
 
-def plan(world: World, **overrides: str) -> list[Planned]:
+def plan(world: World, **overrides: str) -> list[PlannedStage]:
     """The plan of a run; it must leave the store as it was."""
     recipe, lock = world.resolved(**overrides)
     place = Place(recipe.store)
@@ -25,7 +25,7 @@ def plan(world: World, **overrides: str) -> list[Planned]:
     return planned
 
 
-def agrees(planned: list[Planned], run: Run) -> None:
+def agrees(planned: list[PlannedStage], run: Run) -> None:
     """A plan against the run after it: the same stages in order with the same reasons, as far as it looked."""
     looked = [entry for entry in planned if entry.state != "follows"]
     done = run.stages[: len(looked)]
@@ -38,7 +38,7 @@ def agrees(planned: list[Planned], run: Run) -> None:
     assert {s.stage.kind for s in run.stages[len(looked) :] if s.built} <= set(follows)
 
 
-def states(planned: list[Planned]) -> dict[str, str]:
+def states(planned: list[PlannedStage]) -> dict[str, str]:
     """The state of each kind that is not reused."""
     return {entry.stage.split("/")[0]: entry.state for entry in planned if entry.state != "reuse"}
 

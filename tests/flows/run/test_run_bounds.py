@@ -6,7 +6,7 @@ from small_recipe import RECIPE, Run
 from corpora.errors import InputError
 from flows.recipes.recipe import parse_recipe
 from flows.recipes.run_settings import read_bounds
-from flows.run.record.figures import COUNT, MEAN, SHARE, Figure, Figures, crossings, figures_of
+from flows.run.record.figures import COUNT, MEAN, SHARE, Figure, Figures, compute_figures, list_crossings
 
 BEFORE = {
     "documents": (1_000, "documents", COUNT),
@@ -25,7 +25,7 @@ def figures(**changed: float | None) -> Figures:
 
 
 def crossed(bounds: dict[str, dict[str, float]], **changed: float | None) -> list[str]:
-    return crossings(read_bounds(bounds), figures(**changed), figures())
+    return list_crossings(read_bounds(bounds), figures(**changed), figures())
 
 
 def test_each_bound_holds_and_is_crossed() -> None:
@@ -70,7 +70,7 @@ def test_a_name_that_is_no_figure_is_said() -> None:
 def test_without_a_run_before_only_levels_are_judged() -> None:
     """Fails where a first run cannot pass, or passes what needs no comparison."""
     bounds = read_bounds({"documents": {"fall": 0.0, "rise": 0.0, "min": 2_000}})
-    assert crossings(bounds, figures(), None) == ["documents is 1,000 documents: the bound is min = 2000"]
+    assert list_crossings(bounds, figures(), None) == ["documents is 1,000 documents: the bound is min = 2000"]
 
 
 @pytest.mark.parametrize(
@@ -99,5 +99,5 @@ def test_bounds_and_notices_decide_no_bytes(finished: Run) -> None:
     assert recipe.bounds and recipe.notify.is_enabled
     for field in ("sources", "duplicates", "held_out", "vocabularies", "shards", "model"):
         assert getattr(recipe, field) == getattr(finished.recipe, field)
-    counted = figures_of(finished.place, finished.manifests)
-    assert len(crossings(read_bounds({"documents": {"max": 1}}), counted, None)) == 1
+    counted = compute_figures(finished.place, finished.manifests)
+    assert len(list_crossings(read_bounds({"documents": {"max": 1}}), counted, None)) == 1

@@ -9,7 +9,7 @@ from small_recipe import Run, World, live_texts, new_world, note, page, prose
 
 from corpora.errors import InputError
 from corpora.store.tables import read_part_table
-from flows.run.record.ledger_balance import edits_of
+from flows.run.record.ledger_balance import list_edits
 
 NOTICE = "By reading on you agree to the keeping of small files on your machine."
 REPEATED = "\n[repeated_lines]\nenabled = true\nmin_documents = 20\nmin_share = 0.01\n"
@@ -116,6 +116,6 @@ def test_the_report_says_what_steps_changed(world: World) -> None:
     text = world.text + REPEATED + "\n[personal_data]\nemail = true\n"
     world.put("notes", "more", [note(50, f"{prose(50)} Write to ada.byron@analytical.org for more.")])
     run = replace(world, text=text).run()
-    told = [edits_of(manifest) for manifest in (stage.manifest for stage in run.of("documents"))]
+    told = [list_edits(manifest) for manifest in (stage.manifest for stage in run.of("documents"))]
     assert told == [[("lines removed: repeated", 40)], [("masked: email", 1)]]
     assert not any("ada.byron" in text for text in live_texts(run).values())

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from corpora.errors import InputError
 from corpora.store.tables import read_part_table
 from corpora.views import read_view
-from flows.report.vocabularies import drift_rows
+from flows.report.vocabularies import build_drift_rows
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
 
@@ -151,5 +151,5 @@ def test_the_drift_of_a_pinned_vocabulary_is_told(world: World) -> None:
     world.put("notes", "later", [note(5000 + n, prose(5000 + n).replace(" the ", ills)) for n in range(10)])
     second = world.run()
     assert second.outcome.vocabulary.fingerprint == first.outcome.vocabulary.fingerprint
-    before, after = (row["tokens_a_word"] for row in drift_rows(second.manifest("tokens")))
+    before, after = (row["tokens_a_word"] for row in build_drift_rows(second.manifest("tokens")))
     assert after > 1.5 * before > 1.5

@@ -13,8 +13,8 @@ from small_recipe import Run, World, fill, new_world, page, prose
 
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
-from flows.run.record.figures import stored_manifests
-from flows.run.record.ledger_balance import accounts_of
+from flows.run.record.figures import read_stored_manifests
+from flows.run.record.ledger_balance import build_accounts
 
 Days = Sequence[Run]
 
@@ -117,7 +117,7 @@ def test_a_day_after_faults_is_as_if_there_were_none(
     run = world.run()
     found = {path: Manifest.from_bytes(world.place.read(path), path).content for path in grown.contents}
     assert found == grown.contents
-    accounts = accounts_of(stored_manifests(run.place, run.record))
+    accounts = build_accounts(read_stored_manifests(run.place, run.record))
     assert accounts.balances and run.outcome.corpus.count_rows("deleted")
     assert accounts.headline["kept"][""] == sum(1 for _ in run.corpus.iter_documents())
 

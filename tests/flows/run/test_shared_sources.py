@@ -21,7 +21,7 @@ from corpora.store.places.place import Place
 from corpora.store.tables import read_table
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import parse_recipe
-from flows.run.record.ledger_balance import accounts_of
+from flows.run.record.ledger_balance import build_accounts
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -97,7 +97,7 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: R
     assert {name: ledger.find_account("records").total for name, ledger in ledgers.items()} == counted
     assert ledgers["cc-news"].find_account("records").outcomes["dropped: parse: not a page: warcinfo"] == 2
     assert all(ledger.figures["damaged records"] == 0 for ledger in ledgers.values())
-    assert accounts_of(finished.manifests).balances
+    assert build_accounts(finished.manifests).balances
     kept = {name: ledger.find_account("records").outcomes["documents"] for name, ledger in ledgers.items()}
     assert kept["bookcorpus"] == 13 and kept["openwebtext"] > 225 and kept["cc-news"] > 65 and kept["stories"] > 15
 

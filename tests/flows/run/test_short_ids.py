@@ -8,14 +8,14 @@ from small_recipe import Run
 from corpora.errors import InputError
 from flows.command.trainer_process import model_folder
 from flows.command.vocabulary import find_vocabulary
-from flows.run.addresses import find_artifacts, is_run_id, short_folder, short_run_ids, split_address
+from flows.run.addresses import find_artifacts, is_run_id, shorten_folder, shorten_run_ids, split_address
 
 
 def test_short_ids_are_unique_and_fit_the_run_alone() -> None:
     """Fails where two runs have the same short id, or one is the beginning of another's id."""
     ids = [f"2026010{day}T{hour:02}0000{micro:06}-notes" for day in (1, 2) for hour in (1, 2) for micro in (7, 483910)]
     ids += ["20260101T010000000007-letters", "20260103T000000202601-notes", "an-old-run"]
-    short = short_run_ids(ids)
+    short = shorten_run_ids(ids)
     assert len(set(short.values())) == len(ids)
     for run_id, text in short.items():
         fits = [other for other in ids if other.startswith(text) or other.partition("-")[0].endswith(text)]
@@ -29,7 +29,7 @@ def test_an_artifact_is_found_by_the_beginning_of_its_fingerprint(
 ) -> None:
     """Fails where a short fingerprint is not taken in one of its forms, or stands for several artifacts."""
     store, shards = Path(finished.place.address), finished.outcome.shards
-    short = short_folder(shards.folder)
+    short = shorten_folder(shards.folder)
     assert len(short) == len(shards.folder) - 16
     fingerprint = shards.fingerprint[:8]
     monkeypatch.chdir(store.parent)

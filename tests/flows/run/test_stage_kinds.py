@@ -26,19 +26,19 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from flows.command.trace import answers_to
-from flows.export.exported import provenance_of
+from flows.export.exported import read_provenance
 from flows.export.release_folder import export_release
-from flows.integrity.inventory import find_faults, read_holdings
-from flows.maintenance.garbage import Policy, look, unneeded
+from flows.integrity.inventory import find_faults, read_inventory
+from flows.maintenance.garbage import Retention, list_unneeded, scan_store
 from flows.orchestration.pages import describe_stage
 from flows.report.page import build_page
 from flows.run import pipeline
 from flows.run.addresses import Artifact, find_artifacts
 from flows.run.estimates.run_estimates import estimate_run
 from flows.run.plan_run import plan_run
-from flows.run.record.counts_text import rows_in_words
-from flows.run.record.releases import Release, add_release, artifacts_of_run
-from flows.run.record.run_status import run_states
+from flows.run.record.counts_text import describe_rows
+from flows.run.record.releases import Release, add_release, list_run_artifacts
+from flows.run.record.run_status import list_runs
 from flows.run.stage_kinds import STAGES, StageKind
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ def everything(learnt: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         old, version = world.run().manifest("glossaries"), 2
         run = world.run()
         record(run, RUN)
-        artifacts = artifacts_of_run(run.place, run.record)
+        artifacts = list_run_artifacts(run.place, run.record)
         entry = Release(name="prod", number=0, action="release", recipe="small", run=RUN, who="t",
                         when="2026-01-03T00:00:01+00:00", artifacts=artifacts)  # fmt: skip
         add_release(run.place, entry)
@@ -138,8 +138,8 @@ def estimated(given: Everything, folder: Path) -> set[str]:
 
 
 def looked_at_by_gc(given: Everything, folder: Path) -> set[str]:
-    seen = look(given.run.place, Policy(keep=1))
-    assert unneeded(seen) == [given.old.folder]
+    seen = scan_store(given.run.place, Retention(keep=1))
+    assert list_unneeded(seen) == [given.old.folder]
     return {manifest.stage_folder for folder, manifest in seen.manifests.items() if folder in seen.needed.folders}
 
 
@@ -150,7 +150,7 @@ def verified(given: Everything, folder: Path) -> set[str]:
         path = Path(place.to_full_path(f"{manifest.stage_folder}/{file.path}"))
         whole = path.read_bytes()
         path.write_bytes(whole[:-1])
-        [fault] = find_faults(read_holdings(place, manifest.folder))
+        [fault] = find_faults(read_inventory(place, manifest.folder))
         assert fault.path.endswith(file.path)
         found.add("/".join(fault.path.split("/")[:2]))
         path.write_bytes(whole)
@@ -164,7 +164,7 @@ def reported(given: Everything, folder: Path) -> set[str]:
 
 
 def listed(given: Everything, folder: Path) -> set[str]:
-    [run] = run_states(given.run.place, limit=1)
+    [run] = list_runs(given.run.place, limit=1)
     assert run.record is not None
     parts = run.to_json()["new_parts"]
     return {f"{stage.kind}/{stage.name}" for stage in run.record.stages if parts[stage.kind]}
@@ -174,7 +174,7 @@ def told(given: Everything, folder: Path) -> set[str]:
     """The lines of a run as it goes on."""
     records = {stage.folder: stage for stage in given.run.record.stages}
     lines = [describe_stage(records[manifest.folder], manifest) for manifest in given.made]
-    assert "hard words" in lines[-1] and rows_in_words(given.made[-1])["words"].endswith(" hard words")
+    assert "hard words" in lines[-1] and describe_rows(given.made[-1])["words"].endswith(" hard words")
     return {text.split()[0] for text in lines}
 
 
@@ -209,7 +209,7 @@ def test_a_release_and_its_export_have_what_the_table_says(everything: Everythin
     asked = {manifest.folder for manifest in everything.made if STAGES[manifest.kind].folder}
     assert set(folders.values()) == asked and len(asked) == 5
     assert (tmp_path / "out" / "glossary" / "hard-words" / "glossary.parquet").is_file()
-    released = {artifact.folder for artifact in artifacts_of_run(everything.run.place, everything.run.record)}
+    released = {artifact.folder for artifact in list_run_artifacts(everything.run.place, everything.run.record)}
     assert released == {manifest.folder for manifest in everything.made if STAGES[manifest.kind].is_released}
 
 
@@ -224,7 +224,7 @@ def test_a_trace_shows_what_every_kind_of_answers_says(everything: Everything) -
 def test_ancestors_are_in_the_order_of_stages(everything: Everything) -> None:
     """Fails if what an export was made from lacks a stage, or the order is another one than that of a run."""
     run = everything.run
-    chain = provenance_of(Artifact(place=run.place, manifest=run.manifest("answers"))).chain
+    chain = read_provenance(Artifact(place=run.place, manifest=run.manifest("answers"))).chain
     kinds = [manifest.kind for manifest in chain]
     assert kinds == sorted(kinds, key=[*STAGES].index) and len({*kinds}) > 8
 

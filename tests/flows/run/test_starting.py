@@ -24,13 +24,13 @@ from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.model_and_tasks import START_VOCABULARY
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import parse_recipe
-from flows.report.models import training_view
+from flows.report.models import build_training_view
 from flows.report.page import build_page
 from flows.report.run import RunView
-from flows.run.inputs.start_model import begun, find_start
+from flows.run.inputs.start_model import find_start, with_start_model
 from flows.run.pipeline import run_recipe
 from flows.run.record.run_record import RunRecord, StageRecord
-from flows.run.stage_kinds import stage_order
+from flows.run.stage_kinds import get_stage_index
 from trainer.job import TrainingJob
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
@@ -176,7 +176,7 @@ def test_a_start_is_hashed_once_for_each_state(world: StartedWorld) -> None:
     cache.entries[str(path)] = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, "known"]
     again = find_start(recipe, cache)
     assert again is not None and again.files == {**start.files, "model.safetensors": "known"}
-    told, _ = begun(recipe, Lock(start=again))
+    told, _ = with_start_model(recipe, Lock(start=again))
     assert told.model is not None and told.model.settings == world.job.model
 
 
@@ -237,14 +237,14 @@ def test_the_report_says_what_the_model_was_before(world: StartedWorld, model: M
         StageRecord(
             kind=m.kind, name=m.name, folder=m.folder, state="built", reason="", seconds=1.0, parts=1, parts_built=1
         )
-        for m in sorted(filter(None, found), key=lambda m: stage_order(m.kind))
+        for m in sorted(filter(None, found), key=lambda m: get_stage_index(m.kind))
         if m == model or (m.kind != "models" and not m.name.startswith("student"))  # of another recipe, made above
     )
     record = RunRecord(
         run_id="20260101T000000000000-r", recipe="retrained", recipe_path="r.toml", recipe_toml=RECIPE, workers=1,
         started="2026-01-01T00:00:00+00:00", seconds=1.0, state="completed", stages=stages, versions={}, overrides={},
     )  # fmt: skip
-    view = training_view(RunView(place, record, Privacy("text")))
+    view = build_training_view(RunView(place, record, Privacy("text")))
     assert view is not None and view["start"] == {
         "content": world.job.start.content,
         "new_tokens": 0,

@@ -18,16 +18,16 @@ from corpora.store.stage import build_part
 from corpora.store.tables import read_table
 from flows.command.trainer_process import model_folder
 from flows.export.release_folder import export_release
-from flows.maintenance.release import promotion_of, release_by_itself
+from flows.maintenance.release import prepare_candidate, release_if_within_bounds
 from flows.recipes.run_settings import read_bounds
 from flows.report.page import build_page
 from flows.run.plan_run import plan_run
-from flows.run.record.figures import crossings_of_run, figures_of
-from flows.run.record.ledger_balance import accounts_of
-from flows.run.record.releases import Release, add_release, artifacts_of_run
+from flows.run.record.figures import compute_figures, list_run_crossings
+from flows.run.record.ledger_balance import build_accounts
+from flows.run.record.releases import Release, add_release, list_run_artifacts
 from flows.run.record.run_record import read_run
-from flows.run.record.run_status import names_of
-from trainer.tasks.build import found_in, suite_in
+from flows.run.record.run_status import list_artifact_names
+from trainer.tasks.build import read_judged_splits, rebuild_suite
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def world(run: Run) -> World:
 def release(run: Run, when: str) -> Release:
     """Promote what a run built, without the bounds and the orchestrator."""
     entry = Release(name="prod", number=0, action="release", recipe="small", run=FIRST, who="t", when=when,
-                    artifacts=artifacts_of_run(run.place, run.record))  # fmt: skip
+                    artifacts=list_run_artifacts(run.place, run.record))  # fmt: skip
     return add_release(run.place, entry)
 
 
@@ -59,18 +59,18 @@ def test_a_task_is_learnt_from_every_seed_and_its_best_folder_is_kept(run: Run) 
     made = json.loads(run.place.read(f"{tasks.folder}/finetune.json"))
     [restart] = made["restarts"]
     assert restart["seed"] == max(scores, key=lambda seed: (scores[seed], -seed))
-    assert len(found_in(run.place, tasks)) == 2
-    assert suite_in(tasks).tasks[0].task == {"kind": "classes"}
+    assert len(read_judged_splits(run.place, tasks)) == 2
+    assert rebuild_suite(tasks).tasks[0].task == {"kind": "classes"}
 
 
 def test_a_run_says_that_it_uses_the_names_of_its_tasks(run: Run) -> None:
     """Fails where `cloze gc` takes the artifacts of tasks for those of a run that it does not know."""
-    assert run.manifest("tasks").name in names_of(run.recipe)
+    assert run.manifest("tasks").name in list_artifact_names(run.recipe)
 
 
 def test_every_labelled_row_is_accounted_for(run: Run) -> None:
     """Fails where rows of the labelled files, or documents to answer, are lost without a reason."""
-    steps = {step.title: step for step in accounts_of(run.manifests).steps}
+    steps = {step.title: step for step in build_accounts(run.manifests).steps}
     for which in ("training", "evaluation"):
         step = steps[f"Read labelled rows for {which}"]
         assert (step.total, step.outcomes["used"]) == (LABELLED, LABELLED - UNUSABLE)
@@ -132,10 +132,10 @@ def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, t
     text = world.text + '[bounds]\n"task boat: accuracy" = { min = 0.5 }\n[release]\nname = "own"\n'
     recipe, lines = replace(world, text=text).recipe(), list[str]()
     for _ in range(2):
-        release_by_itself(promotion_of(recipe, read_run(run.place, FIRST), "own"), lines.append)
+        release_if_within_bounds(prepare_candidate(recipe, read_run(run.place, FIRST), "own"), lines.append)
     assert lines == ["Released as own, number 1."]
     strict = replace(world, text=text.replace("min = 0.5", "min = 1.5")).recipe()
-    release_by_itself(promotion_of(strict, read_run(run.place, FIRST), "own"), lines.append)
+    release_if_within_bounds(prepare_candidate(strict, read_run(run.place, FIRST), "own"), lines.append)
     assert lines[1].startswith("Not released as own: a bound is crossed")
     folders = export_release(f"{run.place.address}@own", tmp_path / "own")
     assert set(folders) == {"encoder", "tokenizer", "heads/boat", "answers/boat"}
@@ -162,11 +162,14 @@ def test_a_score_that_is_worse_by_more_than_chance_crosses_its_bound(world: Worl
     bounds = read_bounds(
         {"task boat: accuracy": {"min": 0.9, "worse": 0.05}, "task boat: gain in accuracy": {"min": 0.2}}
     )
-    figures, before = figures_of(poor.place, poor.manifests), (run.record, figures_of(run.place, run.manifests))
-    crossed = crossings_of_run(run.place, bounds, poor.record, figures, before)
+    figures, before = (
+        compute_figures(poor.place, poor.manifests),
+        (run.record, compute_figures(run.place, run.manifests)),
+    )
+    crossed = list_run_crossings(run.place, bounds, poor.record, figures, before)
     assert len(crossed) == 3
     assert "on the same examples, p 0.0" in crossed[1]
-    assert crossings_of_run(run.place, bounds, run.record, before[1], before) == ()
+    assert list_run_crossings(run.place, bounds, run.record, before[1], before) == ()
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from corpora.store.damage import Damaged
 from flows.command.cli import run_command_line
 from flows.report.page import build_page
 from flows.run.inputs.start_model import find_baseline
-from flows.run.record.figures import figures_of
-from flows.run.record.releases import Release, add_release, artifacts_of_run
+from flows.run.record.figures import compute_figures
+from flows.run.record.releases import Release, add_release, list_run_artifacts
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def test_a_baseline_and_a_control_learn_the_same(compared: Run) -> None:
     assert compared.of("models")[0].reused
     boat = next(stage.manifest for stage in compared.of("tasks") if stage.manifest.name == "small-boat")
     assert sum(part.ledger.figures["models learnt"] for part in boat.parts) == 2 * 3
-    figures = figures_of(compared.place, compared.manifests)
+    figures = compute_figures(compared.place, compared.manifests)
     assert figures["task boat: gain in accuracy over the baseline"].value == 0.0  # it is the model itself
     shown = text_of(build_page(compared.place, compared.record, "text"))
     assert shown.count("Pre-training was ") == 1
@@ -96,7 +96,7 @@ def test_a_suite_is_learnt_as_the_tasks_of_a_recipe(compared: Run) -> None:
     for name in ("boat", "things"):
         made = json.loads(compared.place.read(f"{both.folder}/{name}/finetune.json"))
         assert made["restarts"][0]["seed"] == 3
-    names = {*figures_of(compared.place, compared.manifests)}
+    names = {*compute_figures(compared.place, compared.manifests)}
     assert {f"task both {name}: accuracy" for name in ("boat", "things")} <= names
     assert "task both boat: f1" in names and "task both things: f1" not in names
     assert "task both things: macro_f1" in names
@@ -130,7 +130,7 @@ def test_releases_of_tasks_are_exported_rolled_back_verified_and_kept(
     """Fails where a command on a store does not know the artifacts of tasks, or takes a damaged one for whole."""
     run = copied(learnt, tmp_path / "world")
     store, home = run.place.address, tmp_path / "home"
-    artifacts = artifacts_of_run(run.place, run.record)
+    artifacts = list_run_artifacts(run.place, run.record)
     for held in (artifacts, artifacts[:1]):
         add_release(run.place, Release(name="prod", number=0, action="release", recipe="small", run=FIRST, who="t",
                                        when="2026-01-02T00:00:00+00:00", artifacts=held))  # fmt: skip

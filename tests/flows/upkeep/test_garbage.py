@@ -20,12 +20,20 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from flows.command.cli import run_command_line
-from flows.integrity.inventory import find_faults, read_holdings
-from flows.maintenance.garbage import Garbage, Policy, clear_store, garbage, kept_runs, look, unneeded
-from flows.run.faults.locks import clearing, wait_for_clearing
-from flows.run.record.releases import Release, add_release, released
+from flows.integrity.inventory import find_faults, read_inventory
+from flows.maintenance.garbage import (
+    Garbage,
+    Retention,
+    clear_store,
+    list_garbage,
+    list_unneeded,
+    scan_store,
+    select_kept_runs,
+)
+from flows.run.faults.locks import hold_cleanup, wait_for_cleanup
+from flows.run.record.releases import Release, add_release, to_released
 from flows.run.record.run_record import begin_run, write_run
-from flows.run.record.run_status import Pulse, run_states, store_status
+from flows.run.record.run_status import RunHeartbeat, list_runs, read_store_status
 from shards.reading.files.shard_set import ShardSet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -83,17 +91,17 @@ def history(made: History, tmp_path: Path) -> History:
 
 def collect(place: Place, keep: int = 1, keep_runs: int = ALL) -> Garbage:
     """Remove what nobody needs."""
-    return clear_store(place, Policy(keep=keep), keep_runs)
+    return clear_store(place, Retention(keep=keep), keep_runs)
 
 
 def published(place: Place) -> set[str]:
     """The folders of the artifacts of a store."""
-    return set(read_holdings(place).manifests)
+    return set(read_inventory(place).manifests)
 
 
 def assert_whole(history: History) -> None:
     """Nothing is damaged, and a run of the newest recipe finds everything."""
-    assert [str(fault) for fault in find_faults(read_holdings(history.place))] == []
+    assert [str(fault) for fault in find_faults(read_inventory(history.place))] == []
     again = history.world.run()
     assert [stage.manifest.folder for stage in again.stages if not stage.reused] == []
 
@@ -101,8 +109,8 @@ def assert_whole(history: History) -> None:
 def test_what_the_last_runs_used_stays_and_the_rest_goes(history: History) -> None:
     """Fails where a part goes to which a newer artifact points, where an old one stays, or the count is wrong."""
     before = sum(history.place.list_files("").values())
-    seen = look(history.place, Policy(keep=1))
-    planned = garbage(seen, ALL, unneeded(seen))
+    seen = scan_store(history.place, Retention(keep=1))
+    planned = list_garbage(seen, ALL, list_unneeded(seen))
     found = collect(history.place)
     assert (found.artifacts, found.files, found.size_bytes) == (planned.artifacts, planned.files, planned.size_bytes)
     assert sum(history.place.list_files("").values()) == before - found.size_bytes
@@ -133,7 +141,7 @@ def test_three_runs_stay_by_default_and_a_dry_run_removes_nothing(
 KILLED = """
 import os, sys
 from corpora.store.places.place import Place
-from flows.maintenance.garbage import Policy, kept_runs
+from flows.maintenance.garbage import Retention
 from flows.maintenance.garbage import clear_store
 left = int(sys.argv[2])
 delete = Place.delete
@@ -144,7 +152,7 @@ def dying(self, path):
         os._exit(9)
     delete(self, path)
 Place.delete = dying
-clear_store(Place(sys.argv[1]), Policy(keep=1), 500)
+clear_store(Place(sys.argv[1]), Retention(keep=1), 500)
 """
 
 
@@ -164,7 +172,7 @@ def test_killed_anywhere_the_store_is_whole_and_the_next_ends_what_was_begun(mad
     assert [process.wait() for process in processes] == [9] * len(points)
     for copy in copies:
         put_on_record(copy.world, copy.runs[2], 0, "failed")  # an older one says nothing of what was begun
-        assert list(find_faults(read_holdings(copy.place))) == []
+        assert list(find_faults(read_inventory(copy.place))) == []
         collect(copy.place)
         shutil.rmtree(copy.world.folder / "store/runs/20260101T000000000000-small")
         assert copy.place.list_files("") == whole.place.list_files("")
@@ -174,7 +182,9 @@ def test_killed_anywhere_the_store_is_whole_and_the_next_ends_what_was_begun(mad
 def test_what_a_run_under_way_may_use_stays(history: History) -> None:
     """Fails where something goes that a run has planned to reuse."""
     before = history.place.list_files("")
-    pulse = Pulse(history.place, history.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
+    pulse = RunHeartbeat(
+        history.place, history.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00"
+    )
     assert collect(history.place).size_bytes == 0
     pulse.end()
     assert history.place.list_files("") == before
@@ -187,10 +197,10 @@ def test_a_run_that_begins_while_a_store_is_cleared_waits(history: History) -> N
     waits, over = threading.Event(), threading.Event()
 
     def begin() -> None:
-        wait_for_clearing(history.place, lambda line: (told.append(line), waits.set())[0])
+        wait_for_cleanup(history.place, lambda line: (told.append(line), waits.set())[0])
         over.set()
 
-    with clearing(history.place):
+    with hold_cleanup(history.place):
         threading.Thread(target=begin, daemon=True).start()
         assert waits.wait(60) and not over.is_set()
         with pytest.raises(InputError, match="Another `cloze gc`"):
@@ -208,7 +218,7 @@ def test_what_a_reader_holds_stays(history: History) -> None:
     assert old.folder in published(history.place)
     assert {f"{p.role}/{p.name}/{p.fingerprint}" for p in old.parents} <= published(history.place)
     assert len([copy[n] for n in range(len(copy))]) > 0
-    assert list(find_faults(read_holdings(history.place))) == []
+    assert list(find_faults(read_inventory(history.place))) == []
     del copy
     collect(history.place)
     assert published(history.place) == history.folders(2)
@@ -218,7 +228,7 @@ def release_of_corpus(history: History) -> Release:
     """A release of the first run's corpus."""
     return Release(
         name="prod", number=0, action="release", recipe="small", run="20260101T000001000000-small", who="me",
-        when="2026-01-01", artifacts=(released(history.runs[0].manifest("corpora")),),
+        when="2026-01-01", artifacts=(to_released(history.runs[0].manifest("corpora")),),
     )  # fmt: skip
 
 
@@ -289,9 +299,9 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
     whole = made.copy(tmp_path / "whole")
     for path in made.place.list_files(""):
         s3_store.write(path, made.place.read(path))
-    pulse = Pulse(s3_store, made.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
+    pulse = RunHeartbeat(s3_store, made.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00")
     assert collect(s3_store).size_bytes == 0
-    [running] = store_status(s3_store).running
+    [running] = read_store_status(s3_store).running
     assert running.recipe == "small"
     pulse.end()
     found, here = collect(s3_store), collect(whole.place)
@@ -302,7 +312,7 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
 def test_a_release_waits_for_a_clearing(history: History) -> None:
     """Fails where an artifact is released that is being taken away."""
     adding = threading.Thread(target=add_release, args=(history.place, release_of_corpus(history)), daemon=True)
-    with clearing(history.place):
+    with hold_cleanup(history.place):
         adding.start()
         adding.join(1.0)
         assert adding.is_alive() and not history.place.list_files("releases")
@@ -312,11 +322,14 @@ def test_a_release_waits_for_a_clearing(history: History) -> None:
 
 def test_days_count_from_when_a_run_was_followed(made: History) -> None:
     """Fails where the age of a run decides, and not since when nobody new has read what it built."""
-    states = run_states(made.place)
+    states = list_runs(made.place)
     day = datetime(2026, 1, 3, tzinfo=UTC)  # a day and some seconds after all of them
-    assert len(kept_runs(states, Policy(keep=1, days=1.0), day)) == 1
-    assert len(kept_runs(states, Policy(keep=1, days=3.0), day)) == 3
-    assert len(kept_runs(states, Policy(keep=2, days=0.0), day)) == 2
-    assert len(kept_runs(states, Policy(keep=9, days=0.0), day)) == 3
+    assert len(select_kept_runs(states, Retention(keep=1, days=1.0), day)) == 1
+    assert len(select_kept_runs(states, Retention(keep=1, days=3.0), day)) == 3
+    assert len(select_kept_runs(states, Retention(keep=2, days=0.0), day)) == 2
+    assert len(select_kept_runs(states, Retention(keep=9, days=0.0), day)) == 3
     second = datetime(2026, 1, 1, 0, 0, 4, tzinfo=UTC) - timedelta(milliseconds=500)
-    assert [state.run_id[13:15] for state in kept_runs(states, Policy(keep=1, days=1 / 86_400), second)] == ["03", "02"]
+    assert [state.run_id[13:15] for state in select_kept_runs(states, Retention(keep=1, days=1 / 86_400), second)] == [
+        "03",
+        "02",
+    ]

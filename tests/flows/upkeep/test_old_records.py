@@ -6,12 +6,12 @@ import pytest
 from recorded_run import made_record
 
 from corpora.store.places.place import Place
-from flows.integrity.inventory import find_faults, read_holdings
+from flows.integrity.inventory import find_faults, read_inventory
 from flows.maintenance import run_records as records
-from flows.maintenance.run_records import keep_newest, old_runs
+from flows.maintenance.run_records import find_old_runs, keep_newest
 from flows.recipes.lock import Lock
-from flows.run.record.run_record import list_runs, write_run
-from flows.run.record.run_status import run_states
+from flows.run.record.run_record import list_run_ids, write_run
+from flows.run.record.run_status import list_runs
 
 
 def put(place: Place, second: int, state: str = "completed", recipe: str = "small") -> str:
@@ -24,7 +24,7 @@ def put(place: Place, second: int, state: str = "completed", recipe: str = "smal
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(records, "COMPLETED", 2)
+    monkeypatch.setattr(records, "MIN_COMPLETED", 2)
     return Place(str(tmp_path))
 
 
@@ -33,9 +33,9 @@ def test_the_newest_records_of_each_recipe_stay(place: Place) -> None:
     ids = [put(place, second) for second in range(1, 8)]
     other = put(place, 0, recipe="other")
     keep_newest(place, "small", 3, print)
-    assert list_runs(place) == [other, *ids[-3:]]
+    assert list_run_ids(place) == [other, *ids[-3:]]
     assert not any(path.split("/")[1] in ids[:-3] for path in place.list_files("runs"))
-    assert old_runs(place, 3) == {}
+    assert find_old_runs(place, 3) == {}
 
 
 def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> None:
@@ -43,13 +43,13 @@ def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> N
     done = [put(place, second) for second in (1, 2, 3)]
     failed = [put(place, second, "failed") for second in range(4, 9)]
     keep_newest(place, "small", 2, print)
-    assert list_runs(place) == [*done[1:], *failed[-2:]]
+    assert list_run_ids(place) == [*done[1:], *failed[-2:]]
 
 
 def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a process that is killed as it removes a record leaves one that is told as something else."""
     ids, delete = [put(place, second) for second in range(1, 5)], Place.delete
-    files = list(old_runs(place, 3)[ids[0]])
+    files = list(find_old_runs(place, 3)[ids[0]])
 
     def delete_one(self: Place, path: str) -> None:
         delete(self, path)
@@ -60,8 +60,8 @@ def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             keep_newest(place, "small", 3, print)
         assert place.find_size(path) is None
-        assert {state.state for state in run_states(place)} == {"completed"}
-        assert list(find_faults(read_holdings(place))) == []
+        assert {state.state for state in list_runs(place)} == {"completed"}
+        assert list(find_faults(read_inventory(place))) == []
     monkeypatch.undo()
     keep_newest(place, "small", 3, print)
     assert {path.split("/")[1] for path in place.list_files("runs")} == {*ids[1:]}

@@ -9,10 +9,10 @@ from small_models import write_model
 from small_tasks import exported_model
 
 from trainer.huggingface.checkpoints import load_pretrained
-from trainer.tasks.heads.task_model import batch_of_items, pretrained_encoder
+from trainer.tasks.heads.task_model import batch_items, build_pretrained_encoder
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.task import TaskItem, Tokens
-from trainer.tasks.text_encoder import TextEncoder, ids_of
+from trainer.tasks.text_encoder import TextEncoder, to_ids
 
 
 @pytest.mark.filterwarnings("ignore:Version v4.12.0:FutureWarning")  # said of every loss
@@ -29,13 +29,13 @@ def test_an_export_is_the_encoder_of_a_translation(tmp_path: Path, transformers:
     )
     special = load_pretrained(folder).inputs.special_ids
     model.config.decoder_start_token_id, model.config.pad_token_id = special.cls, special.pad
-    encoder = TextEncoder.of(folder, load_pretrained(folder).inputs, 40)
+    encoder = TextEncoder.from_folder(folder, load_pretrained(folder).inputs, 40)
     source, target = (
-        torch.from_numpy(ids_of(each).astype("int64"))[None] for each in encoder.encode(["the film", "a plot"])
+        torch.from_numpy(to_ids(each).astype("int64"))[None] for each in encoder.encode(["the film", "a plot"])
     )
     with torch.no_grad():
-        item = TaskItem(sequences=(Tokens.of(encoder.encode(["the film"])[0]),), example=0)
-        wanted = pretrained_encoder(load_pretrained(folder)).eval()(batch_of_items([item]))[None]
+        item = TaskItem(sequences=(Tokens.from_encoding(encoder.encode(["the film"])[0]),), example=0)
+        wanted = build_pretrained_encoder(load_pretrained(folder)).eval()(batch_items([item]))[None]
         torch.testing.assert_close(model.eval().encoder(source).last_hidden_state, wanted, atol=1e-5, rtol=1e-5)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []

@@ -43,7 +43,9 @@ def test_an_older_folder_is_the_same_model(tmp_path: Path) -> None:
     assert found.settings == wanted.settings and found.inputs == wanted.inputs
     assert all(torch.equal(found.state[name], tensor) for name, tensor in wanted.state.items())
     texts = ["a test of words, and no more", "Ünïted"]
-    ours, theirs = (TextEncoder.of(folder, found.inputs, 32).encode(texts) for folder in (tmp_path / "out", new))
+    ours, theirs = (
+        TextEncoder.from_folder(folder, found.inputs, 32).encode(texts) for folder in (tmp_path / "out", new)
+    )
     assert [each.ids for each in ours] == [each.ids for each in theirs]
 
 

@@ -24,11 +24,11 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import import_checkpoint, load_pretrained
 from trainer.huggingface.sentence_transformers import MODEL, MODULES, read_sentences
 from trainer.tasks.folders import read_source
-from trainer.tasks.onnx import INPUTS, export_onnx, opened
+from trainer.tasks.onnx import INPUTS, export_onnx, open_graph
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.search import do_job
+from trainer.tasks.vectors.search import run_job
 from trainer.tasks.vectors.settings import EmbedSettings
 
 TEXTS = ("good film", "the plot was very long , and the actor was bad . " * 4, "a", " GOOD  Ünïted Films\n", "x" * 200)
@@ -133,8 +133,8 @@ REWRITTEN = {"older": older, "cased": cased}
 
 def embedded(folder: Path, texts: Any = TEXTS, **settings: Any) -> Any:
     """The vectors that `embed` makes of texts."""
-    embedder = Embedder.of(folder, EmbedSettings(**settings), torch.device("cpu"))
-    vectors = embedder.vectors(embedder.texts.encode([embedder.texts.prompts[0] + text for text in texts]))
+    embedder = Embedder.from_folder(folder, EmbedSettings(**settings), torch.device("cpu"))
+    vectors = embedder.compute_vectors(embedder.texts.encode([embedder.texts.prompts[0] + text for text in texts]))
     assert vectors[0].shape == (1, embedder.width)
     return np.concatenate(vectors)
 
@@ -172,13 +172,13 @@ def test_a_prompt_is_named_or_goes_by_what_is_embedded(
         settings=EmbedSettings(),
         queries=queries,
     )
-    [result] = do_job(job, torch.device("cpu"))["results"]
+    [result] = run_job(job, torch.device("cpu"))["results"]
     query = reference(library, folders("prompted"), ["a film"], prompt_name="query")[0]
     document = reference(library, folders("prompted"), ["bad film"], prompt_name="passage")[0]
     wanted = query @ document / np.linalg.norm(query) / np.linalg.norm(document)
     assert result["documents"][0]["score"] == pytest.approx(wanted, abs=1e-5)
     with pytest.raises(InputError, match="compared by manhattan, and a search compares by cosine or"):
-        do_job(replace(job, model=str(folders("manhattan"))), torch.device("cpu"))
+        run_job(replace(job, model=str(folders("manhattan"))), torch.device("cpu"))
     with pytest.raises(InputError, match=r"no prompt named 'fragment': name one of its own .*passage"):
         embedded(folders("prompted"), prompt="fragment")
     with pytest.raises(InputError, match="has no prompts, of which one is named"):
@@ -245,10 +245,12 @@ def test_an_onnx_folder_keeps_it(tmp_path: Path, library: ModuleType, folders: C
     """Fails where the file lacks a module, or prompts and case of texts are not read from the folder."""
     pytest.importorskip("onnxruntime")
     export_onnx(folders("prompted"), tmp_path / "onnx", False)
-    source, answer = read_source(folders("prompted")), opened(tmp_path / "onnx" / "model.onnx")
-    encoder = source.task.text_encoder(tmp_path / "onnx", source.inputs, source.max_length)  # reads the copied files
-    examples = [source.task.example({"text": text, "second": "a"}, False) for text in TEXTS]
-    firsts = [item.sequences[0] for item in source.task.items(examples, encoder, False)]
+    source, answer = read_source(folders("prompted")), open_graph(tmp_path / "onnx" / "model.onnx")
+    encoder = source.task.build_text_encoder(
+        tmp_path / "onnx", source.inputs, source.max_length
+    )  # reads the copied files
+    examples = [source.task.make_example({"text": text, "second": "a"}, False) for text in TEXTS]
+    firsts = [item.sequences[0] for item in source.task.make_items(examples, encoder, False)]
     rows = [dict(zip(INPUTS, (ids, np.ones_like(ids), segments), strict=True)) for ids, segments in firsts]
     answers = [answer({name: row[None].astype(np.int64) for name, row in each.items()})[0] for each in rows]
     assert np.abs(np.stack(answers) - reference(library, folders("prompted"))).max() < 1e-4

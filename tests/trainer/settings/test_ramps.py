@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corpora.errors import InputError
 from corpora.store.settings import bind_settings, to_settings_json
-from flows.run.estimates.work import tokens_of
+from flows.run.estimates.work import count_phase_tokens
 from trainer.settings.phases import BatchRamp, PhaseSettings, sum_floors
 
 RAMPS = st.builds(
@@ -63,10 +63,10 @@ def test_a_long_ramp_costs_nothing() -> None:
 
 
 def test_what_a_phase_reads_at_most() -> None:
-    assert tokens_of(PhaseSettings(tokens="1.5k", batch=8), [10]) == 1500
-    assert tokens_of(PhaseSettings(epochs=2.5, batch=8), [10], 1000) == 2500
+    assert count_phase_tokens(PhaseSettings(tokens="1.5k", batch=8), [10]) == 1500
+    assert count_phase_tokens(PhaseSettings(epochs=2.5, batch=8), [10], 1000) == 2500
     ramp = BatchRamp(first=2, steps=6)
-    assert tokens_of(PhaseSettings(steps=6, batch=8, batch_ramp=ramp), [10]) == 10 * (2 + 3 + 4 + 5 + 6 + 7)
+    assert count_phase_tokens(PhaseSettings(steps=6, batch=8, batch_ramp=ramp), [10]) == 10 * (2 + 3 + 4 + 5 + 6 + 7)
 
 
 def test_what_names_a_phase_is_its_steps() -> None:

@@ -18,7 +18,7 @@ from trainer.tasks.finetuning.held_out import assign_folds
 from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.tags import TagsTask
-from trainer.tasks.kinds.texts import ClassesTask, class_scores, multilabel_scores
+from trainer.tasks.kinds.texts import ClassesTask, compute_class_scores, compute_multilabel_scores
 from trainer.tasks.settings import FinetuneJob
 
 Learnt = tuple[Path, FinetuneJob, dict[str, Any]]
@@ -100,7 +100,7 @@ def test_folds_are_even_and_keep_groups_together() -> None:
     assert len({*zip(groups, folds, strict=True)}) == 50
     assert {folds.count(fold) for fold in range(4)} <= {48, 52}
     assert assign_folds(groups[::-1], 4, 42) == folds[::-1] != assign_folds(groups, 4, 43)[::-1]
-    assert SpanTask().source(SpanTask().example({"question": "q", "context": "c"}, False)) == "c"
+    assert SpanTask().find_source(SpanTask().make_example({"question": "q", "context": "c"}, False)) == "c"
 
 
 # Labels that training did not have.
@@ -109,14 +109,14 @@ def test_folds_are_even_and_keep_groups_together() -> None:
 def test_an_unknown_label_is_a_wrong_answer() -> None:
     """By hand, as scikit-learn counts: 99 right of 200, two of which the model cannot know."""
     gold, answers = [0] * 99 + [1] * 99 + [2, 3], [0] * 198 + [1, 0]
-    scores = class_scores(gold, answers, 2)
+    scores = compute_class_scores(gold, answers, 2)
     assert scores["accuracy"] == 0.495 and scores["f1"] == 0.0
     assert scores["macro_f1"] == pytest.approx(2 * 99 / (99 + 199) / 4)
     task = ClassesTask(labels=("a", "b"), multi_label=True)
-    examples = [task.example({"text": "x", "label": label}, True) for label in ("a", "a,c")]
+    examples = [task.make_example({"text": "x", "label": label}, True) for label in ("a", "a,c")]
     predictions: Any = [[1.0, -1.0], [1.0, -1.0]]
     table = ([[1, 0, 0], [1, 0, 1]], [[1, 0, 0], [1, 0, 0]])
-    assert task.scores(examples, predictions) == multilabel_scores(*table)
+    assert task.compute_scores(examples, predictions) == compute_multilabel_scores(*table)
 
 
 def test_an_unknown_type_of_span_is_a_span_that_is_missed(tmp_path: Path) -> None:
@@ -138,4 +138,4 @@ def test_a_slip_among_tags_of_spans_is_asked_about(tmp_path: Path, odd: str, wor
     with pytest.raises(InputError, match=rf"x\.jsonl, line 2: the tag '{odd}' of word {word} is not one of a span"):
         run(replace(tags_job(tmp_path), training=file))
     examples = read_file(TagsTask(), file).examples
-    assert TagsTask(units="words").fitted(examples, "x").units == "words"
+    assert TagsTask(units="words").fit(examples, "x").units == "words"

@@ -16,9 +16,9 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from tokenizers_train.vocabularies.borders import find_piece_offsets
-from trainer.tasks.long_texts import Text, pieces_of, slice_of, token_span
+from trainer.tasks.long_texts import TokenizedText, find_token_span, split_into_pieces, trim_slice
 from trainer.tasks.text_encoder import TextEncoder
-from trainer.tasks.vectors.embed import _pieces
+from trainer.tasks.vectors.embed import _iter_pieces
 
 WORDS = (
     "Amsterdam is older than the bridge , they said . Ko\u0308ln Kön 5,000 \u00a312 don't \ufb01re a\u030ab ½ cup "
@@ -106,13 +106,13 @@ def test_a_word_that_is_answered_is_the_texts_own(name: str) -> None:
     checked = exact = 0
     for number, (rules, normalizer, letters) in enumerate(product(EACH[name], NORMALIZERS, (True, False))):
         encoder = small_encoder(rules, normalizer, PROCESSORS[number % len(PROCESSORS)], letters)
-        offsets = Text.of(TEXT, encoder).offsets
+        offsets = TokenizedText.from_text(TEXT, encoder).offsets
         assert (offsets[1:] >= offsets[:-1]).all(), (str(rules), str(normalizer), letters)
         for begin, word in words_of(TEXT):
-            place = token_span(offsets, (begin, word))
+            place = find_token_span(offsets, (begin, word))
             if place is None:
                 continue
-            first, last = slice_of(TEXT, int(offsets[place[0], 0]), int(offsets[place[1], 1]))
+            first, last = trim_slice(TEXT, int(offsets[place[0], 0]), int(offsets[place[1], 1]))
             said, case = TEXT[first:last], (str(rules), str(normalizer), letters, word, TEXT[first:last])
             removed = "Removed" in str(rules) or "Delimiter" in name
             plain = [re.sub(r"\W", "", each) for each in (word, said)] if removed else (word, said)
@@ -130,7 +130,7 @@ def test_a_tag_is_read_at_a_piece_of_its_word(name: str) -> None:
     places = [*words_of(text)]
     for number, (rules, normalizer) in enumerate(product(EACH[name], NORMALIZERS)):
         encoder = small_encoder(rules, normalizer, PROCESSORS[number % len(PROCESSORS)])
-        [pieces], [encoding] = pieces_of(encoder, [WORDS]), encoder.pieces([text])
+        [pieces], [encoding] = split_into_pieces(encoder, [WORDS]), encoder.tokenize([text])
         own = find_piece_offsets(text, encoding)
         for word, first in zip(pieces.words.tolist(), pieces.firsts.tolist(), strict=True):
             begin, end = places[word][0], places[word][0] + len(places[word][1])
@@ -146,5 +146,5 @@ def test_embedded_words_are_the_texts_own(rules: PreTokenizer, processor: Any) -
     encoder, text = small_encoder(rules, None, processor), "Amsterdam is older  than the bridge, (a) don't word"
     [encoding] = encoder.encode([text])
     own = find_piece_offsets(text, encoding)
-    words = [text[own[places[0]][0] : own[places[-1]][1]] for places in _pieces(encoding, "word")]
+    words = [text[own[places[0]][0] : own[places[-1]][1]] for places in _iter_pieces(encoding, "word")]
     assert "".join("".join(words).split()) == "".join(text.split())

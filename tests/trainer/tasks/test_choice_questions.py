@@ -18,7 +18,7 @@ from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.data import describe_file, read_file
 from trainer.tasks.formats.records import FileSettings, Unusable
-from trainer.tasks.heads.task_model import EXAMPLES, batch_of_items, build_task_model
+from trainer.tasks.heads.task_model import EXAMPLES, batch_items, build_task_model
 from trainer.tasks.kinds.choices import ChoiceTask
 
 
@@ -57,9 +57,9 @@ def test_questions_with_2_to_200_choices_are_one_batch(tmp_path: Path) -> None:
     items = encoded_for(task, tmp_path, [question(2, 1), question(200, 117), question(3, 0)]).items
     assert [len(item.sequences) for item in items] == [2, 200, 3]
     with torch.no_grad():
-        alone = [model(batch_of_items([item])) for item in items]
-        torch.testing.assert_close(model(batch_of_items(items)), torch.stack(alone).sum(0))
-        [scores] = [model(batch_of_items([items[1]]), answering=True)[:, 0]]
+        alone = [model(batch_items([item])) for item in items]
+        torch.testing.assert_close(model(batch_items(items)), torch.stack(alone).sum(0))
+        [scores] = [model(batch_items([items[1]]), answering=True)[:, 0]]
     wanted = torch.nn.functional.cross_entropy(scores[None], torch.tensor([117]))
     torch.testing.assert_close(alone[1][0, 0], wanted)
 
@@ -93,15 +93,15 @@ def test_the_context_is_cut_and_the_choice_is_kept(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_used_is_said(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(Unusable, match=message):
-        ChoiceTask().example({**question(3, 0), **wrong}, labelled=True)
+        ChoiceTask().make_example({**question(3, 0), **wrong}, labelled=True)
 
 
 def test_a_label_is_a_place_or_a_letter() -> None:
     for label in (1, "1", "B"):
-        assert ChoiceTask().example(question(3, label), labelled=True).right == 1  # type: ignore[arg-type]
-    assert ChoiceTask().example(question(3, "B"), labelled=False).right is None  # type: ignore[arg-type]
+        assert ChoiceTask().make_example(question(3, label), labelled=True).right == 1  # type: ignore[arg-type]
+    assert ChoiceTask().make_example(question(3, "B"), labelled=False).right is None  # type: ignore[arg-type]
     columns = ChoiceTask(endings=("one", "other"))
-    made = columns.example({"context": "a", "one": "good", "other": "bad", "label": 0}, labelled=True)
+    made = columns.make_example({"context": "a", "one": "good", "other": "bad", "label": 0}, labelled=True)
     assert made.choices == ("good", "bad") and {"one", "other"} <= {*columns.roles} and "choices" not in columns.roles
     with pytest.raises(InputError, match="name two columns or more"):
         ChoiceTask(endings=("one",))
@@ -129,7 +129,7 @@ def test_the_levels_of_race_are_scored_each(tmp_path: Path) -> None:
         np.array([0, 1, 0, 0], np.float32),
         np.array([0, 0, 1, 0], np.float32),
     ]
-    assert task.scores(race.examples, scores) == {
+    assert task.compute_scores(race.examples, scores) == {
         "accuracy": pytest.approx(2 / 3), "accuracy_high": 0.5, "accuracy_middle": 1.0
     }  # fmt: skip
     named = describe_file(FileSettings(path=str(tmp_path / "race")))

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from corpora.errors import InputError
-from trainer.tasks.folders import MORE, load_task
-from trainer.tasks.heads.tags import NEVER, Chains, LinearChain, forbidden_tags
+from trainer.tasks.folders import EXTRA_WEIGHTS, load_task
+from trainer.tasks.heads.tags import FORBIDDEN_SCORE, Chains, LinearChain, find_forbidden_tags
 from trainer.tasks.kinds.tags import INNER, TagsTask, may_follow
 from trainer.tasks.settings import FinetuneJob
 
@@ -40,7 +40,7 @@ def drawn(lengths: list[int], num_tags: int, seed: int) -> tuple[LinearChain, Te
 
 def whole(lengths: list[int]) -> tuple[Chains, Tensor]:
     """Sentences that go on at no end."""
-    return Chains.of(torch.tensor(lengths)), torch.zeros(len(lengths), 2, dtype=torch.bool)
+    return Chains.from_lengths(torch.tensor(lengths)), torch.zeros(len(lengths), 2, dtype=torch.bool)
 
 
 def score(chain: LinearChain, emissions: Tensor, tags: tuple[int, ...], inner: tuple[bool, bool]) -> float:
@@ -64,7 +64,7 @@ def test_all_paths_are_added_up_and_the_best_is_found(
     """Brute force over every path of every sentence, also of those that go on at an end."""
     inner = [data.draw(st.tuples(st.booleans(), st.booleans())) for _ in lengths]
     chain, emissions, tags = drawn(lengths, num_tags, seed)
-    chains, inner_S2 = Chains.of(torch.tensor(lengths)), torch.tensor(inner)
+    chains, inner_S2 = Chains.from_lengths(torch.tensor(lengths)), torch.tensor(inner)
     wanted, best = 0.0, list[int]()
     for part, right, ends in zip(emissions.split(lengths), tags.split(lengths), inner, strict=True):
         scores = {path: score(chain, part, path, ends) for path in itertools.product(range(num_tags), repeat=len(part))}
@@ -72,8 +72,8 @@ def test_all_paths_are_added_up_and_the_best_is_found(
             float(torch.tensor([*scores.values()], dtype=torch.float64).logsumexp(0)) - scores[tuple(right.tolist())]
         )
         best += max(scores, key=lambda path: scores[path])
-    assert chain.loss(emissions, tags, chains, inner_S2).item() == pytest.approx(wanted, abs=1e-9)
-    assert chain.best(emissions, chains, inner_S2).tolist() == best
+    assert chain.compute_loss(emissions, tags, chains, inner_S2).item() == pytest.approx(wanted, abs=1e-9)
+    assert chain.find_best(emissions, chains, inner_S2).tolist() == best
 
 
 @examples(30)
@@ -82,7 +82,7 @@ def test_all_paths_are_added_up_and_the_best_is_found(
 def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths: list[int], seed: int) -> None:
     """The partition is the sum over well-formed paths alone, and the answer the best of these."""
     free, emissions, _ = drawn(lengths, len(task.labels), seed)
-    chain = LinearChain(len(task.labels), forbidden_tags(task)).double()
+    chain = LinearChain(len(task.labels), find_forbidden_tags(task)).double()
     chain.load_state_dict(free.state_dict())
     chains, inner_S2 = whole(lengths)
     wanted, best, tags = 0.0, list[int](), list[int]()
@@ -92,8 +92,8 @@ def test_what_is_forbidden_has_no_share_and_is_no_answer(task: TagsTask, lengths
         wanted += float(torch.tensor([*scores.values()], dtype=torch.float64).logsumexp(0)) - scores[paths[-1]]
         best += max(scores, key=lambda path: scores[path])
         tags += paths[-1]
-    assert chain.loss(emissions, torch.tensor(tags), chains, inner_S2).item() == pytest.approx(wanted, abs=1e-9)
-    assert chain.best(emissions, chains, inner_S2).tolist() == best
+    assert chain.compute_loss(emissions, torch.tensor(tags), chains, inner_S2).item() == pytest.approx(wanted, abs=1e-9)
+    assert chain.find_best(emissions, chains, inner_S2).tolist() == best
 
 
 def well_formed(path: tuple[int, ...], task: TagsTask) -> bool:
@@ -113,13 +113,13 @@ def test_pytorch_crf_says_the_same() -> None:
     mask = torch.arange(30) < torch.tensor(lengths)[:, None]
     wanted = -reference(padded, padded_tags, mask=mask, reduction="sum")
     chains, inner_S2 = whole(lengths)
-    found = chain.loss(emissions, tags, chains, inner_S2)
+    found = chain.compute_loss(emissions, tags, chains, inner_S2)
     torch.testing.assert_close(found, wanted, atol=1e-9, rtol=1e-12)
     wanted.backward()
     found.backward()
     for theirs, ours in pairs.items():
         torch.testing.assert_close(getattr(chain, ours).grad, getattr(reference, theirs).grad, atol=1e-9, rtol=1e-9)
-    best = chain.best(emissions, chains, inner_S2).split(lengths)
+    best = chain.find_best(emissions, chains, inner_S2).split(lengths)
     assert [each.tolist() for each in best] == reference.decode(padded, mask)
 
 
@@ -133,17 +133,17 @@ def test_a_long_sentence_has_a_finite_loss() -> None:
     """5,000 words in float32, with a tag that may begin nothing: no minus infinity anywhere, and a gradient."""
     emissions = torch.randn(5_000, 3, requires_grad=True)
     tags = torch.zeros(5_000, dtype=torch.int64)
-    loss = LinearChain(3, forbidden_tags(BIO2)).loss(emissions, tags, *whole([5_000]))
+    loss = LinearChain(3, find_forbidden_tags(BIO2)).compute_loss(emissions, tags, *whole([5_000]))
     loss.backward()
-    assert 0 < loss.item() < -NEVER and emissions.grad is not None and emissions.grad.isfinite().all()
+    assert 0 < loss.item() < -FORBIDDEN_SCORE and emissions.grad is not None and emissions.grad.isfinite().all()
 
 
 def test_scores_are_added_up_in_float32() -> None:
     """Fails where, with matrices in bfloat16, the loss of 200 words differs from that of float32 weights."""
     chain, emissions, tags = drawn([200], 5, 1)
-    found = chain.bfloat16().loss(emissions.float(), tags, *whole([200]))
+    found = chain.bfloat16().compute_loss(emissions.float(), tags, *whole([200]))
     assert found.dtype == torch.float32
-    assert torch.equal(found, chain.float().loss(emissions.float(), tags, *whole([200])))
+    assert torch.equal(found, chain.float().compute_loss(emissions.float(), tags, *whole([200])))
 
 
 # The tagger.
@@ -158,7 +158,7 @@ def test_spans_are_learnt_together(tmp_path: Path) -> None:
     """The folder has the encoder for others, and in a file beside it the head and the chain."""
     record = run(crf_job(tmp_path))
     assert kept_of(record)["f1"] > 0.95
-    more = load_file(tmp_path / "out" / MORE)
+    more = load_file(tmp_path / "out" / EXTRA_WEIGHTS)
     assert {"chain.start", "chain.end", "chain.transitions", "token_head.decision.weight"} <= more.keys()
     loaded = load_task(tmp_path / "out")
     assert torch.equal(loaded.model.state_dict()["chain.transitions"], more["chain.transitions"])

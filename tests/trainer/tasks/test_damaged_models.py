@@ -25,7 +25,15 @@ from trainer.ranks import join_process_group
 from trainer.start_weights import read_start
 from trainer.tasks.fill import fill_masks
 from trainer.tasks.finetuning.finetune import finetune
-from trainer.tasks.folders import MORE, RECORD, check_model, described_weights, load_task, read_source, task_json
+from trainer.tasks.folders import (
+    EXTRA_WEIGHTS,
+    RECORD,
+    check_model,
+    describe_weights,
+    load_task,
+    read_source,
+    to_task_json,
+)
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.settings import EmbedSettings
@@ -45,7 +53,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that was fine-tuned."""
     folder = tmp_path_factory.mktemp("tuned")
     record = run(new_job(folder, rows=16))
-    assert record["weights"] == described_weights(folder / "out") and [*record["weights"]] == [WEIGHTS]
+    assert record["weights"] == describe_weights(folder / "out") and [*record["weights"]] == [WEIGHTS]
     check_model(folder / "out")
     return folder / "out"
 
@@ -57,7 +65,7 @@ def go_on(folder: Path) -> None:
 
 DOORS: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {  # and the files that are not read there
     "predict, evaluate, teachers": (load_task, ()),
-    "embed, search": (lambda folder: Embedder.of(folder, EmbedSettings(), torch.device("cpu")), ()),
+    "embed, search": (lambda folder: Embedder.from_folder(folder, EmbedSettings(), torch.device("cpu")), ()),
     "fill": (lambda folder: fill_masks(folder, "a [MASK]", 1), ()),
     "export --onnx": (read_source, ()),
     "finetune": (go_on, ()),
@@ -131,14 +139,14 @@ def test_what_is_in_a_file_of_its_own_is_compared_as_well(tmp_path: Path) -> Non
     write_model(tmp_path / "model")
     task = TagsTask(crf=True, units="spans", labels=("O", "B-X", "I-X"), usual="O")
     exported_model(task, tmp_path / "model", tmp_path / "out")
-    weights = described_weights(tmp_path / "out")
-    record = {"task": task_json(task), "weights": weights}
+    weights = describe_weights(tmp_path / "out")
+    record = {"task": to_task_json(task), "weights": weights}
     (tmp_path / "out" / RECORD).write_text(json.dumps(record))
-    assert {*weights} == {WEIGHTS, MORE} and load_task(tmp_path / "out")
-    flip(tmp_path / "out" / MORE)
-    with pytest.raises(InputError, match=rf"{MORE} is not the file"):
+    assert {*weights} == {WEIGHTS, EXTRA_WEIGHTS} and load_task(tmp_path / "out")
+    flip(tmp_path / "out" / EXTRA_WEIGHTS)
+    with pytest.raises(InputError, match=rf"{EXTRA_WEIGHTS} is not the file"):
         load_task(tmp_path / "out")
-    for wrong in ({MORE: 5.5}, {MORE: {}}, [MORE]):
+    for wrong in ({EXTRA_WEIGHTS: 5.5}, {EXTRA_WEIGHTS: {}}, [EXTRA_WEIGHTS]):
         (tmp_path / "out" / RECORD).write_text(json.dumps({**record, "weights": wrong}))
         with pytest.raises(
             InputError, match=r"`weights` is .*, which is not what fine-tuning writes there|is not the file"

@@ -28,7 +28,7 @@ TEXTS = ("good film", "the plot was very long , and the actor was bad .", "a", "
 
 def embedded(folder: Path, file: FileSettings, output: Path, **settings: Any) -> Any:
     """The table that is written."""
-    embedder = Embedder.of(folder, EmbedSettings(**settings), torch.device("cpu"))
+    embedder = Embedder.from_folder(folder, EmbedSettings(**settings), torch.device("cpu"))
     done = embed_file(embedder, file, output, print)
     table = pq.read_table(output)
     assert done["rows"] == len(table)
@@ -141,9 +141,9 @@ def ended_after(monkeypatch: pytest.MonkeyPatch, windows: int, does: Callable[[]
         made += 1
         return own(self, encodings)
 
-    own = Embedder.vectors
+    own = Embedder.compute_vectors
     with monkeypatch.context() as patched:
-        patched.setattr(Embedder, "vectors", vectors)
+        patched.setattr(Embedder, "compute_vectors", vectors)
         try:
             does()
         except type(error):

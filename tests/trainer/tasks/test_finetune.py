@@ -19,10 +19,10 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE_FILE
 from trainer.huggingface.checkpoints import load_model, load_pretrained
 from trainer.tasks.finetuning.finetune import RECORD, main, with_first_weights
-from trainer.tasks.heads.task_model import batch_of_items, build_task_model
-from trainer.tasks.kinds.texts import ClassesTask, correlations
+from trainer.tasks.heads.task_model import batch_items, build_task_model
+from trainer.tasks.kinds.texts import ClassesTask, compute_correlations
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
-from trainer.tasks.text_encoder import FIRST, LONGEST, TextEncoder, ids_of, open_tokenizer
+from trainer.tasks.text_encoder import CUT_FIRST, CUT_LONGEST, TextEncoder, open_tokenizer, to_ids
 
 # It learns.
 
@@ -65,7 +65,9 @@ def test_a_number_is_learnt_and_transformers_says_it(tmp_path: Path, transformer
         inputs = tokenizer([text for text, _ in rows], padding=True, return_tensors="pt")
         answers = reference.eval()(**inputs).logits[:, 0].double().numpy()
     wanted = np.array([float(label) for _, label in rows])
-    assert correlations(wanted, answers) == {name: pytest.approx(kept[name]) for name in ("pearson", "spearman")}
+    assert compute_correlations(wanted, answers) == {
+        name: pytest.approx(kept[name]) for name in ("pearson", "spearman")
+    }
     assert kept["loss"] == pytest.approx(((wanted - answers) ** 2).mean(), rel=1e-4)
 
 
@@ -177,7 +179,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
         items = encoded_for(THREE, tmp_path / "model", rows, labelled=False).items
         with torch.no_grad():
             wanted = reference(**tokenizer(texts, seconds, padding=True, return_tensors="pt")).logits
-            found = model(batch_of_items(items), answering=True)
+            found = model(batch_items(items), answering=True)
         assert found.std() > 0.05, "the test compares nothing"
         torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=1e-6)  # logits are float32
 
@@ -196,10 +198,10 @@ def test_bert_begins_with_the_pooler_that_pairs_have_learnt(tmp_path: Path) -> N
 
 
 def test_a_text_that_is_cut_keeps_its_end_token(tmp_path: Path) -> None:
-    encoder = TextEncoder.of(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 5)
+    encoder = TextEncoder.from_folder(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 5)
 
-    def tokens(*texts: list[str], cut: str = LONGEST) -> list[list[str]]:
-        found = [ids_of(encoding).tolist() for encoding in encoder.joined(*map(encoder.pieces, texts), cut=cut)]
+    def tokens(*texts: list[str], cut: str = CUT_LONGEST) -> list[list[str]]:
+        found = [to_ids(encoding).tolist() for encoding in encoder.join(*map(encoder.tokenize, texts), cut=cut)]
         return [[encoder.tokenizer.id_to_token(number) for number in ids] for ids in found]
 
     assert tokens(["good film", "the plot was very long", "", "a"]) == [
@@ -209,7 +211,7 @@ def test_a_text_that_is_cut_keeps_its_end_token(tmp_path: Path) -> None:
         ["[CLS]", "a", "[SEP]"],
     ]
     assert (encoder.num_cut, encoder.tokens_cut) == (1, 2)
-    assert tokens(["the plot was"], ["long"], cut=FIRST) == [["[CLS]", "the", "[SEP]", "long", "[SEP]"]]
+    assert tokens(["the plot was"], ["long"], cut=CUT_FIRST) == [["[CLS]", "the", "[SEP]", "long", "[SEP]"]]
     assert (encoder.num_cut, encoder.tokens_cut) == (2, 4)
 
 
@@ -350,11 +352,11 @@ def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", ["good film ", "a", "a-", ".", "  ", "映"])
 def test_a_text_without_end_is_cut_as_its_beginning_is(tmp_path: Path, unit: str) -> None:
     """Fails where a long text is read otherwise, or its tokens are not all counted: part by part, as of the whole."""
-    encoder = TextEncoder.of(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 9)
+    encoder = TextEncoder.from_folder(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 9)
     text = f"the plot {unit * (30_000 // len(unit))} was long"
     [found] = encoder.encode([text])
-    whole = encoder.pieces([text])
-    assert ids_of(found).tolist() == ids_of(encoder.joined(whole)[0]).tolist()
+    whole = encoder.tokenize([text])
+    assert to_ids(found).tolist() == to_ids(encoder.join(whole)[0]).tolist()
     assert encoder.num_cut == 2 * (len(whole[0]) > 7) and encoder.tokens_cut == 2 * max(0, len(whole[0]) - 7)
 
 

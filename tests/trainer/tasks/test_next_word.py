@@ -19,7 +19,7 @@ from corpora.kernels.arrays import Int32s
 from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.folders import load_task
-from trainer.tasks.heads.task_model import batch_of_items, build_task_model
+from trainer.tasks.heads.task_model import batch_items, build_task_model
 from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.task import TaskItem, Tokens
@@ -53,7 +53,7 @@ def test_a_token_sees_those_before_it(tmp_path: Path, family: str) -> None:
     other[5] = 30
     model: Any = scattered(build_task_model(NextTask(), load_pretrained(write_model(tmp_path, family)))).eval()
     with torch.inference_mode():
-        said, changed = (model.outputs(batch_of_items([item_of(row)])) for row in (ids, other))
+        said, changed = (model.compute_outputs(batch_items([item_of(row)])) for row in (ids, other))
     assert ((said - changed).abs() > 1e-6).any(-1).nonzero()[:, 0].tolist() == [*range(5, 10)]
 
 
@@ -61,7 +61,7 @@ def test_every_token_is_guessed_once_in_blocks(tmp_path: Path) -> None:
     """Fails if a long text loses tokens at the borders of its blocks, or a token is guessed from itself."""
     write_model(tmp_path)
     text = " ".join(random.Random(0).choices(WORDS, k=50))
-    encoder = TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 1 << 10)
+    encoder = TextEncoder.from_folder(tmp_path, load_pretrained(tmp_path).inputs, 1 << 10)
     [whole] = encoder.encode([text])
     items = encoded_for(NextTask(), tmp_path, [{"text": text}, {"text": ""}], length=9, labelled=False).items
     assert max(item.num_tokens for item in items) == 9
@@ -85,13 +85,13 @@ def test_perplexity_is_that_of_transformers(tmp_path: Path, transformers: Module
             ids = torch.from_numpy(item.sequences[0].ids.astype(np.int64))[None]
             with torch.inference_mode():
                 wanted = theirs.eval()(ids, labels=ids)
-                ours = model.logits(model.outputs(batch_of_items([item])))
+                ours = model.compute_logits(model.compute_outputs(batch_items([item])))
             torch.testing.assert_close(ours, wanted.logits[0, :-1], atol=1e-4, rtol=1e-4)
             nats += wanted.loss.item() * len(item.points)
         with torch.inference_mode():
-            answers = [model.answer(batch_of_items([item])).numpy() for item in encoded.items]
-        predictions = NextTask().predictions(encoded.examples, encoded.items, answers)
-        found = NextTask().scores(encoded.examples, predictions)
+            answers = [model.answer(batch_items([item])).numpy() for item in encoded.items]
+        predictions = NextTask().make_predictions(encoded.examples, encoded.items, answers)
+        found = NextTask().compute_scores(encoded.examples, predictions)
         tokens = sum(len(item.points) for item in encoded.items)
         assert found["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
         assert found["bits_per_byte"] == pytest.approx(nats / math.log(2) / len("the film was longa plot"), rel=1e-4)
@@ -134,7 +134,7 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
             "leaky": False,
             "metric": "",
         }
-        batch = batch_of_items(encoded_for(NextTask(), folder, [{"text": "the film was long"}]).items)
+        batch = batch_items(encoded_for(NextTask(), folder, [{"text": "the film was long"}]).items)
         with torch.inference_mode():
             torch.testing.assert_close(load_task(out).model.eval().answer(batch), model.answer(batch))
 

@@ -20,7 +20,7 @@ from trainer.huggingface.checkpoints import load_pretrained
 from trainer.huggingface.sentence_transformers import MODES
 from trainer.settings.model import FAMILIES
 from trainer.tasks import onnx
-from trainer.tasks.folders import Loaded, read_source
+from trainer.tasks.folders import LoadedFolder, read_source
 from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
@@ -28,7 +28,7 @@ from trainer.tasks.kinds.next_word import NextTask
 from trainer.tasks.kinds.tags import TagsTask
 from trainer.tasks.kinds.texts import ClassesTask
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
-from trainer.tasks.onnx import Graph, PaddedModel, difference, export_onnx, graphs_of, opened, write_files
+from trainer.tasks.onnx import Graph, PaddedModel, export_onnx, list_graphs, measure_difference, open_graph, write_files
 
 THREE = ClassesTask(labels=("a", "b", "c"))
 TAGS = TagsTask(labels=("O", "B-a", "I-a"), usual="O", written="bio2", units="spans")
@@ -43,14 +43,14 @@ KINDS: dict[str, Any] = {
 }
 
 
-def loaded_with(task: Any, folder: Path) -> Loaded:
+def loaded_with(task: Any, folder: Path) -> LoadedFolder:
     """A task's model on the one in a folder, its weights far from zero."""
     settings, inputs, *_ = pretrained = load_pretrained(folder)
     model = scattered(build_task_model(task, pretrained)).eval()
-    return Loaded(task=task, settings=settings, inputs=inputs, model=model, max_length=settings.positions)
+    return LoadedFolder(task=task, settings=settings, inputs=inputs, model=model, max_length=settings.positions)
 
 
-def padded(source: Loaded, graph: Graph) -> onnx.Answer:
+def padded(source: LoadedFolder, graph: Graph) -> onnx.Answer:
     """The module that is written, in place of its file."""
     model = PaddedModel(graph, source.task.unit != "sequence")
     return lambda rows: np.asarray(model(*map(torch.from_numpy, rows.values()))[0])
@@ -73,20 +73,20 @@ def test_padded_rows_have_the_answers_of_rows_without_padding(tmp_path: Path, fa
     write_model(tmp_path, family, **longer)
     for task in (THREE, TAGS):
         source = loaded_with(task, tmp_path)
-        [graph] = graphs_of(source)
+        [graph] = list_graphs(source)
         answer = padded(source, graph)
-        assert difference(source, graph, answer) < 1e-5
+        assert measure_difference(source, graph, answer) < 1e-5
         flipped = partial(with_mask, answer)
-        assert difference(source, graph, flipped) > 1e-3, "a mask that is not heeded would not be seen"
+        assert measure_difference(source, graph, flipped) > 1e-3, "a mask that is not heeded would not be seen"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_files_of_every_task_have_its_models_answers(tmp_path: Path, kind: str) -> None:
     """Fails if a pooling, a second encoder or the side that is seen go another way on padded rows."""
     source = loaded_with(KINDS[kind], write_model(tmp_path, layers=4))
-    graphs = graphs_of(source)
+    graphs = list_graphs(source)
     assert len(graphs) == (2 if kind == "dual" else 1)
-    assert max(difference(source, graph, padded(source, graph)) for graph in graphs) < 1e-5
+    assert max(measure_difference(source, graph, padded(source, graph)) for graph in graphs) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_files_of_every_task_have_its_models_answers(tmp_path: Path, kind: s
 def test_what_cannot_be_written_is_refused(tmp_path: Path, task: Any, why: str) -> None:
     """Fails if a file is written whose outputs are not the answers."""
     with pytest.raises(InputError, match=f"cannot be written as ONNX: {why}"):
-        graphs_of(loaded_with(task, write_model(tmp_path)))
+        list_graphs(loaded_with(task, write_model(tmp_path)))
 
 
 def test_the_guides_lines_answer_as_the_model_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +124,12 @@ def test_the_guides_lines_answer_as_the_model_does(tmp_path: Path, monkeypatch: 
     )
     assert [THREE.labels[number] for number in ran["logits"].argmax(-1)] == [row["label"] for row in rows]
     source = read_source(Path("FOLDER"))
-    [graph] = graphs_of(source)
-    assert 0 < difference(source, graph, opened(Path("small/model.int8.onnx"))) < 0.2
+    [graph] = list_graphs(source)
+    assert 0 < measure_difference(source, graph, open_graph(Path("small/model.int8.onnx"))) < 0.2
     assert Path("small/model.int8.onnx").stat().st_size < Path("small/model.onnx").stat().st_size
     with pytest.raises(InputError, match="is not empty"):
         export_onnx(Path("FOLDER"), Path("small"), int8=False)
-    monkeypatch.setattr(onnx, "DIFFERENT", -1.0)
+    monkeypatch.setattr(onnx, "MAX_DIFFERENCE", -1.0)
     with pytest.raises(InputError, match="answers differently from the model"):
         export_onnx(Path("FOLDER"), Path("none"), int8=False)
     assert not Path("none").exists()
@@ -144,9 +144,9 @@ def test_an_encoder_of_every_family_is_written(tmp_path: Path, family: str) -> N
     source = read_source(write_model(tmp_path / "model", family, **longer))
     source = replace(source, model=scattered(source.model))
     write_files(source, tmp_path, int8=False)
-    [graph] = graphs_of(source)
-    answer = opened(tmp_path / "model.onnx")
-    assert difference(source, graph, answer) < 1e-4
+    [graph] = list_graphs(source)
+    answer = open_graph(tmp_path / "model.onnx")
+    assert measure_difference(source, graph, answer) < 1e-4
     assert answer({name: np.ones((1, 3), np.int64) for name in onnx.INPUTS}).shape[:2] == (
         1,
         3,
@@ -160,8 +160,8 @@ def test_the_model_of_every_task_is_written(tmp_path: Path, kind: str) -> None:
     installed()
     source = loaded_with(KINDS[kind], write_model(tmp_path / "model", layers=4))
     write_files(source, tmp_path, int8=False)
-    for graph in graphs_of(source):
-        assert difference(source, graph, opened(tmp_path / f"{graph.name}.onnx")) < 1e-4
+    for graph in list_graphs(source):
+        assert measure_difference(source, graph, open_graph(tmp_path / f"{graph.name}.onnx")) < 1e-4
 
 
 def test_a_folder_of_onnx_is_no_model_to_learn_from(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.tasks.data import PackedItems
-from trainer.tasks.heads.task_model import shortest_first
+from trainer.tasks.heads.task_model import sort_by_length
 from trainer.tasks.task import TaskItem, Tokens
 
 
@@ -62,7 +62,7 @@ def test_packed_items_are_the_items(lengths: list[list[int]], seed: int, data: s
     assert [item.example for item in packed[1:3]] == [item.example for item in items[1:3]]
     places = np.array(data.draw(st.lists(st.integers(0, len(items) - 1), max_size=5)), np.int64)
     shortest = sorted(places.tolist(), key=lambda place: items[place].num_tokens)
-    assert shortest_first(packed, places).tolist() == shortest
+    assert sort_by_length(packed, places).tolist() == shortest
     with pytest.raises(IndexError):
         packed[len(items)]
 

@@ -17,12 +17,12 @@ from corpora.errors import InputError
 from flows.command.help import JSON_KEYS
 from trainer.tasks.folders import RECORD
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.heads.vectors import pooled
-from trainer.tasks.kinds.vectors import RetrievalTask, ranking_scores
+from trainer.tasks.heads.task_model import batch_items
+from trainer.tasks.heads.vectors import pool_tokens
+from trainer.tasks.kinds.vectors import RetrievalTask, compute_ranking_scores
 from trainer.tasks.vectors.embed import Embedder
 from trainer.tasks.vectors.job import EmbedJob
-from trainer.tasks.vectors.search import do_job
+from trainer.tasks.vectors.search import run_job
 from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
 PASSAGES = {
@@ -90,23 +90,23 @@ def test_queries_and_passages_have_their_own_encoders(tmp_path: Path) -> None:
     ]
     items = encoded_for(task, tmp_path / "model", rows).items
     with torch.no_grad():
-        found = model.outputs(batch_of_items(items))
+        found = model.compute_outputs(batch_items(items))
         plain = []
         for item in items:
             for place, sequence in enumerate(item.sequences):
-                alone = batch_of_items([replace(item, sequences=(sequence,), targets={})])
+                alone = batch_items([replace(item, sequences=(sequence,), targets={})])
                 encoder = model.second_encoder if place else model.encoder
-                plain.append(pooled(encoder(alone), alone, "cls")[0])
+                plain.append(pool_tokens(encoder(alone), alone, "cls")[0])
     assert torch.allclose(found, torch.stack(plain), atol=1e-5) and len(model.list_encoders()) == 2
-    assert task.factor == 1.0 and RetrievalTask().factor == 20.0
+    assert task.resolved_scale == 1.0 and RetrievalTask().resolved_scale == 20.0
 
 
 def test_one_passage_is_nothing_to_learn() -> None:
     """Fails where a run begins whose loss is 0."""
     task = RetrievalTask()
-    rows = [task.example({"query": query, "positive": "x"}, True) for query in ("a", "b")]
+    rows = [task.make_example({"query": query, "positive": "x"}, True) for query in ("a", "b")]
     with pytest.raises(InputError, match="here has only one passage"):
-        task.fitted(rows, "here")
+        task.fit(rows, "here")
 
 
 # Search.
@@ -132,7 +132,7 @@ def asked(folder: Path, **more: Any) -> EmbedJob:
 
 def searched(job: EmbedJob) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
     """What was done, and the documents of each query with their similarities."""
-    done = do_job(job, torch.device("cpu"))
+    done = run_job(job, torch.device("cpu"))
     return done, {each["query"]: {d["id"]: d["score"] for d in each["documents"]} for each in done["results"]}
 
 
@@ -144,9 +144,11 @@ def test_the_best_documents_of_every_query_are_found(tmp_path: Path) -> None:
     assert {name: len(each) for name, each in found.items()} == {"q1": 4, "q2": 4, "q3": 4}
     qrels = {"q1": {"a": 1, "b": 0}, "q2": {"d": 2, "c": 1}}
     _, whole = searched(asked(tmp_path, top=10))
-    assert done["scores"] == ranking_scores(qrels, whole) and done["scores"]["recall@100"] == 1.0
-    embedder = Embedder.of(tmp_path / "model", EmbedSettings(), torch.device("cpu"))
-    one, other = (embedder.vectors(embedder.texts.encode([text]))[0][0] for text in ("the actor", "actor , actor"))
+    assert done["scores"] == compute_ranking_scores(qrels, whole) and done["scores"]["recall@100"] == 1.0
+    embedder = Embedder.from_folder(tmp_path / "model", EmbedSettings(), torch.device("cpu"))
+    one, other = (
+        embedder.compute_vectors(embedder.texts.encode([text]))[0][0] for text in ("the actor", "actor , actor")
+    )
     cosine = float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
     assert found["q2"]["d"] == pytest.approx(cosine, abs=1e-5)
     best = done["results"][1]["documents"][0]
@@ -198,4 +200,4 @@ def test_rows_to_learn_from_are_made_of_judgements(tmp_path: Path) -> None:
         for row in pairs
         if row["label"] == 0 and row["text"] == "the actor"
     )
-    assert RetrievalTask().example(rows[0], True).negatives == tuple(rows[0]["negative"])
+    assert RetrievalTask().make_example(rows[0], True).negatives == tuple(rows[0]["negative"])

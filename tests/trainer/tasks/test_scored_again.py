@@ -16,7 +16,7 @@ from small_tasks import exported_model, said_of
 from trainer.tasks.data import fit_task, read_file
 from trainer.tasks.formats.published import find_published_set
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.kinds.tags import in_scheme
+from trainer.tasks.kinds.tags import to_scheme
 from trainer.tasks.registry import read_task
 
 Rows = list[dict[str, Any]]
@@ -51,7 +51,7 @@ def of_tags(rows: Rows) -> dict[str, float]:
     nervaluate = pytest.importorskip("nervaluate")
     metrics = pytest.importorskip("sklearn.metrics")
     gold, answers = ([row[name] for row in rows] for name in ("gold", "tags"))
-    formed = [[in_scheme(tags, "bio2") for tags in side] for side in (gold, answers)]
+    formed = [[to_scheme(tags, "bio2") for tags in side] for side in (gold, answers)]
     types = sorted({tag[2:] for tags in gold for tag in tags} - {""})
     strict = nervaluate.Evaluator(*formed, tags=types, loader="list").evaluate()["overall"]["strict"]
     return {

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.tasks.kinds.vectors import similarities
-from trainer.tasks.vectors.search import check_comparable, exact_search
+from trainer.tasks.kinds.vectors import compute_similarities
+from trainer.tasks.vectors.search import check_comparable, search_exactly
 from trainer.tasks.vectors.vector_files import (
     VectorFile,
+    VectorOrigin,
     VectorRows,
-    VectorsMade,
-    new_vectors,
-    vector_schema,
-    vector_table,
+    build_schema,
+    build_table,
+    create_vector_file,
 )
 
-MADE = VectorsMade(
+MADE = VectorOrigin(
     model="a", by="text", pooling="mean", layers=(2,), combine="", side="first", similarity="cosine", max_length=40
 )
 
@@ -44,10 +44,10 @@ def test_search_is_sorting_whatever_the_blocks(seed: int, count: int, size: int,
     vectors, queries = (drawn.normal(size=(number, 5)).astype(np.float32) for number in (count, 3))
     names = [f"d{place}" for place in range(count)]
     file = Blocks([(names[at : at + size], vectors[at : at + size]) for at in range(0, count, size)])
-    run, seen = exact_search(file, ["q1", "q2", "q3"], queries, by, top)  # type: ignore[arg-type]
+    run, seen = search_exactly(file, ["q1", "q2", "q3"], queries, by, top)  # type: ignore[arg-type]
     assert seen == {*names}
     for found, query in zip(run.values(), queries, strict=True):
-        scores = similarities(np.broadcast_to(query, vectors.shape), vectors, by).tolist()
+        scores = compute_similarities(np.broadcast_to(query, vectors.shape), vectors, by).tolist()
         wanted = sorted(zip(scores, names, strict=True), reverse=True)[:top]
         assert [*found] == [name for _, name in wanted]
         assert [*found.values()] == pytest.approx([score for score, _ in wanted], abs=1e-5)
@@ -59,7 +59,7 @@ class Blocks(NamedTuple):
     parts: list[tuple[list[str], Any]]
     name: str = "v.parquet"
 
-    def blocks(self) -> list[tuple[list[str], Any]]:
+    def iter_blocks(self) -> list[tuple[list[str], Any]]:
         """Return them."""
         return self.parts
 
@@ -69,15 +69,15 @@ def test_an_id_that_stands_twice_is_refused() -> None:
     vectors = np.eye(3, dtype=np.float32)
     for parts in ([(["a", "b", "a"], vectors)], [(["a", "b", "c"], vectors), (["d", "e", "a"], vectors)]):
         with pytest.raises(InputError, match=r"v\.parquet have the same id"):
-            exact_search(Blocks(parts), ["q"], vectors[:1], "cosine", 1)  # type: ignore[arg-type]
+            search_exactly(Blocks(parts), ["q"], vectors[:1], "cosine", 1)  # type: ignore[arg-type]
 
 
-def written(path: Path, vectors: Any, precision: str = "float32", made: VectorsMade = MADE) -> VectorFile:
+def written(path: Path, vectors: Any, precision: str = "float32", made: VectorOrigin = MADE) -> VectorFile:
     names = [f"d{place:04d}" for place in range(len(vectors))]
-    schema = vector_schema(made, vectors.shape[1], precision)
-    with new_vectors(path, schema) as write:
+    schema = build_schema(made, vectors.shape[1], precision)
+    with create_vector_file(path, schema) as write:
         for start in range(0, len(vectors), 100):
-            write(vector_table(VectorRows(names[start : start + 100], vectors[start : start + 100]), schema))
+            write(build_table(VectorRows(names[start : start + 100], vectors[start : start + 100]), schema))
     return VectorFile(path)
 
 
@@ -86,8 +86,8 @@ def test_vectors_come_back_from_their_file(tmp_path: Path, precision: str) -> No
     """Fails where rows are mixed up, the precision is another, or what they are of is lost."""
     vectors = np.random.default_rng(1).normal(size=(250, 6)).astype(np.float32)
     file = written(tmp_path / "v.parquet", vectors, precision)
-    ids, found = file.whole()
-    assert (file.num_rows, file.width, file.made) == (250, 6, MADE)
+    ids, found = file.read_all()
+    assert (file.num_rows, file.width, file.origin) == (250, 6, MADE)
     assert ids[-1] == "d0249" and np.array_equal(found, vectors.astype(precision).astype(np.float32))
     assert pq.read_schema(tmp_path / "v.parquet").field("vector").type == pa.list_(
         {"float32": pa.float32(), "float16": pa.float16()}[precision], 6
@@ -106,9 +106,9 @@ def test_vectors_that_hold_no_numbers_are_refused(tmp_path: Path) -> None:
     column = pa.FixedSizeListArray.from_arrays(pa.array(bad.ravel()), 2)
     pq.write_table(pa.table({"id": ["a", "b", "c"], "vector": column}), tmp_path / "theirs.parquet")
     file = VectorFile(tmp_path / "theirs.parquet")
-    assert file.made is None
+    assert file.origin is None
     with pytest.raises(InputError, match="The vector of 'b' holds what is no number"):
-        file.whole()
+        file.read_all()
 
 
 def test_files_that_are_none_of_vectors_are_told(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from small_tasks import encoded_for, exported_model, kept_of, new_job, run, said
 
 from corpora.errors import InputError
 from trainer.tasks.folders import load_task
-from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.kinds.texts import correlations, means
-from trainer.tasks.kinds.vectors import SimilarityTask, VectorExample, own_ranking
+from trainer.tasks.heads.task_model import batch_items
+from trainer.tasks.kinds.texts import compute_correlations, compute_means
+from trainer.tasks.kinds.vectors import SimilarityTask, VectorExample, score_own_rankings
 from trainer.tasks.settings import FinetuneJob
 
 PAIRS = (
@@ -30,16 +30,16 @@ PAIRS = (
 
 
 def fitted(task: SimilarityTask, rows: Any = PAIRS) -> SimilarityTask:
-    return task.fitted([task.example(row, True) for row in rows], "here")
+    return task.fit([task.make_example(row, True) for row in rows], "here")
 
 
 def losses_of(task: SimilarityTask, folder: Path, rows: Any = PAIRS) -> tuple[Any, Any, Any, torch.Tensor]:
     """The model, its vectors by pair, the batch, and what it says the losses are."""
     model = exported_model(task, folder / "model", folder / "out", {})
-    batch = batch_of_items(encoded_for(task, folder / "model", rows).items)
+    batch = batch_items(encoded_for(task, folder / "model", rows).items)
     with torch.no_grad():
-        vectors = model.outputs(batch)
-        return model, vectors, batch, model.losses(vectors, batch)
+        vectors = model.compute_outputs(batch)
+        return model, vectors, batch, model.compute_losses(vectors, batch)
 
 
 def test_scores_are_learnt_as_cosines_of_their_range(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_classes_are_learnt_of_both_vectors_and_their_difference(tmp_path: Path)
     with torch.no_grad():
         answers = load_task(tmp_path / "out").model.eval().answer(batch)
     assert torch.allclose(answers[1::2, 32:], logits, atol=1e-5) and torch.equal(answers[:, :32], vectors)
-    said = task.row(task.example(rows[0], True), answers[:2].numpy())
+    said = task.to_row(task.make_example(rows[0], True), answers[:2].numpy())
     assert said["label"] == task.labels[int(logits[0].argmax())]
 
 
@@ -131,7 +131,9 @@ def test_likeness_is_learnt_at_every_width(tmp_path: Path) -> None:
     said, lines = said_of(Path(job.output), job.evaluation, tmp_path / "said.jsonl", True)
     assert said["scores"]["spearman"] == pytest.approx(kept["spearman"], abs=1e-6)
     gold = [float(row[2]) for row in alike(60, 2)]
-    assert correlations(gold, [line["cosine"] for line in lines])["pearson"] == pytest.approx(kept["pearson"], abs=1e-4)
+    assert compute_correlations(gold, [line["cosine"] for line in lines])["pearson"] == pytest.approx(
+        kept["pearson"], abs=1e-4
+    )
 
 
 # Rankings, and what is refused.
@@ -142,7 +144,7 @@ def test_each_first_text_is_ranked_among_all_seconds() -> None:
     east, north, west = np.eye(3, dtype=np.float32)
     examples = [VectorExample("a", "x", ("y",)), VectorExample("a", "z"), VectorExample("b", "x")]
     vectors = [np.stack([east, east, north]), np.stack([east, west]), np.stack([north, east])]
-    found = means(own_ranking(examples, vectors, "cosine", ("mrr@10", "recall@1", "map")))
+    found = compute_means(score_own_rankings(examples, vectors, "cosine", ("mrr@10", "recall@1", "map")))
     # a: x first, of its two; b: y is first, x or z second
     assert found["recall@1"] == pytest.approx((0.5 + 0.0) / 2)
     assert found["mrr@10"] in (pytest.approx((1 + 1 / 2) / 2), pytest.approx((1 + 1 / 3) / 2))

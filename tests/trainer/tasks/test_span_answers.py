@@ -21,9 +21,9 @@ from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.data import EncodedExamples
 from trainer.tasks.formats.records import FileSettings, Unusable
-from trainer.tasks.heads.task_model import highest_within, log_softmax_within, numbers_of
+from trainer.tasks.heads.task_model import compute_log_softmax, mark_highest, to_group_numbers
 from trainer.tasks.kinds.answers import SpanTask
-from trainer.tasks.long_texts import best_spans, deciding
+from trainer.tasks.long_texts import find_best_spans, find_deciding_tokens
 from trainer.tasks.text_encoder import TextEncoder
 
 # The model.
@@ -59,13 +59,13 @@ def test_softmax_within_groups_is_that_of_each_group() -> None:
     logits = torch.randn(204, 2, generator=torch.Generator().manual_seed(0)) * 100
     logits[7], weights = 1e4, torch.rand(204, 2)
     ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-    found = log_softmax_within(ours, numbers_of(sizes, 204), 4)
+    found = compute_log_softmax(ours, to_group_numbers(sizes, 204), 4)
     wanted = torch.cat([each.log_softmax(0) for each in theirs.split(sizes.tolist())])
     torch.testing.assert_close(found, wanted)
     (found * weights).sum().backward()
     (wanted * weights).sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
-    best = highest_within(logits, numbers_of(sizes, 204), 4)
+    best = mark_highest(logits, to_group_numbers(sizes, 204), 4)
     assert best.sum(0).tolist() == [3, 3] and bool(best[7].all())
 
 
@@ -82,7 +82,7 @@ def test_the_window_that_decides_is_that_of_the_authors(length: list[int], room:
         if begin + sizes[-1] == length[0]:
             break
         begin += min(sizes[-1], stride)
-    found = deciding(np.array(begins), np.array(sizes))
+    found = find_deciding_tokens(np.array(begins), np.array(sizes))
     for number, (first, size) in enumerate(zip(begins, sizes, strict=True)):
         for token in range(first, first + size):
             best, chosen = None, None
@@ -106,7 +106,7 @@ def test_the_best_spans_are_the_best_of_all(begins: list[float], longest: int, m
         for last in range(first, min(first + longest, len(begins)))
         if np.isfinite(begins[first] + ends[last])
     )
-    found = best_spans(np.array(begins, np.float32), np.array(ends, np.float32), longest, most)
+    found = find_best_spans(np.array(begins, np.float32), np.array(ends, np.float32), longest, most)
     assert [-score for score, _, _ in every[:most]] == found[2].tolist()
     spans = list(zip(*(each.tolist() for each in found), strict=True))
     assert len({*spans}) == len(spans) and {(-score, first, last) for first, last, score in spans} <= {*every}
@@ -129,7 +129,7 @@ def told(task: SpanTask, encoded: EncodedExamples) -> list[Any]:
         logits = np.zeros((item.num_tokens, 2), np.float32)
         logits[item.targets["start"][0], 0] = logits[item.targets["end"][0], 1] = 9
         answers.append(logits)
-    return task.predictions(encoded.examples, encoded.items, answers)
+    return task.make_predictions(encoded.examples, encoded.items, answers)
 
 
 TEXTS = (
@@ -176,7 +176,9 @@ def test_every_place_of_a_long_text_is_found(tmp_path: Path) -> None:
         assert len(wrong) == (0 if stride < room - 2 else sum(n % room > room - 3 for n in range(0, 192, 3)))
     whole = " ".join("x" * 3 for _ in range(25_000))
     [example] = encoded_for(SpanTask(), tmp_path, [{"question": "a", "context": whole}], 40, labelled=False).examples
-    items = SpanTask().items([example], TextEncoder.of(tmp_path, load_pretrained(tmp_path).inputs, 40), False)
+    items = SpanTask().make_items(
+        [example], TextEncoder.from_folder(tmp_path, load_pretrained(tmp_path).inputs, 40), False
+    )
     assert sum(int(item.origin.decides.sum()) for item in items) == 75_000
 
 
@@ -187,7 +189,7 @@ def test_the_answer_is_the_best_span_of_all_windows(tmp_path: Path) -> None:
     task, drawn = SpanTask(stride=5, max_answer=4, n_best=7), np.random.default_rng(0)
     encoded = encoded_for(task, tmp_path, [{"question": "a ?", "context": context}], 20, labelled=False)
     logits = [drawn.normal(size=(item.num_tokens, 2)).astype(np.float32) for item in encoded.items]
-    [found] = task.predictions(encoded.examples, encoded.items, logits)
+    [found] = task.make_predictions(encoded.examples, encoded.items, logits)
     every = dict[str, float]()
     for item, own in zip(encoded.items, logits, strict=True):
         place, _, offsets, decides = item.origin
@@ -215,8 +217,8 @@ def test_a_long_question_leaves_room(tmp_path: Path) -> None:
         assert tokens.segment_ids.tolist() == [0] * (kept + 2) + [1] * 4
         assert encoded.ledger.to_json()["figures"]["tokens_cut"] == 200 - kept
     nothing = encoded_for(SpanTask(), tmp_path, [{"question": "a", "context": "\u200b\u0001"}], labelled=False)
-    [found] = SpanTask().predictions(nothing.examples, nothing.items, [np.zeros((4, 2), np.float32)])
-    assert SpanTask().row(nothing.examples[0], found)["text"] == "" and json.dumps(found)
+    [found] = SpanTask().make_predictions(nothing.examples, nothing.items, [np.zeros((4, 2), np.float32)])
+    assert SpanTask().to_row(nothing.examples[0], found)["text"] == "" and json.dumps(found)
 
 
 def test_what_cannot_be_used_is_said() -> None:
@@ -229,14 +231,17 @@ def test_what_cannot_be_used_is_said() -> None:
         ({}, "no texts with answer_start"),
     ):
         with pytest.raises(Unusable, match=message):
-            task.example({**plain, **more}, labelled=True)
-    none = task.example({**plain, "answers": {"text": [], "answer_start": []}}, labelled=True)
-    assert none.answers == () == task.example({**plain, "impossible": True}, labelled=True).answers
+            task.make_example({**plain, **more}, labelled=True)
+    none = task.make_example({**plain, "answers": {"text": [], "answer_start": []}}, labelled=True)
+    assert none.answers == () == task.make_example({**plain, "impossible": True}, labelled=True).answers
     with pytest.raises(InputError, match="no question has an answer"):
-        task.fitted([none], "here")
-    some = task.example({**plain, "answers": [{"text": "film", "answer_start": 2}]}, labelled=True)
-    assert task.fitted([some, none], "here").impossible and task.fitted([some], "here").impossible is False
-    assert "where training had none" in str(task.fitted([some], "here").unknown(none)) and task.unknown(none) is None
+        task.fit([none], "here")
+    some = task.make_example({**plain, "answers": [{"text": "film", "answer_start": 2}]}, labelled=True)
+    assert task.fit([some, none], "here").impossible and task.fit([some], "here").impossible is False
+    assert (
+        "where training had none" in str(task.fit([some], "here").find_unknown_label(none))
+        and task.find_unknown_label(none) is None
+    )
     with pytest.raises(InputError, match="stride = 0"):
         SpanTask(stride=0)
 

@@ -22,9 +22,9 @@ from trainer.huggingface.checkpoints import load_pretrained
 from trainer.settings.model import FAMILIES
 from trainer.tasks.folders import load_task
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask, in_scheme, may_follow, scheme_of, spans_of
-from trainer.tasks.long_texts import MOST_WINDOWS, parts_of, pieces_of
+from trainer.tasks.heads.task_model import batch_items
+from trainer.tasks.kinds.tags import CHAINS, TaggedSentence, TagsTask, find_spans, guess_scheme, may_follow, to_scheme
+from trainer.tasks.long_texts import MAX_WINDOWS, iter_parts, split_into_pieces
 from trainer.tasks.task import TaskItem
 from trainer.tasks.text_encoder import TextEncoder
 
@@ -85,7 +85,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
     rows = [{"words": ["good", "-film", "xy"]}, {"words": ["the"]}, {"words": ["plot", "was", "long"]}]
     encoded = encoded_for(SMALL, tmp_path / "model", rows, labelled=False)
     with torch.no_grad():
-        found = model(batch_of_items(encoded.items), answering=True)
+        found = model(batch_items(encoded.items), answering=True)
         said = [
             reference.eval().double()(torch.tensor(item.sequences[0].ids[None].astype(np.int64))).logits[0, item.points]
             for item in encoded.items
@@ -110,13 +110,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def items_of(task: TagsTask, folder: Path, sentences: Sequence[Sequence[str]], length: int = 40) -> list[TaskItem]:
     examples = [TaggedSentence(tuple(words), None, None) for words in sentences]
-    encoder = TextEncoder.of(folder, load_pretrained(folder).inputs, length)
-    return task.items(examples, encoder, labelled=False)
+    encoder = TextEncoder.from_folder(folder, load_pretrained(folder).inputs, length)
+    return task.make_items(examples, encoder, labelled=False)
 
 
 def read_words(item: TaskItem, folder: Path) -> list[str]:
     """The tokens at the points of an item."""
-    tokenizer = TextEncoder.of(folder, load_pretrained(folder).inputs, 40).tokenizer
+    tokenizer = TextEncoder.from_folder(folder, load_pretrained(folder).inputs, 40).tokenizer
     ids = np.concatenate([sequence.ids for sequence in item.sequences])
     return [str(tokenizer.id_to_token(number)) for number in ids[item.points]]
 
@@ -130,9 +130,9 @@ def test_points_are_first_pieces(folder: Path) -> None:
 
 def test_words_of_a_byte_level_tokenizer_are_those_of_running_text(tmp_path: Path) -> None:
     """Fails where words after the first lack the space with which pre-training has seen them."""
-    encoder = TextEncoder.of(write_model(tmp_path, "roberta"), load_pretrained(tmp_path).inputs, 40)
-    [found] = pieces_of(encoder, [["good", "дом", "x"]])
-    assert found.ids.tolist() == encoder.pieces(["good дом x"])[0].ids
+    encoder = TextEncoder.from_folder(write_model(tmp_path, "roberta"), load_pretrained(tmp_path).inputs, 40)
+    [found] = split_into_pieces(encoder, [["good", "дом", "x"]])
+    assert found.ids.tolist() == encoder.tokenize(["good дом x"])[0].ids
     pieces = [encoder.tokenizer.id_to_token(number) for number in found.ids[found.firsts]]
     assert (pieces, found.words.tolist()) == (["g", "Ġ", "Ġ"], [0, 1, 2])
 
@@ -141,12 +141,12 @@ def test_nothing_of_a_long_sentence_is_lost(folder: Path) -> None:
     """5,000 words, one of more pieces than a window: every word is a point once, in a window with words around it."""
     words = ["good"] * 2_000 + ["x" * 90] + ["film"] * 2_999
     items = items_of(SMALL, folder, [words])
-    assert len(items) > 1 and all(len(item.sequences) <= MOST_WINDOWS for item in items)
+    assert len(items) > 1 and all(len(item.sequences) <= MAX_WINDOWS for item in items)
     assert np.concatenate([item.origin[:, 1] for item in items]).tolist() == list(range(5_000))
     found = [token for item in items for token in read_words(item, folder)]
     assert found == [word[0] if word[0] == "x" else word for word in words]
     assert max(len(sequence.ids) for item in items for sequence in item.sequences) == 40
-    [example] = SMALL.predictions(
+    [example] = SMALL.make_predictions(
         [TaggedSentence(tuple(words), None, None)], items, [np.ones(len(i.points), int) for i in items]
     )
     assert example == ["B-X"] * 5_000
@@ -157,7 +157,7 @@ def test_sentences_without_a_piece_have_the_usual_tag(folder: Path) -> None:
     items = items_of(SMALL, folder, sentences)
     assert [item.example for item in items] == [1]
     examples = [TaggedSentence(tuple(words), None, None) for words in sentences]
-    said = SMALL.predictions(examples, items, [np.array([[0.0, 1.0, 0.5]])])
+    said = SMALL.make_predictions(examples, items, [np.array([[0.0, 1.0, 0.5]])])
     assert said == [["O"], ["B-X"], ["O", "O"]]
 
 
@@ -170,7 +170,7 @@ def test_every_place_is_read_once_where_it_shows_most(data: st.DataObject) -> No
     end = max(end, begin + 1)
     room, overlap = data.draw(st.integers(1, 20)), data.draw(st.integers(0, 12))
     places = np.array(sorted(data.draw(st.sets(st.integers(begin, end - 1), min_size=1))), np.int64)
-    parts = list(parts_of(places, begin, end, total, room, overlap))
+    parts = list(iter_parts(places, begin, end, total, room, overlap))
     assert [place for part in parts for place in part.places.tolist()] == places.tolist()
     windows = [window for part in parts for window in part.windows]
     for part in parts:
@@ -189,8 +189,8 @@ def test_a_sentence_is_read_in_its_document(folder: Path) -> None:
     words = [["good"] * 6, ["bad"] * 5, ["film"] * 7, ["plot"] * 30, ["was"] * 3]
     documents = ["1", "1", "1", "2", "2"]
     examples = [TaggedSentence(tuple(each), None, of) for each, of in zip(words, documents, strict=True)]
-    encoder = TextEncoder.of(folder, load_pretrained(folder).inputs, 22)
-    items = task.items(examples, encoder, labelled=False)
+    encoder = TextEncoder.from_folder(folder, load_pretrained(folder).inputs, 22)
+    items = task.make_items(examples, encoder, labelled=False)
     places = [(item.example + place, word) for item in items for place, word in item.origin.tolist()]
     assert places == [(number, word) for number, each in enumerate(words) for word in range(len(each))]
     read = [{encoder.tokenizer.id_to_token(n) for s in item.sequences for n in s.ids} for item in items]
@@ -198,7 +198,7 @@ def test_a_sentence_is_read_in_its_document(folder: Path) -> None:
         {"good", "bad", "film"}, {"good", "bad", "film"}, {"good", "bad", "film"}, {"plot"}, {"plot", "was"}
     ]  # fmt: skip
     with pytest.raises(InputError, match=r'does not mark where documents begin .* context = "document"'):
-        task.fitted([TaggedSentence(("a",), ("O",), None)], "here")
+        task.fit([TaggedSentence(("a",), ("O",), None)], "here")
 
 
 # Tags.
@@ -208,13 +208,13 @@ def test_tags_are_learnt_in_one_scheme() -> None:
     """Rows of BIO1 give the spans and the tags that rows of BIO2 give."""
     rows = [("I-PER", "I-PER", "O", "I-LOC", "B-LOC"), ("O", "I-PER")]
     examples = [TaggedSentence(tuple("abcde"[: len(tags)]), tags, None) for tags in rows]
-    task = TagsTask().fitted(examples, "here")
+    task = TagsTask().fit(examples, "here")
     assert (task.written, task.units, task.usual) == ("BIO1", "spans", "O")
-    assert list(task.learnt_tags(examples[0])) == ["B-PER", "I-PER", "O", "B-LOC", "B-LOC"]
-    closed = TagsTask(scheme="bioes").fitted(examples, "here")
+    assert list(task.convert_tags(examples[0])) == ["B-PER", "I-PER", "O", "B-LOC", "B-LOC"]
+    closed = TagsTask(scheme="bioes").fit(examples, "here")
     assert closed.labels[:5] == ("O", "B-LOC", "I-LOC", "E-LOC", "S-LOC")
-    assert list(closed.learnt_tags(examples[0])) == ["B-PER", "E-PER", "O", "S-LOC", "S-LOC"]
-    assert task.scores(examples, [["B-PER", "I-PER", "O", "B-LOC", "B-LOC"], ["O", "O"]])["recall"] == 0.75
+    assert list(closed.convert_tags(examples[0])) == ["B-PER", "E-PER", "O", "S-LOC", "S-LOC"]
+    assert task.compute_scores(examples, [["B-PER", "I-PER", "O", "B-LOC", "B-LOC"], ["O", "O"]])["recall"] == 0.75
 
 
 TAG = st.sampled_from(["O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "L-b", "U-b", "a"])
@@ -223,10 +223,10 @@ TAG = st.sampled_from(["O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "L-b", "U-
 @examples(150)
 @given(tags=st.lists(TAG, max_size=8), scheme=st.sampled_from(["bio2", "bioes"]))
 def test_a_scheme_keeps_the_spans_and_is_well_formed(tags: list[str], scheme: str) -> None:
-    found = in_scheme(tags, scheme)
-    assert spans_of(found) == spans_of(tags)
+    found = to_scheme(tags, scheme)
+    assert find_spans(found) == find_spans(tags)
     assert all(may_follow(one, other, scheme) for one, other in zip([None, *found], [*found, None], strict=True))
-    assert in_scheme(found, scheme) == found and (scheme == "bioes" or scheme_of([found]) in ("BIO2", "IO"))
+    assert to_scheme(found, scheme) == found and (scheme == "bioes" or guess_scheme([found]) in ("BIO2", "IO"))
 
 
 def test_what_cannot_be_learnt_is_refused(tmp_path: Path) -> None:
@@ -256,6 +256,6 @@ def test_what_cannot_be_learnt_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_the_hub_tells_its_tags() -> None:
     told = {"id2label": {"0": "O", "1": "S-X", "2": "B-X", "3": "I-X", "4": "E-X"}}
-    assert TagsTask.of_config(told).scheme == "bioes"
-    words = TagsTask.of_config({"id2label": {"0": "NOUN", "1": "VERB"}})
+    assert TagsTask.from_config(told).scheme == "bioes"
+    words = TagsTask.from_config({"id2label": {"0": "NOUN", "1": "VERB"}})
     assert (words.units, words.usual, words.metrics) == ("words", "NOUN", ("token_accuracy",))

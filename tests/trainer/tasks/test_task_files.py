@@ -15,7 +15,7 @@ from corpora.errors import InputError
 from trainer.tasks import data
 from trainer.tasks.data import read_file
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.task_model import batch_of_items, void
+from trainer.tasks.heads.task_model import batch_items, build_empty_item
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
@@ -40,7 +40,7 @@ def classes_of(path: Path, written: list[str], **task: Any) -> tuple[str, ...]:
     """The classes that a task finds in a file of these labels."""
     path.write_text("text\tlabel\n" + "".join(f"a film\t{label}\n" for label in written), encoding="utf-8")
     known = read_task({"kind": "classes", **task})
-    found = known.fitted(read_file(known, FileSettings(path=str(path))).examples, str(path))
+    found = known.fit(read_file(known, FileSettings(path=str(path))).examples, str(path))
     assert isinstance(found, ClassesTask)
     return found.labels
 
@@ -52,9 +52,9 @@ def test_labels_that_are_two_stay_two(tmp_path: Path, labels: list[str]) -> None
 
 def test_numbers_that_are_all_one_are_refused() -> None:
     task = NumberTask()
-    rows = [task.example({"text": text, "label": "3"}, True) for text in ("a", "b")]
+    rows = [task.make_example({"text": text, "label": "3"}, True) for text in ("a", "b")]
     with pytest.raises(InputError, match="here: every row has the number 3: there is nothing to learn"):
-        task.fitted(rows, "here")
+        task.fit(rows, "here")
 
 
 def test_a_packed_table_is_a_table_for_every_task(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_one_text_in_place_of_two_is_refused(tmp_path: Path) -> None:
     def learnt(*some: dict[str, object]) -> ClassesTask:
         path.write_text("".join(f"{json.dumps(row)}\n" for row in some))
         task = read_task({"kind": "classes", "empty_classes": True, "labels": ["0", "1"]})
-        found = task.fitted(read_file(task, FileSettings(path=str(path))).examples, str(path))
+        found = task.fit(read_file(task, FileSettings(path=str(path))).examples, str(path))
         assert isinstance(found, ClassesTask)
         return found
 
@@ -134,7 +134,7 @@ def test_a_process_without_a_share_of_a_step_has_no_say(tmp_path: Path, task: An
     write_model(tmp_path / "model", layers=4)
     model = exported_model(task, tmp_path / "model", tmp_path / "out").train()
     [item] = encoded_for(task, tmp_path / "model", [row]).items
-    sums = model(batch_of_items([void(item)]))
+    sums = model(batch_items([build_empty_item(item)]))
     assert sums.shape == (1, 2) and not sums.any()
     sums.sum().backward()
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -18,13 +18,13 @@ from trainer.ranks import join_process_group
 from trainer.tasks.data import compute_sha256, encode, read_file
 from trainer.tasks.finetuning.teacher import with_teacher_answers
 from trainer.tasks.folders import load_task
-from trainer.tasks.heads.texts import TAUGHT
-from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, TaughtTask
+from trainer.tasks.heads.texts import TEACHER_LOSSES
+from trainer.tasks.kinds.texts import TEACHER, ClassesTask, NumberTask, StudentTask
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.text_encoder import TextEncoder
 
 
-def teacher_of(folder: Path, task: TaughtTask, family: str = "bert") -> Path:
+def teacher_of(folder: Path, task: StudentTask, family: str = "bert") -> Path:
     """A folder with weights of chance, of another vocabulary where the family has one."""
     exported_model(task, write_model(folder / f"{family}-model", family), folder / "teacher", {"max_length": 40})
     return folder / "teacher"
@@ -53,14 +53,14 @@ def test_a_student_learns_from_its_teacher_where_labels_tell_nothing(tmp_path: P
     assert load_task(tmp_path / "taught").task.metrics[0] == "accuracy"
 
 
-def taught_items(task: TaughtTask, folder: Path, rows: list[dict[str, Any]]) -> list[np.ndarray[Any, Any]]:
+def taught_items(task: StudentTask, folder: Path, rows: list[dict[str, Any]]) -> list[np.ndarray[Any, Any]]:
     """Return a teacher's answers for rows, as targets of a student that reads words."""
     path = folder / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     job = new_job(folder)
     found = read_file(task, replace(job.training, path=str(path)))
     model = load_task(folder / "student").inputs
-    encoded = encode(task, found, TextEncoder.of(folder / "model", model, 40))
+    encoded = encode(task, found, TextEncoder.from_folder(folder / "model", model, 40))
     with join_process_group("cpu") as ranks:
         _, [both] = with_teacher_answers(task, [encoded], ranks)
     return [item.targets[TEACHER] for item in both.items]
@@ -87,14 +87,14 @@ def test_the_divergence_is_that_of_the_two_distributions() -> None:
     ours, theirs = torch.randn(2, 5, 3, generator=drawn, dtype=torch.float64).unbind(0)
     for temperature in (1.0, 4.0):
         p, q = (torch.softmax(each / temperature, -1) for each in (theirs, ours))
-        loss, same = TAUGHT["label"](ours, theirs, temperature)
+        loss, same = TEACHER_LOSSES["label"](ours, theirs, temperature)
         assert loss.item() == pytest.approx(temperature**2 * (p * (p.log() - q.log())).sum().item())
         assert same == (ours.argmax(-1) == theirs.argmax(-1)).sum()
         p, q = (torch.sigmoid(each / temperature) for each in (theirs, ours))
         each = p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()
-        loss, _ = TAUGHT["labels"](ours, theirs, temperature)
+        loss, _ = TEACHER_LOSSES["labels"](ours, theirs, temperature)
         assert loss.item() == pytest.approx(temperature**2 * each.mean(-1).sum().item())
-    loss, _ = TAUGHT["number"](ours[:, :1], theirs[:, :1], 4.0)
+    loss, _ = TEACHER_LOSSES["number"](ours[:, :1], theirs[:, :1], 4.0)
     assert loss.item() == pytest.approx(((ours - theirs)[:, 0] ** 2).sum().item())
 
 
@@ -125,7 +125,7 @@ def test_both_terms_are_in_the_log_and_add_up(tmp_path: Path) -> None:
     ],
 )
 def test_a_teacher_of_something_else_is_refused(
-    tmp_path: Path, teacher: TaughtTask, student: dict[str, Any], message: str
+    tmp_path: Path, teacher: StudentTask, student: dict[str, Any], message: str
 ) -> None:
     """Fails where the student begins to learn all the same."""
     folder = teacher_of(tmp_path, teacher)

@@ -31,7 +31,7 @@ from trainer.ranks import join_process_group
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.folders import HEADS, RECORD, load_task
 from trainer.tasks.formats.records import FileSettings
-from trainer.tasks.heads.task_model import answers_of
+from trainer.tasks.heads.task_model import compute_answers
 from trainer.tasks.kinds.texts import ClassesTask, NumberTask
 from trainer.tasks.registry import TASKS, read_task
 from trainer.tasks.settings import FinetuneSettings, with_published
@@ -176,8 +176,10 @@ def test_every_task_is_whole() -> None:
     """Fails where a row lacks what the run asks of it."""
     for kind in TASKS:
         task = read_task({"kind": kind})
-        assert task.metrics and {*task.learnt} <= {*task.roles} and task.optional <= {*task.roles}
-        assert task.exported in HEADS and all("encoder" in row.names.architectures for row in FAMILIES.values())
+        assert task.metrics and {*task.label_roles} <= {*task.roles} and task.optional_roles <= {*task.roles}
+        assert task.export_architecture in HEADS and all(
+            "encoder" in row.names.architectures for row in FAMILIES.values()
+        )
     with pytest.raises(InputError, match=r"task = .clases. is not known"):
         read_task({"kind": "clases"})
 
@@ -203,7 +205,7 @@ def test_answers_that_are_no_numbers_are_told(tmp_path: Path) -> None:
         torch.inference_mode(),
         pytest.raises(InputError, match="1 of 2 answers of the model are not finite numbers"),
     ):
-        answers_of(model, ClassesTask(labels=("a", "b")), items, ranks, judging=False)
+        compute_answers(model, ClassesTask(labels=("a", "b")), items, ranks, judging=False)
 
 
 def test_of_equal_restarts_the_one_with_the_lower_loss_is_exported(

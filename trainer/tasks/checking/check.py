@@ -62,7 +62,7 @@ def check_task(
         *find_kind_problems(task.kind, checked),
         *find_repeats(checked),
         *find_hints(checked),
-        *find_text_problems(task, checked, max_length or task.usual_length, model),
+        *find_text_problems(task, checked, max_length or task.default_length, model),
     ]
     findings.sort(key=lambda each: each.severity != "stops")
     rows = {file.name: len(file) for file in checked}
@@ -95,7 +95,7 @@ def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[D
     """Return what is wrong with labels; where nothing can be learnt of them that alone, but for what may be why."""
     findings = list(find_label_problems(task, files))
     try:
-        task.fitted(files[0].examples, files[0].name)
+        task.fit(files[0].examples, files[0].name)
     except InputError as error:
         reasons = [each for each in findings if each.name in UNLEARNABLE_FINDINGS]
         alone = files[0].build_finding("not-learnable", error=str(error).removeprefix(f"{files[0].name}: ").rstrip("."))

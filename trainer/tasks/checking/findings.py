@@ -273,12 +273,12 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
         replace(with_format(task, file), max_unusable=1.0),
         counts,
         needed,
-        lambda values: (values, task.example(values, labelled)),
+        lambda values: (values, task.make_example(values, labelled)),
         [*optional, ID],
     )
     taken = [(line, values, example) for line, (values, example) in rows]
     features = (*getattr(task, "numeric", ()), *getattr(task, "categorical", ()))
-    given = {role for _, values, _ in taken for role in values} - {*task.learnt, *features, *NON_TEXT_ROLES}
+    given = {role for _, values, _ in taken for role in values} - {*task.label_roles, *features, *NON_TEXT_ROLES}
     return CheckedFile(
         name=name,
         settings=file,
@@ -286,7 +286,7 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
         lines=[line for line, _, _ in taken],
         values=[values for _, values, _ in taken],
         labels=[find_label(task, example, values) for _, values, example in taken]
-        if labelled and task.learnt
+        if labelled and task.label_roles
         else None,
         ids=[values.get(ID) for _, values, _ in taken],
         counts=counts,
@@ -300,4 +300,4 @@ def find_label(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
     for name in ("label", "tags", "right", "answers", "labels"):
         if hasattr(example, name):
             return getattr(example, name)
-    return tuple(to_text(values.get(role)) for role in sorted(task.learnt))
+    return tuple(to_text(values.get(role)) for role in sorted(task.label_roles))

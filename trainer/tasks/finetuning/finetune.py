@@ -36,7 +36,7 @@ from typing import Any
 import torch
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.places.files import explain_disk_error, to_unfinished_path
 from corpora.store.randomness import compute_keys
 from corpora.store.settings import to_settings_json
@@ -63,9 +63,9 @@ from trainer.tasks.finetuning.record import (
 )
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData, cut_slots, plan_training, score_epoch
 from trainer.tasks.finetuning.teacher import with_teacher_answers
-from trainer.tasks.folders import RECORD, check_model, usual_length
+from trainer.tasks.folders import RECORD, check_model, find_max_length
 from trainer.tasks.heads.task_model import build_task_model, freeze
-from trainer.tasks.kinds.texts import TaughtTask
+from trainer.tasks.kinds.texts import StudentTask
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.registry import read_task
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings, read_job, with_published
@@ -110,7 +110,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     over = {name: value for name, value in over.items() if value is not None}
     pretrained = pretrained._replace(settings=replace(pretrained.settings, **over))
     settings = with_published(job.settings, pretrained.settings, str(job.task["kind"]))
-    with unchanged(states_of((job.training.path, job.evaluation.path))):
+    with hold_unchanged(read_states((job.training.path, job.evaluation.path))):
         files = {"training": describe_file(job.training), "evaluation": describe_file(job.evaluation)}
         data = read_data(job, settings, pretrained, ranks)
     baselines = compute_baseline_scores(data.task, data.training.examples, data.evaluation.examples)
@@ -272,7 +272,7 @@ def explain_divergence(step: int, micro_batch: int) -> InputError:
 
 def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
     """Return the losses of a line; if the task has one term, without the name of that."""
-    terms = task.terms()
+    terms = task.list_terms()
     if len(terms) > 1:
         return losses
     prefix = f"{terms[0].name}_"
@@ -307,17 +307,17 @@ def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: 
     if asked is not None and asked > positions:
         raise InputError(f"max_length = {asked}, and the model {model} reads {positions} tokens: lower it.")
     if isinstance(task, VectorTask) and pretrained.sentences is not None:
-        return asked or usual_length(pretrained.sentences, positions)
-    return asked or min(task.usual_length, positions)
+        return asked or find_max_length(pretrained.sentences, positions)
+    return asked or min(task.default_length, positions)
 
 
 def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrained, ranks: Ranks) -> TaskData:
     """Return the examples of both files as items, the task fitted to them. Raises InputError."""
     task = read_task(job.task)
     if isinstance(task, VectorTask) and (sentences := read_sentences(Path(job.model))) is not None:
-        pretrained, task = pretrained._replace(sentences=sentences), task.begun(sentences)
+        pretrained, task = pretrained._replace(sentences=sentences), task.with_folder_settings(sentences)
     max_length = choose_length(task, settings.max_length, pretrained, job.model)
-    encoder = task.text_encoder(Path(job.model), pretrained.inputs, max_length)
+    encoder = task.build_text_encoder(Path(job.model), pretrained.inputs, max_length)
     files, judges = read_file(task, job.training, learning=True), None
     if job.folds:
         learnt, judges = split_held_out(task, files, job)
@@ -325,6 +325,6 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     task = fit_task(task, files)
     judged = read_file(task, job.evaluation) if judges is None else select_judged(task, whole, judges)
     training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
-    if isinstance(task, TaughtTask) and task.teacher:
+    if isinstance(task, StudentTask) and task.teacher:
         task, (training, evaluation) = with_teacher_answers(task, (training, evaluation), ranks)
     return TaskData(task, training, evaluation, pretrained, max_length)

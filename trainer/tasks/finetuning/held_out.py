@@ -20,7 +20,7 @@ from trainer.tasks.task import Task
 
 def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
     """Return the numbers of the examples to learn from, and of those to judge by. Raises InputError for few groups."""
-    groups = [repr(each[job.group] if job.group else task.source(example)) for each, example in _with_kept(file)]
+    groups = [repr(each[job.group] if job.group else task.find_source(example)) for each, example in _with_kept(file)]
     folds = assign_folds(groups, job.folds, job.settings.seed)
     if len({*folds}) < job.folds:
         raise InputError(

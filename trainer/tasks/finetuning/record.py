@@ -28,7 +28,7 @@ from trainer.huggingface.sentence_transformers import list_sentence_files
 from trainer.metrics import METRICS_FILE
 from trainer.tasks.data import describe_file
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData
-from trainer.tasks.folders import RECORD, described_weights, task_json, write_task, write_vector_files
+from trainer.tasks.folders import RECORD, describe_weights, to_task_json, write_task, write_vector_files
 from trainer.tasks.kinds.vectors import VectorTask
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.task import Task
@@ -75,7 +75,7 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
         "job": dataclasses.asdict(job),
         "model": _digest_files(Path(job.model)),
         "examples": {name: file["sha256"] for name, file in files.items()},
-        "task": task_json(task),
+        "task": to_task_json(task),
     }
     identity: dict[str, Any] = json.loads(json.dumps(asked))
     return identity
@@ -137,7 +137,7 @@ def write_output(
     """
     output, new = Path(job.output), folder / EXPORT
     kept = scores.restarts[scores.best]
-    task = data.task.tuned(kept["epochs"][kept["kept"] - 1])
+    task = data.task.tune(kept["epochs"][kept["kept"] - 1])
     state = read_best_weights(folder / FOLDER / format_checkpoint_name(scores.best_step))
     shutil.rmtree(new, ignore_errors=True)
     check_room(folder, sum(tensor.nbytes for tensor in state.values()))
@@ -213,10 +213,10 @@ def describe_restarts(
     judged = [each["scores"][scores.metric] for each in restarts]
     ledgers = {"training": data.training.ledger, "evaluation": data.evaluation.ledger}
     return {
-        "task": task_json(task),
+        "task": to_task_json(task),
         "settings": to_settings_json(scores.tuning),
         "max_length": data.max_length,
-        "weights": described_weights(folder),
+        "weights": describe_weights(folder),
         "files": {name: {**file, "ledger": ledgers[name].to_json()} for name, file in files.items()},
         "metric": scores.metric,
         "baselines": baselines,

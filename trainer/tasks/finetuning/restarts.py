@@ -19,7 +19,7 @@ from trainer.learn import STEP_COUNTS, MicroBatch, TrainState
 from trainer.ranks import FIRST_SECONDS, Ranks
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.data import EncodedExamples, PackedItems
-from trainer.tasks.heads.task_model import TaskModel, answers_of, batch_of_items, shortest_first, void
+from trainer.tasks.heads.task_model import TaskModel, batch_items, build_empty_item, compute_answers, sort_by_length
 from trainer.tasks.settings import FinetuneSettings
 from trainer.tasks.task import Task, TaskItem
 
@@ -43,7 +43,7 @@ def plan_training(settings: FinetuneSettings, num_items: int) -> TrainingSetting
     """Return the settings of all restarts over so many items: an epoch ends with an evaluation and a checkpoint."""
     steps_per_epoch = -(-num_items // (settings.batch or 1))
     return replace(
-        settings.training(steps_per_epoch * (settings.epochs or 1)),
+        settings.to_training_settings(steps_per_epoch * (settings.epochs or 1)),
         evaluate_every=steps_per_epoch,
         checkpoint_every=steps_per_epoch,
         checkpoint_minutes=SAVE_MINUTES,
@@ -111,11 +111,11 @@ def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, fl
     """Return loss and scores on the evaluation examples; the same on every process."""
     assert isinstance(state.model, TaskModel)
     task, encoded = data.task, data.evaluation
-    answers, sums = answers_of(state.model, task, encoded.items, ranks, judging=True)
-    predictions = task.predictions(encoded.examples, encoded.items, answers)
-    divisors = task.counts(encoded.items)
-    losses = [term.weight * loss / max(by, 1) for term, loss, by in zip(task.terms(), sums, divisors, strict=True)]
-    return {"loss": sum(losses), **task.scores(encoded.examples, predictions)}
+    answers, sums = compute_answers(state.model, task, encoded.items, ranks, judging=True)
+    predictions = task.make_predictions(encoded.examples, encoded.items, answers)
+    divisors = task.count_targets(encoded.items)
+    losses = [term.weight * loss / max(by, 1) for term, loss, by in zip(task.list_terms(), sums, divisors, strict=True)]
+    return {"loss": sum(losses), **task.compute_scores(encoded.examples, predictions)}
 
 
 def cut_slots(
@@ -127,18 +127,21 @@ def cut_slots(
     """
     mine = take_rank_share(slots, ranks.rank, ranks.count)
     places = np.arange(mine.start, mine.stop, dtype=np.int64)
-    examples = shortest_first(items, find_global_examples(places, len(items), seed))
+    examples = sort_by_length(items, find_global_examples(places, len(items), seed))
     largest = -(-len(slots) // ranks.count)  # of any process: all have as many micro-batches
     size = min(micro_batch or largest, largest)
     pieces = split_slots(range(len(examples)), size, -(-largest // size))
-    return [pack_items([items[examples[at]] for at in piece] or [void(items[0])], task, ranks) for piece in pieces]
+    return [
+        pack_items([items[examples[at]] for at in piece] or [build_empty_item(items[0])], task, ranks)
+        for piece in pieces
+    ]
 
 
 def pack_items(items: Sequence[TaskItem], task: Task, ranks: Ranks) -> MicroBatch:
     """Return items as a micro-batch; one that is void stands in for a process without any."""
-    real, batch = [item for item in items if item.sequences], batch_of_items(items)
+    real, batch = [item for item in items if item.sequences], batch_items(items)
     counts = {"sequences": len(real), "tokens": len(batch.ids)}
-    of_terms = task.counts(real) if real else (0,) * len(task.terms())
+    of_terms = task.count_targets(real) if real else (0,) * len(task.list_terms())
     return MicroBatch(
         batch=batch.pin() if ranks.device.type == "cuda" else batch,
         guessed=np.empty(0, np.int64),

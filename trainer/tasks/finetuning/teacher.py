@@ -17,15 +17,15 @@ from corpora.errors import InputError
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.ranks import Ranks
 from trainer.tasks.data import EncodedExamples, PackedItems, digest_files, encode_items
-from trainer.tasks.folders import MORE, Loaded, load_task
-from trainer.tasks.heads.task_model import answers_of
-from trainer.tasks.kinds.texts import TEACHER, TaughtTask
+from trainer.tasks.folders import EXTRA_WEIGHTS, LoadedFolder, load_task
+from trainer.tasks.heads.task_model import compute_answers
+from trainer.tasks.kinds.texts import TEACHER, StudentTask
 from trainer.tasks.task import Task
 from trainer.tasks.text_encoder import TextEncoder
 
 
 def with_teacher_answers(
-    task: TaughtTask, encoded: Sequence[EncodedExamples], ranks: Ranks
+    task: StudentTask, encoded: Sequence[EncodedExamples], ranks: Ranks
 ) -> tuple[Task, Sequence[EncodedExamples]]:
     """Return a fitted task that has a teacher, and its items, with the teacher's answers as the target `teacher`.
 
@@ -34,27 +34,27 @@ def with_teacher_answers(
     """
     folder = Path(task.teacher)
     loaded = load_task(folder)
-    if not isinstance(loaded.task, TaughtTask):
+    if not isinstance(loaded.task, StudentTask):
         raise InputError(
             f"The teacher in {task.teacher} was fine-tuned for {loaded.task.kind!r}, which no student learns from."
         )
     task.check_teacher(loaded.task)
     loaded.model.to(ranks.device)
     taught = [_add_teacher_answers(task, folder, loaded, each, ranks) for each in encoded]
-    digest = digest_files(path for path in (folder / WEIGHTS, folder / MORE) if path.is_file())
+    digest = digest_files(path for path in (folder / WEIGHTS, folder / EXTRA_WEIGHTS) if path.is_file())
     return replace(task, teacher=folder.resolve().name, taught_by=digest), taught
 
 
 def _add_teacher_answers(
-    task: TaughtTask, folder: Path, loaded: Loaded, encoded: EncodedExamples, ranks: Ranks
+    task: StudentTask, folder: Path, loaded: LoadedFolder, encoded: EncodedExamples, ranks: Ranks
 ) -> EncodedExamples:
     teacher = loaded.task
-    assert isinstance(teacher, TaughtTask), "seen before"
-    encoder = TextEncoder.of(folder, loaded.inputs, loaded.max_length)
+    assert isinstance(teacher, StudentTask), "seen before"
+    encoder = TextEncoder.from_folder(folder, loaded.inputs, loaded.max_length)
     items = encode_items(teacher, encoded.examples, encoder, labelled=False)
-    answers, _ = answers_of(loaded.model, teacher, items, ranks)
+    answers, _ = compute_answers(loaded.model, teacher, items, ranks)
     taught = PackedItems(
-        replace(item, targets={**item.targets, TEACHER: task.from_teacher(teacher, answer[0])[None]})
+        replace(item, targets={**item.targets, TEACHER: task.to_student_order(teacher, answer[0])[None]})
         for item, answer in zip(encoded.items, answers, strict=True)
     )
     return replace(encoded, items=taught)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from corpora.errors import InputError
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.places.pipes import check_not_pipe
 from corpora.store.settings import check_choice, suggest
 from trainer.tasks.formats.question_layouts import (
@@ -131,7 +131,7 @@ def read_examples(
             "another format, or choose another task."
         )
     counts.unit = kind.unit
-    with unchanged(states_of([settings.path])):
+    with hold_unchanged(read_states([settings.path])):
         for line, record in kind.read_records(settings, wanted):
             counts.rows += 1
             try:

@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import PACKED_ENDINGS, ZIP_ENDING
-from corpora.sources.bytes.faults import refusing_damage
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.faults import explain_damage
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.raw_files import open_raw
-from corpora.sources.bytes.text_encodings import HEAD, marked_encoding, wide_encoding
-from corpora.sources.bytes.zip_members import INNER, BadArchive, member_path, members_of
+from corpora.sources.bytes.text_encodings import HEAD_BYTES, find_marked_encoding, guess_wide_encoding
+from corpora.sources.bytes.zip_members import INNER, BadArchive, build_member_path, list_members
 from corpora.store.ledger import Account
 from corpora.store.settings import check_range, limit_field
 
@@ -170,14 +170,14 @@ class RowCounts:
 def resolve_path(path: str) -> Path:
     """Return a file's path; of `FILE.zip!/MEMBER`, or a zip that holds one file, the member's. Raises InputError."""
     if not path.lower().endswith(ZIP_ENDING):
-        return raw_path(path)
+        return parse_raw_path(path)
     try:
-        names = [member.name for member in members_of(Path(path)) if not member.kind]
+        names = [member.name for member in list_members(Path(path)) if not member.kind]
     except (BadArchive, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"Cannot read {path}: {reason}. Check the path, or get the file again.") from error
     if len(names) == 1:
-        return member_path(Path(path), names[0])
+        return build_member_path(Path(path), names[0])
     held = f"{len(names):,} files, such as {names[0]}: name it, {path}{INNER}{names[0]}" if names else "none"
     raise InputError(f"{path} is to hold one file of records, and it holds {held}.")
 
@@ -186,11 +186,11 @@ def resolve_path(path: str) -> Path:
 def open_text(path: str) -> Iterator[TextIOWrapper]:
     """A file as text of UTF-8, without its mark. Raises InputError, also for what is wrong as it is read on."""
     place = resolve_path(path)
-    with open_raw(place) as raw, refusing_damage(place):
+    with open_raw(place) as raw, explain_damage(place):
         if raw.seekable():
-            head = raw.read(HEAD)
+            head = raw.read(HEAD_BYTES)
             raw.seek(0)
-            if wide := marked_encoding(head) or wide_encoding(head):
+            if wide := find_marked_encoding(head) or guess_wide_encoding(head):
                 raise InputError(f"{path} is {wide.upper()}, but must be UTF-8: convert it, for instance with iconv.")
         yield TextIOWrapper(cast(BinaryIO, raw), encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 

@@ -35,10 +35,10 @@ from corpora.errors import InputError
 from corpora.sources.bytes.endings import is_packed
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.bytes.raw_files import Line
-from corpora.sources.files.fields import objects_in
+from corpora.sources.files.fields import split_objects
 from corpora.sources.files.office.package import LargeDocument, LockedDocument, open_package
 from corpora.sources.files.office.xlsx import Worksheet, read_sheets
-from corpora.sources.files.parquet import all_batches, batch_rows, open_parquet
+from corpora.sources.files.parquet import iter_all_batches, list_batch_rows, open_parquet
 from corpora.store.settings import suggest
 from trainer.tasks.formats.records import (
     MAX_LINE_CHARACTERS,
@@ -109,7 +109,7 @@ def read_json_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[Num
         first = False
         found = _parse_object(line, columns)
         raw = line.encode(errors="surrogatepass") if isinstance(found, Unusable) else b""
-        joined = [(each.data or b"").decode(errors="surrogatepass") for each in objects_in(Line(1, 0, raw))]
+        joined = [(each.data or b"").decode(errors="surrogatepass") for each in split_objects(Line(1, 0, raw))]
         yield from [(number, _parse_object(each, columns)) for each in joined] or [(number, found)]
 
 
@@ -306,8 +306,8 @@ def read_parquet(settings: FileSettings, wanted: WantedRoles) -> Iterator[Number
     with open_parquet(path) as table:
         columns = _resolve_columns(table.schema_arrow.names, settings, wanted)
         names = list(dict.fromkeys(_get_top_column(column, table.schema_arrow.names) for _, column in columns))
-        batches = all_batches(table, path, BATCH_ROWS, names)
-        for line, (row, fault) in enumerate((row for batch in batches for row in batch_rows(batch)), 1):
+        batches = iter_all_batches(table, path, BATCH_ROWS, names)
+        for line, (row, fault) in enumerate((row for batch in batches for row in list_batch_rows(batch)), 1):
             reason = NOT_UTF_8 if "utf-8" in fault else "a value that cannot be read"
             yield line, Unusable(reason) if fault else pick_values(row, columns)
 

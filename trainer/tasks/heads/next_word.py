@@ -18,7 +18,7 @@ from trainer.tasks.kinds.next_word import NEXT, NextTask
 
 # Shapes in the names of tensors: P points, H hidden size, V vocabulary, E width of word embeddings.
 
-AT_ONCE = 2048  # points whose logits are held
+POINTS_AT_ONCE = 2048  # points whose logits are held
 
 
 class NextModel(TaskModel):
@@ -32,26 +32,28 @@ class NextModel(TaskModel):
         if (learnt := select_state("masked_head.", pretrained.state)).keys() == self.masked_head.state_dict().keys():
             self.masked_head.load_state_dict(learnt)
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """Vectors at the points: [P, H]."""
         return self.encoder(batch).index_select(0, batch.points)  # type: ignore[no-any-return]
 
-    def logits(self, vectors_PH: Tensor) -> Tensor:
+    def compute_logits(self, vectors_PH: Tensor) -> Tensor:
         """Return the logits of the tokens to be guessed: [P, V] in float32."""
         logits_PV: Tensor = self.masked_head(vectors_PH, self.encoder.embeddings.word.weight).float()
         return logits_PV
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy of the tokens, summed: [1, 2]."""
         words_VE = self.encoder.embeddings.word.weight
         return torch.stack([sum_loss_of_words(self.masked_head, outputs, words_VE, batch.targets[NEXT.name])])
 
-    def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the cost of each token, and whether it is the most probable one: float32 [P, 2]."""
-        stretches = zip(*(torch.split(each, AT_ONCE) for each in (outputs, batch.targets[NEXT.name])), strict=True)
-        return torch.cat([_costs(self.logits(vectors), wanted) for vectors, wanted in stretches])
+        stretches = zip(
+            *(torch.split(each, POINTS_AT_ONCE) for each in (outputs, batch.targets[NEXT.name])), strict=True
+        )
+        return torch.cat([_compute_costs(self.compute_logits(vectors), wanted) for vectors, wanted in stretches])
 
 
-def _costs(logits_PV: Tensor, wanted_P: Tensor) -> Tensor:
+def _compute_costs(logits_PV: Tensor, wanted_P: Tensor) -> Tensor:
     costs_P = F.cross_entropy(logits_PV, wanted_P, reduction="none")
     return torch.stack([costs_P, (logits_PV.argmax(-1) == wanted_P).float()], -1)

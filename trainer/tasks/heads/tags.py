@@ -32,8 +32,8 @@ from trainer.model.objective import sum_loss
 from trainer.tasks.heads.task_model import TaskModel, TokenHead
 from trainer.tasks.kinds.tags import CHAINS, INNER, TAG, TagsTask, may_follow
 
-SPREAD = 0.1  # of first weights, as pytorch-crf's
-NEVER = -1e4  # the score of what is forbidden: its share is zero in float32
+INITIAL_SPREAD = 0.1  # of first weights, as pytorch-crf's
+FORBIDDEN_SCORE = -1e4  # the score of what is forbidden: its share is zero in float32
 
 # Shapes in the names of tensors: P points, S sentences, n sentences that are read at a step, C tags.
 
@@ -53,7 +53,7 @@ class Chains(NamedTuple):
     sizes: list[int]
 
     @staticmethod
-    def of(lengths: Tensor) -> "Chains":
+    def from_lengths(lengths: Tensor) -> "Chains":
         """Return the chains of sentences. lengths: int64 [S], none of them 0"""
         order = lengths.argsort(descending=True, stable=True)
         longest_first = lengths[order]
@@ -68,7 +68,7 @@ class Chains(NamedTuple):
         return self.lengths.cumsum(0) - 1
 
 
-class Forbidden(NamedTuple):
+class ForbiddenTags(NamedTuple):
     """The forbidden tags: bool [C] as the first tag, bool [C] as the last, bool [C, C] a tag and the next."""
 
     first: Tensor
@@ -83,25 +83,25 @@ class LinearChain(nn.Module):
     forbidden_last: Tensor
     forbidden_pairs: Tensor
 
-    def __init__(self, num_tags: int, forbidden: Forbidden | None = None) -> None:
+    def __init__(self, num_tags: int, forbidden: ForbiddenTags | None = None) -> None:
         super().__init__()
-        self.start = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
-        self.end = nn.Parameter(torch.empty(num_tags).uniform_(-SPREAD, SPREAD))
-        self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-SPREAD, SPREAD))
+        self.start = nn.Parameter(torch.empty(num_tags).uniform_(-INITIAL_SPREAD, INITIAL_SPREAD))
+        self.end = nn.Parameter(torch.empty(num_tags).uniform_(-INITIAL_SPREAD, INITIAL_SPREAD))
+        self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-INITIAL_SPREAD, INITIAL_SPREAD))
         none = torch.zeros(num_tags, dtype=torch.bool)
-        barred = forbidden or Forbidden(none, none, none.repeat(num_tags, 1))
+        barred = forbidden or ForbiddenTags(none, none, none.repeat(num_tags, 1))
         for name, masked in barred._asdict().items():
             self.register_buffer(f"forbidden_{name}", masked, persistent=False)
 
-    def loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
+    def compute_loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
         """Return the loss of all sentences, summed: float32 [].
 
         inner_S2: bool [S, 2], whether a sentence continues before its first point, and after its last
         """
         if not len(chains.lengths):
             return emissions_PC.sum() + 0 * sum(each.sum() for each in self.parameters())  # gradients of zero
-        scores = start_SC, end_SC, transitions_CC = self._scores(inner_S2, emissions_PC.dtype)
-        whole_S = _of_last_tags(emissions_PC, chains, scores, lambda paths_nCC: paths_nCC.logsumexp(1)).logsumexp(-1)
+        scores = start_SC, end_SC, transitions_CC = self._compute_scores(inner_S2, emissions_PC.dtype)
+        whole_S = _score_last_tags(emissions_PC, chains, scores, lambda paths_nCC: paths_nCC.logsumexp(1)).logsumexp(-1)
         ends_S = chains.ends
         begins_S = ends_S + 1 - chains.lengths
         goes_on_P = torch.ones_like(tags_P, dtype=torch.bool)
@@ -111,21 +111,21 @@ class LinearChain(nn.Module):
         score = score + start_SC.gather(1, tags_P[begins_S][:, None]).sum()
         return whole_S.sum() - score - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
 
-    def _scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    def _compute_scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """Return the scores of first and last tags [S, C], none where a sentence continues there; of neighbors [C, C].
 
         dtype: in which they are added up, in any precision of matrices
         """
-        start_C = self.start.to(dtype).masked_fill(self.forbidden_first, NEVER)
-        end_C = self.end.to(dtype).masked_fill(self.forbidden_last, NEVER)
+        start_C = self.start.to(dtype).masked_fill(self.forbidden_first, FORBIDDEN_SCORE)
+        end_C = self.end.to(dtype).masked_fill(self.forbidden_last, FORBIDDEN_SCORE)
         zero = torch.zeros_like(start_C)
         start_SC, end_SC = (
             torch.where(inner_S[:, None], zero, of_C)
             for inner_S, of_C in zip(inner_S2.T, (start_C, end_C), strict=True)
         )
-        return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, NEVER)
+        return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, FORBIDDEN_SCORE)
 
-    def best(self, emissions_PC: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
+    def find_best(self, emissions_PC: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
         """The tags of highest score of each sentence: int64 [P]."""
         found_P = torch.zeros(len(emissions_PC), dtype=torch.int64, device=emissions_PC.device)
         if not len(chains.lengths):
@@ -137,8 +137,8 @@ class LinearChain(nn.Module):
             came_from.append(from_nC)
             return highest_nC
 
-        scores = self._scores(inner_S2, emissions_PC.dtype)
-        tags_S = _of_last_tags(emissions_PC, chains, scores, highest).argmax(-1)
+        scores = self._compute_scores(inner_S2, emissions_PC.dtype)
+        tags_S = _score_last_tags(emissions_PC, chains, scores, highest).argmax(-1)
         steps = torch.split(chains.by_step, chains.sizes)
         for points_n, from_nC in zip(reversed(steps[1:]), reversed(came_from), strict=True):
             reading = len(points_n)
@@ -148,8 +148,8 @@ class LinearChain(nn.Module):
         return found_P
 
 
-def _of_last_tags(
-    emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor], merged: Callable[[Tensor], Tensor]
+def _score_last_tags(
+    emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor], merge: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Return the scores of all paths to each last tag as one: [S, C], the longest sentence first.
 
@@ -160,7 +160,7 @@ def _of_last_tags(
     paths_nC, ended = start_SC[chains.order] + first_SC, list[Tensor]()
     for emitted_nC in later:
         ended.append(paths_nC[len(emitted_nC) :])
-        paths_nC = merged(paths_nC[: len(emitted_nC), :, None] + transitions_CC) + emitted_nC
+        paths_nC = merge(paths_nC[: len(emitted_nC), :, None] + transitions_CC) + emitted_nC
     return torch.cat([paths_nC, *reversed(ended)]) + end_SC[chains.order]
 
 
@@ -178,35 +178,37 @@ class TagModel(TaskModel):
         head = self.family.token_head
         self.token_head = TokenHead(self.encoder.shape, head, task.num_outputs)
         self.chain = (
-            LinearChain(task.num_outputs, forbidden_tags(task) if task.constrained else None) if task.crf else None
+            LinearChain(task.num_outputs, find_forbidden_tags(task) if task.constrained else None) if task.crf else None
         )
-        self.begin(self.token_head, head.pooler, pretrained.state)
+        self.init_head(self.token_head, head.pooler, pretrained.state)
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """Logits [P, C] in float32."""
         words_PH = self.encoder(batch).index_select(0, batch.points)
         logits_PC: Tensor = self.token_head(words_PH).float()
         return logits_PC
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the cross-entropy of each word's tag, or of each sentence's tags together, summed: [1, 2]."""
         tags_P = batch.targets[TAG.name]
         if self.chain is None:
             return torch.stack([sum_loss(outputs, tags_P)])
-        loss = self.chain.loss(outputs, tags_P, Chains.of(batch.targets[CHAINS]), batch.targets[INNER])
+        loss = self.chain.compute_loss(
+            outputs, tags_P, Chains.from_lengths(batch.targets[CHAINS]), batch.targets[INNER]
+        )
         return torch.stack([torch.stack([loss, torch.zeros_like(loss)])])
 
-    def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Logits [P, C]; with a chain the tags themselves, int64 [P]."""
         if self.chain is None:
             return outputs
-        return self.chain.best(outputs, Chains.of(batch.targets[CHAINS]), batch.targets[INNER])
+        return self.chain.find_best(outputs, Chains.from_lengths(batch.targets[CHAINS]), batch.targets[INNER])
 
 
-def forbidden_tags(task: TagsTask) -> Forbidden:
+def find_forbidden_tags(task: TagsTask) -> ForbiddenTags:
     """Return the tags that no sentence of the task's scheme has."""
     labels, scheme = task.labels, task.scheme
-    return Forbidden(
+    return ForbiddenTags(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),
         last=torch.tensor([not may_follow(label, None, scheme) for label in labels]),
         pairs=torch.tensor([[not may_follow(label, after, scheme) for after in labels] for label in labels]),

@@ -1,7 +1,7 @@
 """The base of every model of a task: a pre-trained encoder, heads on it, and answers besides its losses.
 
-`build_task_model` makes it where the task says, `freeze` lets parts of it learn nothing, and `answers_of` asks it for
-its answers to many items, on any number of processes. `batch_of_items` makes a batch of items: their sequences end to
+`build_task_model` makes it where the task says, `freeze` lets parts of it learn nothing, and `compute_answers` asks it
+for its answers to many items, on any number of processes. `batch_items` makes a batch of items: their sequences end to
 end, without padding.
 
 Softmax within groups of different sizes that follow one another, without a loop over them.
@@ -31,12 +31,12 @@ from trainer.model.objective import JudgedBatch, Objective, select_state
 from trainer.ranks import Ranks
 from trainer.settings.model import build_encoder_shape
 from trainer.tasks.data import PackedItems
-from trainer.tasks.settings import frozen_layers
+from trainer.tasks.settings import parse_frozen_layers
 from trainer.tasks.task import Task, TaskItem, check_finite
 
 EXAMPLES = "examples"  # int64 [items], among the targets: how many sequences each item has
 ITEMS_AT_ONCE = 64  # that a process judges together
-SIZES: Mapping[str, Callable[[TaskItem], int]] = {
+UNIT_COUNTS: Mapping[str, Callable[[TaskItem], int]] = {
     "sequence": lambda item: len(item.sequences),
     "point": lambda item: len(item.points),
     "token": lambda item: item.num_tokens,
@@ -49,14 +49,14 @@ class TaskModel(Objective):
     """An encoder with what a task adds to it.
 
     A subclass defines its `outputs` and their `losses`; where the answers are not the outputs (labels from a search),
-    `answers_of` as well.
+    `compute_answers` as well.
     """
 
     def __init__(self, task: Task, pretrained: Pretrained) -> None:
-        super().__init__(pretrained.settings.family_row, task.terms())
-        self.encoder = pretrained_encoder(pretrained, task.causal)
+        super().__init__(pretrained.settings.family_row, task.list_terms())
+        self.encoder = build_pretrained_encoder(pretrained, task.causal)
 
-    def begin(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
+    def init_head(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
         """Set the first weights of a head: from torch's generator; its pooler from pre-training, where it has one.
 
         shape: of its pooler; state: the pre-trained one
@@ -67,30 +67,30 @@ class TaskModel(Objective):
         if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """Return what losses are made of, in float32."""
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """float32 [terms, 2]: of each term the sum of its losses, and how many answers are right."""
         raise NotImplementedError(f"{type(self).__name__} has no losses")
 
-    def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return what a task reads of outputs: a row for each of its units."""
         return outputs
 
     def sum_losses(self, batch: Batch) -> Tensor:
         """[terms, 2]."""
-        return self.losses(self.outputs(batch), batch)
+        return self.compute_losses(self.compute_outputs(batch), batch)
 
     def answer(self, batch: Batch) -> Tensor:
         """A row for each unit of the batch; no labels are read."""
-        return self.answers_of(self.outputs(batch), batch)
+        return self.to_answers(self.compute_outputs(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
         """`sum_losses` and `answer` from one pass."""
-        outputs = self.outputs(batch)
-        return JudgedBatch(self.losses(outputs, batch), None, answers=self.answers_of(outputs, batch))
+        outputs = self.compute_outputs(batch)
+        return JudgedBatch(self.compute_losses(outputs, batch), None, answers=self.to_answers(outputs, batch))
 
 
 def build_task_model(task: Task, pretrained: Pretrained) -> TaskModel:
@@ -107,7 +107,7 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
     """
     for word in words:
         for encoder in model.list_encoders():
-            layers = frozen_layers(word)
+            layers = parse_frozen_layers(word)
             if layers is None:
                 parts: list[nn.Module] = [encoder.embeddings] if word == "embeddings" else [encoder]
             elif layers.stop > len(encoder.layers):
@@ -123,14 +123,14 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
         raise InputError("freeze leaves nothing to train: this task adds no weights of its own. Freeze fewer layers.")
 
 
-def text_vectors(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
+def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """Return what a head for whole texts reads, [S, H]: each text's first token, or the mean of all its tokens."""
     if pooling == "cls":
         return hidden_TH.index_select(0, batch.locate_first_tokens())
     return batch.compute_means(hidden_TH).to(hidden_TH.dtype)
 
 
-def pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
+def build_pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
     """Return the encoder of a model with its weights."""
     encoder = TransformerEncoder(replace(build_encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
     encoder.load_state_dict(select_state("encoder.", pretrained.state))
@@ -143,12 +143,12 @@ class ClassHead(nn.Module):
     more: numbers that are put next to the pooled vector
     """
 
-    def __init__(self, shape: EncoderShape, head: ClassHeadShape, num_answers: int, more: int = 0) -> None:
+    def __init__(self, shape: EncoderShape, head: ClassHeadShape, num_answers: int, num_extra: int = 0) -> None:
         super().__init__()
         self.drops_first = head.drops_first
         self.pooler = Pooler(shape, head)
         self.dropout = nn.Dropout(shape.dropout if head.dropout is None else head.dropout)
-        self.decision = nn.Linear(shape.hidden_size + more, num_answers)
+        self.decision = nn.Linear(shape.hidden_size + num_extra, num_answers)
 
     def forward(self, first_SH: Tensor, more_SN: Tensor | None = None) -> Tensor:
         """Logits [S, C]."""
@@ -175,22 +175,22 @@ class TokenHead(nn.Module):
 
 
 @torch.no_grad()
-def answers_of(
+def compute_answers(
     model: TaskModel, task: Task, items: PackedItems, ranks: Ranks, judging: bool = False
 ) -> tuple[list[npt.NDArray[Any]], list[float]]:
     """Return a model's answer to each item, and the sums of its losses where it judges; the same on every process.
 
     All processes must call it.
     """
-    order = shortest_first(items, np.arange(len(items), dtype=np.int64))
+    order = sort_by_length(items, np.arange(len(items), dtype=np.int64))
     mine = dict[int, npt.NDArray[Any]]()
-    sums = np.zeros(len(task.terms()))
+    sums = np.zeros(len(task.list_terms()))
     model.eval()
     for first in range(0, len(items), ITEMS_AT_ONCE * ranks.count):
         together = range(first, min(first + ITEMS_AT_ONCE * ranks.count, len(items)))
         numbers = [int(order[place]) for place in take_rank_share(together, ranks.rank, ranks.count)]
         some = [items[number] for number in numbers]
-        batch = batch_of_items(some or [void(items[0])]).to(ranks.device)
+        batch = batch_items(some or [build_empty_item(items[0])]).to(ranks.device)
         if judging:
             judged: JudgedBatch = model(batch, judging=True)
             sums += judged.sums[:, 0].double().cpu().numpy()
@@ -198,7 +198,7 @@ def answers_of(
         else:
             answers = model(batch, answering=True)
         assert answers is not None, "a task's model answers"
-        for number, answer in zip(numbers, _cut(answers, some, task.unit), strict=True):
+        for number, answer in zip(numbers, _split_by_item(answers, some, task.unit), strict=True):
             mine[number] = answer
     model.train()
     everyone = ranks.collect((mine, sums)) if ranks.count > 1 else [(mine, sums)]
@@ -206,17 +206,17 @@ def answers_of(
     return [merged[number] for number in range(len(items))], np.sum([of for _, of in everyone], axis=0).tolist()
 
 
-def _cut(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
+def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
     """Return the rows of each item. Raises InputError if one is not a finite number: scores would not show it."""
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     check_finite(rows)
-    return np.split(rows, np.cumsum([SIZES[unit](item) for item in items])[:-1]) if items else []
+    return np.split(rows, np.cumsum([UNIT_COUNTS[unit](item) for item in items])[:-1]) if items else []
 
 
 # Items as batches: their sequences end to end, without padding.
 
 
-def batch_of_items(items: Sequence[TaskItem]) -> Batch:
+def batch_items(items: Sequence[TaskItem]) -> Batch:
     """All sequences of items, in their order; targets one after another, and `EXAMPLES`."""
     sequences = [sequence for item in items for sequence in item.sequences]
     starts = np.cumsum([0, *(item.num_tokens for item in items)])
@@ -235,35 +235,35 @@ def batch_of_items(items: Sequence[TaskItem]) -> Batch:
     )
 
 
-def shortest_first(items: PackedItems, places: Int64s) -> Int64s:
+def sort_by_length(items: PackedItems, places: Int64s) -> Int64s:
     """Return the places, those of the shortest items first; equal ones keep their order."""
     return places[np.argsort(np.asarray(items.lengths)[places], kind="stable")]
 
 
-def void(item: TaskItem) -> TaskItem:
+def build_empty_item(item: TaskItem) -> TaskItem:
     """An item without a sequence, for a process that has no share of a step; with the targets of a real one."""
     return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
 
 
-def numbers_of(sizes_G: Tensor, num_values: int) -> Tensor:
+def to_group_numbers(sizes_G: Tensor, num_values: int) -> Tensor:
     """int64 [N]: to which group each value belongs. num_values: the sum of the sizes"""
     groups = torch.arange(len(sizes_G), device=sizes_G.device)
     return torch.repeat_interleave(groups, sizes_G, output_size=num_values)
 
 
-def log_softmax_within(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
+def compute_log_softmax(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
     """[N, A]: of each answer by itself the logarithm of the values' shares in their group."""
-    shifted_NA = logits_NA - _highest(logits_NA.detach(), groups_N, num_groups)
+    shifted_NA = logits_NA - _find_highest(logits_NA.detach(), groups_N, num_groups)
     sums_GA = logits_NA.new_zeros(num_groups, logits_NA.shape[1]).index_add(0, groups_N, shifted_NA.exp())
     return shifted_NA - sums_GA.log().gather(0, groups_N[:, None].expand_as(logits_NA))
 
 
-def highest_within(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
+def mark_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
     """[N, A]: whether no other value of its group is higher."""
-    return logits_NA == _highest(logits_NA, groups_N, num_groups)
+    return logits_NA == _find_highest(logits_NA, groups_N, num_groups)
 
 
-def _highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
+def _find_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
     """[N, A]: the highest value of each one's group."""
     groups_NA = groups_N[:, None].expand_as(logits_NA)
     highest_GA = logits_NA.new_zeros((num_groups, logits_NA.shape[1]))

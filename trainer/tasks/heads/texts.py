@@ -26,14 +26,14 @@ from trainer.tasks.heads.task_model import (
     ClassHead,
     TaskModel,
     TokenHead,
-    highest_within,
-    log_softmax_within,
-    numbers_of,
-    text_vectors,
+    compute_log_softmax,
+    mark_highest,
+    pool_texts,
+    to_group_numbers,
 )
 from trainer.tasks.kinds.answers import END, START, SpanTask
 from trainer.tasks.kinds.choices import CHOICE, ChoiceTask
-from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, TaughtTask, TextTask
+from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, StudentTask, TextTask
 
 # Shapes in the names of tensors: S texts, C classes, N numbers with a text.
 
@@ -49,17 +49,17 @@ class TextModel(TaskModel):
         super().__init__(task, pretrained)
         shape = self.family.class_head
         self.class_head = ClassHead(self.encoder.shape, shape, task.num_outputs, task.num_columns)
-        self.begin(self.class_head, shape, pretrained.state)
+        self.init_head(self.class_head, shape, pretrained.state)
         self.pooling = pretrained.settings.pooling or self.family.pooling
-        self.temperature = task.temperature if isinstance(task, TaughtTask) else 1.0
+        self.temperature = task.temperature if isinstance(task, StudentTask) else 1.0
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """Logits [S, C] in float32; of numbers [S, 1]."""
-        texts_SH = text_vectors(self.encoder(batch), batch, self.pooling)
+        texts_SH = pool_texts(self.encoder(batch), batch, self.pooling)
         logits_SC: Tensor = self.class_head(texts_SH, batch.targets.get(COLUMNS)).float()
         return logits_SC
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the summed cross-entropy of classes or of each class, or the squared error of numbers: [1, 2].
 
         With a teacher [2, 2]: how far the answers are from its own as well.
@@ -67,23 +67,23 @@ class TextModel(TaskModel):
         term, *taught = self.terms
         losses = [LOSSES[term.name](outputs, batch.targets[term.name])]
         if taught:
-            losses.append(TAUGHT[term.name](outputs, batch.targets[TEACHER], self.temperature))
+            losses.append(TEACHER_LOSSES[term.name](outputs, batch.targets[TEACHER], self.temperature))
         return torch.stack(losses)  # no view: sharding watches what is returned
 
 
-def _of_each_class(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
+def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
     """[2]: the mean over the classes of a text, summed over texts, so that a rate does for any number of classes."""
     loss = F.binary_cross_entropy_with_logits(logits_SC, labels_SC, reduction="none").mean(-1).sum()
     return torch.stack([loss, torch.zeros_like(loss)])
 
 
-def _of_numbers(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
+def _sum_squared_errors(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
     """[2]."""
     error = F.mse_loss(answers_S1[:, 0], numbers_S, reduction="sum")
     return torch.stack([error, torch.zeros_like(error)])
 
 
-def _from_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
+def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
     """Return [2]: divergence from the teacher's shares at a temperature, times its square, and how often both agree.
 
     With the square the gradient does not depend on the temperature where that is high (Hinton et al. 2015, section 2).
@@ -93,7 +93,7 @@ def _from_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> T
     return torch.stack([divergence, (logits_SC.detach().argmax(-1) == theirs_SC.argmax(-1)).sum().float()])
 
 
-def _from_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
+def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
     """[2]: the same of each class by itself, the mean over the classes."""
     shares_SC = (theirs_SC / temperature).sigmoid()
     crossed = F.binary_cross_entropy_with_logits(logits_SC / temperature, shares_SC, reduction="none")
@@ -102,13 +102,13 @@ def _from_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
     return torch.stack([divergence, torch.zeros_like(divergence)])
 
 
-def _from_numbers(answers_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Tensor:
+def _distill_numbers(answers_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Tensor:
     """[2]: the squared error to the teacher's number."""
-    return _of_numbers(answers_S1, theirs_S1[:, 0])
+    return _sum_squared_errors(answers_S1, theirs_S1[:, 0])
 
 
-LOSSES = {LABEL.name: sum_loss, LABELS.name: _of_each_class, NUMBER.name: _of_numbers}
-TAUGHT = {LABEL.name: _from_classes, LABELS.name: _from_each_class, NUMBER.name: _from_numbers}
+LOSSES = {LABEL.name: sum_loss, LABELS.name: _sum_class_losses, NUMBER.name: _sum_squared_errors}
+TEACHER_LOSSES = {LABEL.name: _distill_classes, LABELS.name: _distill_each_class, NUMBER.name: _distill_numbers}
 
 
 # Shapes in the names of tensors: T tokens, S windows.
@@ -120,20 +120,20 @@ class SpanModel(TaskModel):
     def __init__(self, task: SpanTask, pretrained: Pretrained) -> None:
         super().__init__(task, pretrained)
         self.span_head = TokenHead(self.encoder.shape, self.family.span_head, 2)
-        self.begin(self.span_head, self.family.span_head.pooler, pretrained.state)
+        self.init_head(self.span_head, self.family.span_head.pooler, pretrained.state)
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """Logits of beginning and end: [T, 2] in float32."""
         logits_T2: Tensor = self.span_head(self.encoder(batch)).float()
         return logits_T2
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Mean of the two cross-entropies of a window, summed, and how many windows have both places right: [1, 2]."""
         places_S2 = torch.stack([batch.targets[START], batch.targets[END]], 1)
         places_S2 = places_S2 + batch.boundaries[: len(places_S2), None]
-        windows_T = numbers_of(batch.boundaries.diff(), len(outputs))
-        logs_T2 = log_softmax_within(outputs, windows_T, batch.num_sequences)
-        best_T2 = highest_within(outputs.detach(), windows_T, batch.num_sequences)
+        windows_T = to_group_numbers(batch.boundaries.diff(), len(outputs))
+        logs_T2 = compute_log_softmax(outputs, windows_T, batch.num_sequences)
+        best_T2 = mark_highest(outputs.detach(), windows_T, batch.num_sequences)
         right = best_T2.gather(0, places_S2).all(1).sum()
         return torch.stack([torch.stack([-logs_T2.gather(0, places_S2).sum() / 2, right.float()])])
 
@@ -148,21 +148,21 @@ class ChoiceModel(TaskModel):
         super().__init__(task, pretrained)
         shape = self.family.choice_head or self.family.class_head
         self.choice_head = ClassHead(self.encoder.shape, shape, 1)
-        self.begin(self.choice_head, shape, pretrained.state)
+        self.init_head(self.choice_head, shape, pretrained.state)
         self.pooling = pretrained.settings.pooling or self.family.pooling
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """A score for each sequence: [S, 1] in float32."""
-        texts_SH = text_vectors(self.encoder(batch), batch, self.pooling)
+        texts_SH = pool_texts(self.encoder(batch), batch, self.pooling)
         scores_S1: Tensor = self.choice_head(texts_SH).float()
         return scores_S1
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Cross-entropy of the questions, summed, and how many have their right choice highest: [1, 2]."""
         right_Q = batch.targets[CHOICE.name]
         sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
-        groups_S = numbers_of(sizes_Q, len(outputs))
+        groups_S = to_group_numbers(sizes_Q, len(outputs))
         places_Q = sizes_Q.cumsum(0) - sizes_Q + right_Q
-        logs_Q = log_softmax_within(outputs, groups_S, len(right_Q)).index_select(0, places_Q)
-        best_Q = highest_within(outputs.detach(), groups_S, len(right_Q)).index_select(0, places_Q)
+        logs_Q = compute_log_softmax(outputs, groups_S, len(right_Q)).index_select(0, places_Q)
+        best_Q = mark_highest(outputs.detach(), groups_S, len(right_Q)).index_select(0, places_Q)
         return torch.stack([torch.stack([-logs_Q.sum(), best_Q.sum().float()])])

@@ -28,13 +28,13 @@ from trainer.huggingface.sentence_transformers import TRUNCATE, USUAL_ACTIVATION
 from trainer.model.batches import Batch
 from trainer.model.encoder import init_weights
 from trainer.model.objective import sum_loss
-from trainer.tasks.heads.task_model import EXAMPLES, TaskModel, pretrained_encoder
+from trainer.tasks.heads.task_model import EXAMPLES, TaskModel, build_pretrained_encoder
 from trainer.tasks.kinds.vectors import COSINE, MATCH, SAME, SKIPPED, SOFTMAX, VectorTask
 
 # Shapes in the names of tensors: T tokens, S sequences, L tokens of the longest, H hidden size.
 
 
-def pooled(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
+def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """float32 [S, H times modes]: of each sequence what the modes, joined by "+", make of its tokens' vectors.
 
     Tokens at the beginning that the target SKIPPED counts are left out, but the last one.
@@ -47,10 +47,10 @@ def pooled(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     present_SL = places_L < lengths_S1
     if SKIPPED in batch.targets:
         present_SL &= places_L >= torch.minimum(batch.targets[SKIPPED][:, None], lengths_S1 - 1)
-    return pooled_rows(hidden_TH[rows_SL], present_SL, pooling)
+    return pool_rows(hidden_TH[rows_SL], present_SL, pooling)
 
 
-def pooled_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
+def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
     """float32 [S, H times modes], of rows of tokens that are there or not."""
     rows_SLH, present_SL1 = hidden_SLH.float(), present_SL[..., None]
     places_L1 = torch.arange(1, rows_SLH.shape[1] + 1, device=rows_SLH.device)[:, None]
@@ -90,7 +90,7 @@ class Dense(nn.Module):
         return changed if self.residual is None else changed + self.residual(vectors)
 
 
-class Changed(nn.Module):
+class FunctionModule(nn.Module):
     """A change of vectors without weights."""
 
     def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
@@ -102,16 +102,16 @@ class Changed(nn.Module):
         return self.change(vectors)
 
 
-_BUILT: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {
+_MODULES: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {
     "Dense": Dense,
-    "Normalize": lambda _: Changed(partial(F.normalize, dim=-1)),
+    "Normalize": lambda _: FunctionModule(partial(F.normalize, dim=-1)),
     "LayerNorm": lambda config: nn.Sequential(OrderedDict(norm=nn.LayerNorm(config["dimension"]))),
     "Dropout": lambda config: nn.Dropout(config.get("dropout", 0.2)),
-    TRUNCATE: lambda config: Changed(lambda vectors: vectors[:, : config["truncate_dim"]]),
+    TRUNCATE: lambda config: FunctionModule(lambda vectors: vectors[:, : config["truncate_dim"]]),
 }
 
 
-def vector_steps(sentences: SentenceFolder | None, width: int) -> tuple[nn.Sequential, int]:
+def build_vector_modules(sentences: SentenceFolder | None, width: int) -> tuple[nn.Sequential, int]:
     """Return the modules after a pooling, with their weights, and the width of what they make. width: of what they get
 
     Raises InputError if a file of weights is missing, or sizes do not fit.
@@ -122,7 +122,7 @@ def vector_steps(sentences: SentenceFolder | None, width: int) -> tuple[nn.Seque
     for step in sentences.steps:
         where = sentences.folder / step.path
         try:
-            built = _BUILT[step.kind](step.config)
+            built = _MODULES[step.kind](step.config)
         except KeyError as error:
             raise InputError(f"{where / CONFIG} has no {error}: save or copy it again.") from error
         if ours := built.state_dict():
@@ -171,7 +171,7 @@ class VectorModel(TaskModel):
         super().__init__(task, pretrained)
         self.pooling, self.sentences = task.pooling or "mean", pretrained.sentences
         width = self.encoder.shape.hidden_size * len(self.pooling.split("+"))
-        self.after, size = vector_steps(pretrained.sentences, width)
+        self.after, size = build_vector_modules(pretrained.sentences, width)
         if task.widths and max(task.widths) >= size:
             raise InputError(
                 f"widths names {max(task.widths)} dimensions, and the vectors of this model have {size}, which are "
@@ -180,40 +180,42 @@ class VectorModel(TaskModel):
         self.task = task
         self.widths = (*task.widths, size)
         if not task.shared:
-            self.second_encoder = pretrained_encoder(pretrained)
+            self.second_encoder = build_pretrained_encoder(pretrained)
         self.pair_head = nn.Linear(3 * size, task.num_outputs, bias=False) if task.num_outputs else None
         if self.pair_head is not None:
             init_weights(self.pair_head, self.family, self.encoder.shape.layers)
 
-    def outputs(self, batch: Batch) -> Tensor:
+    def compute_outputs(self, batch: Batch) -> Tensor:
         """float32 [S, H]."""
         if not hasattr(self, "second_encoder"):
-            vectors_SH: Tensor = self.after(pooled(self.encoder(batch), batch, self.pooling))
+            vectors_SH: Tensor = self.after(pool_tokens(self.encoder(batch), batch, self.pooling))
             return vectors_SH
-        first_S = _firsts(batch)
+        first_S = _mark_firsts(batch)
         sides = [(self.encoder, first_S), (self.second_encoder, ~first_S)]
-        parts = [(encoder, _part(batch, chosen_S)) for encoder, chosen_S in sides]
-        vectors = [pooled(encoder(part), part, self.pooling) for encoder, part in parts]
+        parts = [(encoder, _select_sequences(batch, chosen_S)) for encoder, chosen_S in sides]
+        vectors = [pool_tokens(encoder(part), part, self.pooling) for encoder, part in parts]
         places_S = torch.cat([chosen.nonzero()[:, 0] for _, chosen in sides]).argsort()
         return torch.cat(vectors).index_select(0, places_S)
 
-    def losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return the loss summed over pairs and widths, with the right ones at the whole width: [1, 2]."""
-        sides, [term] = sides_of(outputs, batch), self.terms
-        losses = [self._loss(term.name, sides, batch, width) for width in self.widths]
+        sides, [term] = split_sides(outputs, batch), self.terms
+        losses = [self._compute_loss(term.name, sides, batch, width) for width in self.widths]
         return torch.stack([torch.stack([torch.stack([loss[0] for loss in losses]).sum(), losses[-1][1].detach()])])
 
-    def _loss(self, name: str, sides: Sides, batch: Batch, width: int) -> Tensor:
+    def _compute_loss(self, name: str, sides: Sides, batch: Batch, width: int) -> Tensor:
         if name == MATCH.name:
-            return match_loss(sides, self.task.by, self.task.factor, width, gathered)
+            return compute_match_loss(
+                sides, self.task.resolved_similarity, self.task.resolved_scale, width, gather_rows
+            )
         first_PW, second_PW = sides.first_PH[:, :width], sides.second_PH[:, :width]
         if name == SOFTMAX.name:
-            return sum_loss(self.pair_logits(first_PW, second_PW), batch.targets[SOFTMAX.name])
+            return sum_loss(self.compute_pair_logits(first_PW, second_PW), batch.targets[SOFTMAX.name])
         cosines_P = F.cosine_similarity(first_PW, second_PW)
         error = F.mse_loss(cosines_P, batch.targets[COSINE.name], reduction="sum")
         return torch.stack([error, torch.zeros_like(error)])
 
-    def pair_logits(self, first_PW: Tensor, second_PW: Tensor) -> Tensor:
+    def compute_pair_logits(self, first_PW: Tensor, second_PW: Tensor) -> Tensor:
         """[P, C], of (u, v, |u - v|); of narrower vectors by the columns of the matrix that are theirs."""
         assert self.pair_head is not None, "classes have a matrix"
         matrix_C3H = self.pair_head.weight.view(len(self.pair_head.weight), 3, -1)
@@ -221,16 +223,16 @@ class VectorModel(TaskModel):
         compared = torch.cat([first_PW, second_PW, (first_PW - second_PW).abs()], -1)
         return F.linear(compared.to(parts.dtype), parts).float()
 
-    def answers_of(self, outputs: Tensor, batch: Batch) -> Tensor:
+    def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
         """Return [S, H]; for classes the logits of each pair follow all its vectors: [S, H + C]."""
         if self.pair_head is None:
             return outputs
-        sides = sides_of(outputs, batch)
-        logits_PC = self.pair_logits(sides.first_PH, sides.second_PH)
+        sides = split_sides(outputs, batch)
+        logits_PC = self.compute_pair_logits(sides.first_PH, sides.second_PH)
         return torch.cat([outputs, logits_PC.repeat_interleave(batch.targets[EXAMPLES], 0)], -1)
 
 
-def _firsts(batch: Batch) -> Tensor:
+def _mark_firsts(batch: Batch) -> Tensor:
     """Return bool [S]: the first sequence of each item; an item may have none."""
     sizes = batch.targets[EXAMPLES]
     firsts_S = torch.zeros(batch.num_sequences, dtype=torch.bool, device=sizes.device)
@@ -238,7 +240,7 @@ def _firsts(batch: Batch) -> Tensor:
     return firsts_S
 
 
-def _part(batch: Batch, chosen_S: Tensor) -> Batch:
+def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
     """Return the chosen sequences of a batch, without targets."""
     lengths_S = batch.boundaries.diff()
     tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
@@ -252,25 +254,25 @@ def _part(batch: Batch, chosen_S: Tensor) -> Batch:
     )
 
 
-def sides_of(vectors_SH: Tensor, batch: Batch) -> Sides:
+def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
     """The vectors of first, second and further texts."""
-    firsts_S = _firsts(batch)
+    firsts_S = _mark_firsts(batch)
     seconds_S = F.pad(firsts_S, (1, 0))[:-1]
     same_S = batch.targets[SAME]
     chosen = (firsts_S, seconds_S, ~(firsts_S | seconds_S))
     return Sides(*(vectors_SH[each] for each in chosen), *(same_S[each] for each in chosen))
 
 
-def match_loss(sides: Sides, by: str, scale: float, width: int, gather: Gather) -> Tensor:
+def compute_match_loss(sides: Sides, similarity: str, scale: float, width: int, gather: Gather) -> Tensor:
     """float32 [2]: cross-entropy of each first text's second among all there are, and how many are the likest.
 
     The value is that of this process's pairs; the gradient is of all pairs of all processes, through its own vectors.
     """
-    first_PW, second_PW, more_NW = (_directed(each[:, :width], by) for each in sides[:3])
+    first_PW, second_PW, more_NW = (_normalize_if_cosine(each[:, :width], similarity) for each in sides[:3])
     firsts, seconds, mores = gather(first_PW), gather(second_PW), gather(more_NW)
     same = [torch.cat(gather(each)) for each in sides[3:]]
     logits = scale * torch.cat(firsts) @ torch.cat([*seconds, *mores]).T
-    logits = logits.masked_fill(_no_negatives(*same), float("-inf"))
+    logits = logits.masked_fill(_mark_excluded(*same), float("-inf"))
     wanted = torch.arange(len(logits), device=logits.device)
     losses = F.cross_entropy(logits, wanted, reduction="none") if len(logits) else logits.sum(-1)
     mine = next(place for place, each in enumerate(firsts) if each is first_PW)
@@ -281,19 +283,19 @@ def match_loss(sides: Sides, by: str, scale: float, width: int, gather: Gather) 
     return torch.stack([losses[own].sum().detach() + every - every.detach(), right.float()])
 
 
-def _directed(vectors: Tensor, by: str) -> Tensor:
+def _normalize_if_cosine(vectors: Tensor, similarity: str) -> Tensor:
     """Return rows whose products are the similarities that `by` names."""
-    return F.normalize(vectors, dim=-1) if by == "cosine" else vectors
+    return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors
 
 
-def _no_negatives(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
+def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
     """bool [P, P + N]: texts that belong to a pair as well as its own second one does."""
     others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
     alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
     return torch.cat([alike & others, second_P[:, None] == more_N], 1)
 
 
-def gathered(rows: Tensor) -> list[Tensor]:
+def gather_rows(rows: Tensor) -> list[Tensor]:
     """Return the rows of every process, in order of rank: these, and those of the others as numbers."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return [rows]

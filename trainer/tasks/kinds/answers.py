@@ -10,8 +10,8 @@ the crossings of the 20 best beginnings and ends, and an answer is not put toget
 
 Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as in their scripts.
 
-Texts are compared in a normal form (`normalised`), token by token where F1 is asked for; of several gold answers the
-best counts. All scores are shares in [0, 1], which the scripts print a hundredfold.
+Texts are compared in a normal form (`normalize_answer`), token by token where F1 is asked for; of several gold answers
+the best counts. All scores are shares in [0, 1], which the scripts print a hundredfold.
 Two things differ from the scripts, so that nothing is skipped: a question without an answer is refused (the script of
 1.1 counts it as wrong, that of 2.0 leaves it out), and a threshold never separates questions of equal `no_answer`.
 Cost: 20 s for a million questions of three short gold answers each.
@@ -34,19 +34,19 @@ from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.question_layouts import Span, parse_answers
 from trainer.tasks.formats.records import Unusable, as_label, as_text
-from trainer.tasks.kinds.texts import rates
+from trainer.tasks.kinds.texts import compute_rates
 from trainer.tasks.long_texts import (
     Candidate,
-    Text,
+    TokenizedText,
     Window,
-    candidates,
-    distinct,
-    places_of,
-    token_span,
-    windows_by_example,
-    windows_of,
+    cut_windows,
+    find_token_span,
+    group_windows,
+    iter_candidates,
+    keep_distinct,
+    locate_span,
 )
-from trainer.tasks.task import MANY, Answers, Items, Task, TaskItem, with_first
+from trainer.tasks.task import MAX_COUNT, Answers, Items, Task, TaskItem, with_first
 from trainer.tasks.text_encoder import TextEncoder
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -69,58 +69,58 @@ class Threshold(NamedTuple):
     value: float
 
 
-def normalised(text: str) -> str:
+def normalize_answer(text: str) -> str:
     """In lower case, without ASCII's punctuation, then without articles, and with single spaces between words.
 
-    >>> normalised("The  U.S.-led (an) alliance")
+    >>> normalize_answer("The  U.S.-led (an) alliance")
     'usled alliance'
     """
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
-def _match(wanted: str, answer: str) -> Match:
+def _compare_texts(wanted: str, answer: str) -> Match:
     """Compare two texts in normal form; F1 of tokens as bags. Where one has no token, F1 is whether both have none.
 
     (The script of 1.1 gives F1 0 to two texts without tokens, and exact match 1; a gold answer of 1.1 has one.)
 
-    >>> _match("quick brown fox", "quick fox")
+    >>> _compare_texts("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
     """
     if wanted == answer:
         return Match(1.0, 1.0)
     golden, answered = wanted.split(), answer.split()
     common = (Counter(golden) & Counter(answered)).total()
-    return Match(0.0, rates(common, len(answered), len(golden)).f1)
+    return Match(0.0, compute_rates(common, len(answered), len(golden)).f1)
 
 
-def best_match(golds: Sequence[str], answer: str) -> Match:
+def find_best_match(golds: Sequence[str], answer: str) -> Match:
     """Return the best of each score over the gold answers, maybe of two of them; no gold answer is the empty one.
 
-    >>> best_match(["Denver Broncos", "the Broncos"], "Broncos").exact
+    >>> find_best_match(["Denver Broncos", "the Broncos"], "Broncos").exact
     1.0
     """
-    normal = normalised(answer)
-    exact, f1 = zip(*[_match(normalised(gold), normal) for gold in golds or [""]], strict=True)
+    normal = normalize_answer(answer)
+    exact, f1 = zip(*[_compare_texts(normalize_answer(gold), normal) for gold in golds or [""]], strict=True)
     return Match(max(exact), max(f1))
 
 
-def answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
+def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
     """exact and f1: means over the questions (SQuAD 1.1, Rajpurkar et al. 2016, section 6.1; ReCoRD, Zhang et al. 2018,
     section 5.1, whose gold answers are all mentions of the entity).
 
-    >>> answer_scores([["Paris"], ["in 1066"]], ["Paris.", "1066"])["exact"]
+    >>> compute_answer_scores([["Paris"], ["in 1066"]], ["Paris.", "1066"])["exact"]
     0.5
     """
-    exact, f1 = _matches(golds, answers).T
+    exact, f1 = _match_all(golds, answers).T
     return {"exact": float(exact.mean()), "f1": float(f1.mean())}
 
 
-def _matches(golds: Golds, answers: Sequence[str]) -> Float64s:
+def _match_all(golds: Golds, answers: Sequence[str]) -> Float64s:
     """[questions, 2]: exact match and F1 of each."""
-    return np.array([best_match(texts, answer) for texts, answer in zip(golds, answers, strict=True)])
+    return np.array([find_best_match(texts, answer) for texts, answer in zip(golds, answers, strict=True)])
 
 
-def optional_answer_scores(
+def compute_optional_answer_scores(
     golds: Golds, answers: Sequence[str], no_answer: Sequence[float], *, threshold: float = 1.0
 ) -> dict[str, float]:
     """Score questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
@@ -130,20 +130,20 @@ def optional_answer_scores(
     exact, f1: over all questions; has_answer_*, no_answer_*: over those with and without one, where there are any
     no_answer: how much speaks for no answer: a probability, or a difference of scores. Questions above `threshold`
         count as answered with nothing. With it come best_exact and best_f1, from the answers as they were given, and
-        their thresholds, as `best_threshold` finds them.
+        their thresholds, as `find_best_threshold` finds them.
     """
-    given_Q2 = _matches([[text for text in texts if normalised(text)] for texts in golds], answers)
+    given_Q2 = _match_all([[text for text in texts if normalize_answer(text)] for texts in golds], answers)
     has_Q = np.array([bool(texts) for texts in golds])
     against_Q, answered_Q = np.array(no_answer, np.float64), np.array([bool(answer) for answer in answers])
     silent_Q = against_Q > threshold
-    scores = _by_kind(np.where(silent_Q[:, None], ~has_Q[:, None], given_Q2), has_Q)
+    scores = _average_by_kind(np.where(silent_Q[:, None], ~has_Q[:, None], given_Q2), has_Q)
     for number, name in enumerate(Match._fields):
-        best = best_threshold(given_Q2[:, number], has_Q, answered_Q, against_Q)
+        best = find_best_threshold(given_Q2[:, number], has_Q, answered_Q, against_Q)
         scores |= {f"best_{name}": best.score, f"best_{name}_threshold": best.value}
     return scores
 
 
-def best_threshold(scores: Float64s, has_answer: Bools, answered: Bools, no_answer: Float64s) -> Threshold:
+def find_best_threshold(scores: Float64s, has_answer: Bools, answered: Bools, no_answer: Float64s) -> Threshold:
     """The best mean score as `find_best_thresh` of evaluate-v2.0.py has it, and the value of `no_answer` there.
 
     scores: of each question as it was answered; answered: whether its answer is any text
@@ -153,7 +153,7 @@ def best_threshold(scores: Float64s, has_answer: Bools, answered: Bools, no_answ
     nothing is answered the value is 0, as in the script, or the next number below the least where that is not above 0.
 
     >>> has = np.array([True, False, True])
-    >>> best_threshold(np.array([1.0, 0.0, 0.5]), has, np.array([True] * 3), np.array([0.1, 0.9, 0.2]))
+    >>> find_best_threshold(np.array([1.0, 0.0, 0.5]), has, np.array([True] * 3), np.array([0.1, 0.9, 0.2]))
     Threshold(score=0.8333333333333334, value=0.2)
     """
     order = np.argsort(no_answer, kind="stable")
@@ -164,7 +164,7 @@ def best_threshold(scores: Float64s, has_answer: Bools, answered: Bools, no_answ
     return Threshold(float(sums[best] / len(scores)), float(values[best - 1]) if best else nothing)
 
 
-def _by_kind(scores_Q2: Float64s, has_Q: Bools) -> dict[str, float]:
+def _average_by_kind(scores_Q2: Float64s, has_Q: Bools) -> dict[str, float]:
     scores: dict[str, float] = {}
     for kind, rows in (("", np.ones_like(has_Q)), ("has_answer_", has_Q), ("no_answer_", ~has_Q)):
         if rows.any():
@@ -177,7 +177,7 @@ SPAN = Term("span")
 START, END = "start", "end"  # targets: places in the window
 METRICS = ("f1", "exact")
 NULL_ODDS = "null_odds"
-NOTHING = 1e6  # the odds for no answer where a context has no token
+NO_TOKEN_ODDS = 1e6  # the odds for no answer where a context has no token
 
 
 class SpanExample(NamedTuple):
@@ -222,14 +222,14 @@ class SpanTask(Task):
     format: ClassVar[str] = "squad"
     unit: ClassVar[str] = "token"
     architecture: ClassVar[str] = "spans"
-    usual_length: ClassVar[int] = 384
+    default_length: ClassVar[int] = 384
     roles: ClassVar[tuple[str, ...]] = ("question", "context", "answers", "impossible")
-    optional: ClassVar[frozenset[str]] = frozenset({"impossible"})
-    learnt: ClassVar[frozenset[str]] = frozenset({"answers", "impossible"})
+    optional_roles: ClassVar[frozenset[str]] = frozenset({"impossible"})
+    label_roles: ClassVar[frozenset[str]] = frozenset({"answers", "impossible"})
 
     def __post_init__(self) -> None:
         for name in ("stride", "max_question", "n_best", "max_answer"):
-            check_range(name, getattr(self, name), 1, MANY)
+            check_range(name, getattr(self, name), 1, MAX_COUNT)
         _ = self.metrics
 
     @property
@@ -237,111 +237,111 @@ class SpanTask(Task):
         """The metrics, at the threshold where questions may have no answer; while none is set, at the best one."""
         return with_first(self.metric, METRICS)
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
         """Return a question on a context. Raises Unusable for an answer that is not at its given place."""
         context = as_text(values["context"], "context")
-        answers = _answers(values, context) if labelled else None
+        answers = _read_answers(values, context) if labelled else None
         return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
 
-    def source(self, example: SpanExample) -> str:
+    def find_source(self, example: SpanExample) -> str:
         """Return the context."""
         return example.context
 
-    def unknown(self, example: SpanExample) -> Unusable | None:
+    def find_unknown_label(self, example: SpanExample) -> Unusable | None:
         """Return why a question has no answer, where each must have one."""
         if example.answers != () or self.impossible is not False:
             return None
         return Unusable("a question without an answer, where training had none (impossible = true learns them)")
 
-    def fitted(self, examples: Sequence[SpanExample], where: str) -> Self:
+    def fit(self, examples: Sequence[SpanExample], where: str) -> Self:
         """Return the task with `impossible` set by the examples. Raises InputError if no question has an answer."""
         if not any(example.answers for example in examples):
             raise InputError(f"{where}: no question has an answer: there is nothing to learn.")
         impossible = any(example.answers == () for example in examples)
         return replace(self, impossible=impossible if self.impossible is None else self.impossible)
 
-    def tuned(self, scores: Mapping[str, float]) -> Self:
+    def tune(self, scores: Mapping[str, float]) -> Self:
         """Return the task with the threshold that is best on the evaluation rows, where none is given."""
         if not self.impossible or self.null_threshold is not None:
             return self
         return replace(self, null_threshold=scores[f"best_{self.metrics[0]}_threshold"])
 
-    def items(self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+    def make_items(self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Return the windows of each question. Questions in a row on one context share its tokens."""
         items = list[TaskItem]()
         for context, group in groupby(enumerate(examples), key=lambda numbered: numbered[1].context):
             asked = list(group)
-            text = Text.of(context, encoder)
-            questions = encoder.pieces([example.question for _, example in asked])
-            encoder.shortened(questions, min(self.max_question, encoder.room(2) // 2))
+            text = TokenizedText.from_text(context, encoder)
+            questions = encoder.tokenize([example.question for _, example in asked])
+            encoder.shorten(questions, min(self.max_question, encoder.count_room(2) // 2))
             for (number, example), question in zip(asked, questions, strict=True):
-                span = token_span(text.offsets, example.answers[0]) if example.answers else None
+                span = find_token_span(text.offsets, example.answers[0]) if example.answers else None
                 items += [
                     TaskItem(
                         sequences=(tokens,),
                         example=number,
-                        targets=_targets(places_of(window, span)) if labelled else {},
+                        targets=_make_targets(locate_span(window, span)) if labelled else {},
                         origin=window,
                     )
-                    for tokens, window in windows_of(encoder, question, text, self.stride)
+                    for tokens, window in cut_windows(encoder, question, text, self.stride)
                 ]
         return items
 
-    def predictions(self, examples: Sequence[SpanExample], items: Items, answers: Answers) -> list[FoundSpans]:
+    def make_predictions(self, examples: Sequence[SpanExample], items: Items, answers: Answers) -> list[FoundSpans]:
         """The best spans of all windows of each question."""
         return [
-            self._found(example.context, windows)
-            for example, windows in zip(examples, windows_by_example(items, answers), strict=True)
+            self._find_spans(example.context, windows)
+            for example, windows in zip(examples, group_windows(items, answers), strict=True)
         ]
 
-    def _found(self, context: str, windows: Sequence[tuple[Window, npt.NDArray[Any]]]) -> FoundSpans:
+    def _find_spans(self, context: str, windows: Sequence[tuple[Window, npt.NDArray[Any]]]) -> FoundSpans:
         some = (
             candidate
             for window, logits in windows
-            for candidate in candidates(context, window, logits, self.max_answer, self.n_best)
+            for candidate in iter_candidates(context, window, logits, self.max_answer, self.n_best)
         )
-        best = distinct(some, self.n_best)
+        best = keep_distinct(some, self.n_best)
         null = min(float(logits[0, 0]) + float(logits[0, 1]) for _, logits in windows)
-        return FoundSpans(best, null - best[0].score if best else NOTHING)
+        return FoundSpans(best, null - best[0].score if best else NO_TOKEN_ODDS)
 
-    def answer(self, prediction: FoundSpans) -> str:
+    def choose_answer(self, prediction: FoundSpans) -> str:
         """Return the answer; empty if there is none."""
         silent = self.impossible and prediction.null_odds > (self.null_threshold or 0.0)
         return "" if silent or not prediction.best else prediction.best[0].text
 
-    def scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
-        """Return the `answer_scores`, or the `optional_answer_scores` where questions may have no answer."""
+    def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
+        """Score texts by `compute_answer_scores`, or by `compute_optional_answer_scores` if answers are optional."""
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]
         if not self.impossible and all(golds):
-            return answer_scores(golds, texts)
+            return compute_answer_scores(golds, texts)
         odds = [spans.null_odds for spans in predictions]
         threshold = self.null_threshold if self.impossible else np.inf
         if threshold is None:
-            best = optional_answer_scores(golds, texts, odds)
+            best = compute_optional_answer_scores(golds, texts, odds)
             threshold = best[f"best_{self.metrics[0]}_threshold"]
-        return optional_answer_scores(golds, texts, odds, threshold=threshold)
+        return compute_optional_answer_scores(golds, texts, odds, threshold=threshold)
 
-    def row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
+    def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
         """Return the answer, its place and score, the candidate spans, and, where there may be none, the odds."""
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
         return {
-            "text": self.answer(prediction),
+            "text": self.choose_answer(prediction),
             "begin": best[0].begin if best else None,
             "score": best[0].score if best else None,
             **odds,
             "n_best": [each._asdict() for each in best],
         }
 
-    def judged(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
+    def judge(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
         """Return the texts of the answers, none if there is none, and how the one that is given matches them."""
         gold = [text for _, text in example.answers or ()]
-        match = best_match([text for text in gold if normalised(text)], self.answer(prediction))
+        match = find_best_match([text for text in gold if normalize_answer(text)], self.choose_answer(prediction))
         return {"gold": gold, "score": match._asdict()}
 
 
-def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
+def _read_answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
     """Raises Unusable."""
     given, impossible = values.get("answers"), values.get("impossible")
     if impossible is not None and as_label(impossible, "impossible") in ("true", "1"):
@@ -351,6 +351,6 @@ def _answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
     return tuple(parse_answers(given, context))
 
 
-def _targets(places: tuple[int, int]) -> dict[str, Int64s]:
+def _make_targets(places: tuple[int, int]) -> dict[str, Int64s]:
     """[1] each."""
     return {name: np.array([place], np.int64) for name, place in zip((START, END), places, strict=True)}

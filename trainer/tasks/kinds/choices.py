@@ -19,11 +19,11 @@ from corpora.kernels.arrays import Float32s
 from corpora.store.settings import check_range
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_label, as_text
-from trainer.tasks.task import MANY, Answers, Items, Task, TaskItem, Tokens, softmax, with_first
-from trainer.tasks.text_encoder import FIRST, TextEncoder
+from trainer.tasks.task import MAX_COUNT, Answers, Items, Task, TaskItem, Tokens, softmax, with_first
+from trainer.tasks.text_encoder import CUT_FIRST, TextEncoder
 
 CHOICE = Term("choice")
-ASKED = {"cause": "What was the CAUSE of this?", "effect": "What happened as a RESULT?"}
+COPA_QUESTIONS = {"cause": "What was the CAUSE of this?", "effect": "What happened as a RESULT?"}
 GAP = "_"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -55,11 +55,11 @@ class ChoiceTask(Task):
     builder: ClassVar[str] = "trainer.tasks.heads.texts:ChoiceModel"
     term: ClassVar[Term] = CHOICE
     architecture: ClassVar[str] = "choices"
-    optional: ClassVar[frozenset[str]] = frozenset({"question", "level"})
-    learnt: ClassVar[frozenset[str]] = frozenset({"label"})
+    optional_roles: ClassVar[frozenset[str]] = frozenset({"question", "level"})
+    label_roles: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
-        check_range("max_choice", self.max_choice, 1, MANY)
+        check_range("max_choice", self.max_choice, 1, MAX_COUNT)
         if len(self.endings) == 1 or len({*self.endings}) < len(self.endings):
             raise InputError(f"endings = {', '.join(self.endings)}: name two columns or more, each once.")
         _ = self.metrics
@@ -74,7 +74,7 @@ class ChoiceTask(Task):
         """The share of questions that are answered right."""
         return with_first(self.metric, ("accuracy",))
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
         """A question with its choices. Raises Unusable if there are fewer than two, or one is empty."""
         given = [values[name] for name in self.endings] if self.endings else values["choices"]
         if not isinstance(given, list | tuple) or len(given) < 2:
@@ -87,33 +87,33 @@ class ChoiceTask(Task):
             context=as_text(values["context"], "context"),
             question="" if question is None else as_text(question, "question"),
             choices=choices,
-            right=_right(values.get("label"), len(choices)) if labelled else None,
+            right=_parse_choice(values.get("label"), len(choices)) if labelled else None,
             level="" if values.get("level") is None else as_label(values["level"], "level"),
         )
 
-    def items(self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+    def make_items(self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """One each, with a sequence for each choice."""
         return [
             TaskItem(
-                sequences=self._sequences(example, encoder),
+                sequences=self._make_sequences(example, encoder),
                 example=number,
                 targets={CHOICE.name: np.array([example.right], np.int64)} if labelled else {},
             )
             for number, example in enumerate(examples)
         ]
 
-    def _sequences(self, example: ChoiceExample, encoder: TextEncoder) -> tuple[Tokens, ...]:
-        [context] = encoder.pieces([example.context])
-        endings = encoder.pieces([ending_of(example.question, choice) for choice in example.choices])
-        encoder.shortened(endings, min(self.max_choice, encoder.room(2) // 2))
-        encodings = encoder.joined([context] * len(endings), endings, cut=FIRST)
-        return tuple(map(Tokens.of, encodings))
+    def _make_sequences(self, example: ChoiceExample, encoder: TextEncoder) -> tuple[Tokens, ...]:
+        [context] = encoder.tokenize([example.context])
+        endings = encoder.tokenize([format_ending(example.question, choice) for choice in example.choices])
+        encoder.shorten(endings, min(self.max_choice, encoder.count_room(2) // 2))
+        encodings = encoder.join([context] * len(endings), endings, cut=CUT_FIRST)
+        return tuple(map(Tokens.from_encoding, encodings))
 
-    def predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
+    def make_predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
         """The score of each choice."""
         return [answer[:, 0] for answer in answers]
 
-    def scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the accuracy; for RACE also that of each level."""
         right = np.array([outputs.argmax() == each.right for each, outputs in zip(examples, predictions, strict=True)])
         levels = np.array([example.level for example in examples])
@@ -122,7 +122,7 @@ class ChoiceTask(Task):
         }
         return {"accuracy": float(right.mean()), **of_each}
 
-    def row(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
+    def to_row(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
         """The place of the choice from 0, its text, and the probability of each."""
         chosen = int(prediction.argmax())
         return {
@@ -131,25 +131,25 @@ class ChoiceTask(Task):
             "probabilities": softmax(prediction).tolist(),
         }
 
-    def judged(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
+    def judge(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
         """Return the place of the right choice, and 1 where it is the answer."""
         return {"gold": example.right, "score": float(prediction.argmax() == example.right)}
 
 
-def ending_of(question: str, choice: str) -> str:
+def format_ending(question: str, choice: str) -> str:
     """Question and choice as one text.
 
-    >>> ending_of("", "He ran."), ending_of("Oslo is in _ .", "Norway"), ending_of("Why?", "Rain.")
+    >>> format_ending("", "He ran."), format_ending("Oslo is in _ .", "Norway"), format_ending("Why?", "Rain.")
     ('He ran.', 'Oslo is in Norway .', 'Why? Rain.')
-    >>> ending_of("cause", "It rained.")
+    >>> format_ending("cause", "It rained.")
     'What was the CAUSE of this? It rained.'
     """
     if GAP in question:
         return question.replace(GAP, choice)
-    return f"{ASKED.get(question, question)} {choice}".strip()
+    return f"{COPA_QUESTIONS.get(question, question)} {choice}".strip()
 
 
-def _right(label: Any, count: int) -> int:
+def _parse_choice(label: Any, count: int) -> int:
     """The place of the right choice from 0, of that number or a letter from A. Raises Unusable."""
     place = label
     if isinstance(label, str):

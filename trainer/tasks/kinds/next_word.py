@@ -22,41 +22,41 @@ import numpy as np
 from corpora.kernels.arrays import Float64s, Int32s
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import as_text
-from trainer.tasks.task import Answers, Former, Items, Task, TaskItem, Tokens, with_first
-from trainer.tasks.text_encoder import TextEncoder, ids_of
+from trainer.tasks.task import Answers, Items, RemovedSettings, Task, TaskItem, Tokens, with_first
+from trainer.tasks.text_encoder import TextEncoder, to_ids
 
-LARGEST = log(1.7e308)
+MAX_EXPONENT = log(1.7e308)
 LIKELIHOOD = "log_likelihood"
 
 
-def perplexity(nats: float, num_tokens: int) -> float:
+def compute_perplexity(nats: float, num_tokens: int) -> float:
     """e to the mean cost of a token: as unsure as among so many equally probable ones. Infinite beyond float64.
 
-    It depends on the vocabulary: of models with different ones compare `bits_per_byte`.
+    It depends on the vocabulary: of models with different ones compare `compute_bits_per_byte`.
 
-    >>> round(perplexity(10 * log(8), 10), 9)
+    >>> round(compute_perplexity(10 * log(8), 10), 9)
     8.0
     """
     mean = nats / num_tokens
-    return exp(mean) if mean < LARGEST else float("inf")
+    return exp(mean) if mean < MAX_EXPONENT else float("inf")
 
 
-def bits_per_byte(nats: float, num_bytes: int) -> float:
+def compute_bits_per_byte(nats: float, num_bytes: int) -> float:
     """Return the cost of a byte of the text, in bits: the same scale for all vocabularies.
 
-    >>> bits_per_byte(log(2) * 30, 10)
+    >>> compute_bits_per_byte(log(2) * 30, 10)
     3.0
     """
     return nats / num_bytes / log(2)
 
 
-def next_scores(costs: Float64s) -> dict[str, float]:
+def compute_next_scores(costs: Float64s) -> dict[str, float]:
     """Return the scores of all texts together. costs: [N, 4], each text's nats, tokens, right ones, and bytes."""
     nats, tokens, right, size = costs.sum(0).tolist()
     return {
         LIKELIHOOD: -nats / tokens,
-        "perplexity": perplexity(nats, int(tokens)),
-        "bits_per_byte": bits_per_byte(nats, int(size)),
+        "perplexity": compute_perplexity(nats, int(tokens)),
+        "bits_per_byte": compute_bits_per_byte(nats, int(size)),
         "accuracy": right / tokens,
     }
 
@@ -85,7 +85,7 @@ class NextTask(Task):
     architecture: ClassVar[str] = "next"
     causal: ClassVar[bool] = True
     roles: ClassVar[tuple[str, ...]] = ("text",)
-    former: ClassVar[Former] = {"kind": {"direction": "left", "leaky": False}}
+    removed_settings: ClassVar[RemovedSettings] = {"kind": {"direction": "left", "leaky": False}}
 
     def __post_init__(self) -> None:
         _ = self.metrics
@@ -95,15 +95,15 @@ class NextTask(Task):
         """The mean log-likelihood of a token, and how many are guessed right."""
         return with_first(self.metric, (LIKELIHOOD, "accuracy"))
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> str:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> str:
         """A text."""
         return as_text(values["text"], "text")
 
-    def items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+    def make_items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """The blocks of each text."""
         special = encoder.inputs.special_ids
-        pieces = encoder.pieces(examples)
-        wholes = [np.concatenate([[special.cls], ids_of(each), [special.sep]]).astype(np.int32) for each in pieces]
+        pieces = encoder.tokenize(examples)
+        wholes = [np.concatenate([[special.cls], to_ids(each), [special.sep]]).astype(np.int32) for each in pieces]
         return [
             TaskItem(
                 sequences=(Tokens(block, np.zeros(len(block), np.int32)),),
@@ -112,10 +112,10 @@ class NextTask(Task):
                 targets={NEXT.name: block[1:].astype(np.int64)},
             )
             for number, whole in enumerate(wholes)
-            for block in blocks(whole, encoder.max_length)
+            for block in split_blocks(whole, encoder.max_length)
         ]
 
-    def predictions(self, examples: Sequence[str], items: Items, answers: Answers) -> list[TextCost]:
+    def make_predictions(self, examples: Sequence[str], items: Items, answers: Answers) -> list[TextCost]:
         """Return the cost of each text. answers: for each item float32 [P, 2], a token's cost, and 1 if it is right"""
         sums = np.zeros((len(examples), 3))
         for item, answer in zip(items, answers, strict=True):
@@ -123,30 +123,30 @@ class NextTask(Task):
             sums[item.example] += cost, len(answer), right
         return [TextCost(nats, int(tokens), int(right)) for nats, tokens, right in sums.tolist()]
 
-    def scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
         """Return the scores of all tokens together."""
         sizes = [len(example.encode()) for example in examples]
         costs = [(*cost, size) for cost, size in zip(predictions, sizes, strict=True)]
-        return next_scores(np.array(costs, np.float64))
+        return compute_next_scores(np.array(costs, np.float64))
 
-    def row(self, example: str, prediction: TextCost) -> dict[str, Any]:
+    def to_row(self, example: str, prediction: TextCost) -> dict[str, Any]:
         """Return the cost of a token of the text."""
-        return {"perplexity": perplexity(prediction.nats, prediction.tokens), "tokens": prediction.tokens}
+        return {"perplexity": compute_perplexity(prediction.nats, prediction.tokens), "tokens": prediction.tokens}
 
-    def judged(self, example: str, prediction: TextCost) -> dict[str, Any]:
+    def judge(self, example: str, prediction: TextCost) -> dict[str, Any]:
         """Return what scores of several texts are made of."""
         return {"nats": prediction.nats, "right": prediction.right, "bytes": len(example.encode())}
 
     @classmethod
-    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
+    def from_config(cls, config: Mapping[str, Any]) -> Self | None:
         """The task of a folder that others wrote."""
         return cls() if config.get("is_decoder") else None
 
 
-def blocks(ids: Int32s, longest: int) -> list[Int32s]:
+def split_blocks(ids: Int32s, longest: int) -> list[Int32s]:
     """A text in pieces that have one token in common with the one before.
 
-    >>> [block.tolist() for block in blocks(np.arange(6, dtype=np.int32), 3)]
+    >>> [block.tolist() for block in split_blocks(np.arange(6, dtype=np.int32), 3)]
     [[0, 1, 2], [2, 3, 4], [4, 5]]
     """
     return [ids[first : first + longest] for first in range(0, len(ids) - 1, longest - 1)]

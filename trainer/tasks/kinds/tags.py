@@ -46,9 +46,19 @@ from corpora.kernels.arrays import Bools, Int64s
 from corpora.store.settings import check_choice, check_range
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_label, as_words
-from trainer.tasks.kinds.texts import rates
-from trainer.tasks.long_texts import Pieces, parts_of, pieces_of
-from trainer.tasks.task import Answers, Former, Items, Misfit, Task, TaskItem, label_keys, labels_of, with_first
+from trainer.tasks.kinds.texts import compute_rates
+from trainer.tasks.long_texts import Pieces, iter_parts, split_into_pieces
+from trainer.tasks.task import (
+    Answers,
+    Items,
+    Misfit,
+    RemovedSettings,
+    Task,
+    TaskItem,
+    parse_labels,
+    to_label_keys,
+    with_first,
+)
 from trainer.tasks.text_encoder import TextEncoder
 
 _O, _B, _I, _E, _S = range(5)
@@ -72,46 +82,46 @@ class _Spans(NamedTuple):
     type_T: Int64s
 
 
-def span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
+def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
     """precision, recall and f1 of all spans together, and token_accuracy: the share of tokens with the very tag.
 
     A score is 0 if it would be a share of nothing: f1 where neither side has a span.
 
-    >>> span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])["precision"]
+    >>> compute_span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])["precision"]
     0.5
     """
-    right, answered, wanted = span_counts(gold, answers).sum(0).tolist()
-    return {**rates(right, answered, wanted)._asdict(), "token_accuracy": token_accuracy(gold, answers)}
+    right, answered, wanted = count_spans(gold, answers).sum(0).tolist()
+    return {**compute_rates(right, answered, wanted)._asdict(), "token_accuracy": compute_token_accuracy(gold, answers)}
 
 
-def token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> float:
+def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> float:
     """The share of tokens with the very tag, over all sentences: the score of part of speech, where any text is a tag.
 
-    >>> token_accuracy([["DET", "NOUN"], ["VERB"], []], [["DET", "VERB"], ["VERB"], []])
+    >>> compute_token_accuracy([["DET", "NOUN"], ["VERB"], []], [["DET", "VERB"], ["VERB"], []])
     0.6666666666666666
     """
     pairs = zip(chain.from_iterable(gold), chain.from_iterable(answers), strict=True)
     return sum(tag == other for tag, other in pairs) / sum(map(len, gold))
 
 
-def span_counts(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
+def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
     """Count right, answered and gold spans: [sentences, 3]. Sums of rows give scores of any set of sentences."""
     types: dict[str, int] = {}
-    wanted, answered = _read(gold, types), _read(answers, types)
+    wanted, answered = _encode_spans(gold, types), _encode_spans(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
-    begins_3 = (_right(wanted, answered), answered.last_T >= 0, wanted.last_T >= 0)
+    begins_3 = (_mark_common_spans(wanted, answered), answered.last_T >= 0, wanted.last_T >= 0)
     counts: Int64s = np.stack([np.bincount(sentence_T[begin], minlength=len(gold)) for begin in begins_3], axis=1)
     return counts
 
 
-def spans_of(tags: Sequence[str]) -> list[TaggedSpan]:
+def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
     """Return the spans of one sentence, in their order.
 
-    >>> spans_of(["I-PER", "B-LOC"])
+    >>> find_spans(["I-PER", "B-LOC"])
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
     """
     types: dict[str, int] = {}
-    spans = _read([tags], types)
+    spans = _encode_spans([tags], types)
     names = list(types)
     return [
         TaggedSpan(names[spans.type_T[at]], int(at) - 1, int(spans.last_T[at]) - 1)
@@ -119,24 +129,24 @@ def spans_of(tags: Sequence[str]) -> list[TaggedSpan]:
     ]
 
 
-def _right(wanted: _Spans, answered: _Spans) -> Bools:
+def _mark_common_spans(wanted: _Spans, answered: _Spans) -> Bools:
     """Mark where a span begins that both sides have."""
     both: Bools = (answered.last_T >= 0) & (wanted.last_T == answered.last_T) & (wanted.type_T == answered.type_T)
     return both
 
 
-def _read(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
+def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
     """Types that are met for the first time are numbered."""
     codes: dict[str, int] = {"O": _O}  # of each tag: 5 x type + letter
     flat: list[int] = []
     for tags in sentences:
         for tag in tags:
             if tag not in codes:
-                codes[tag] = _code(tag, types)
+                codes[tag] = _encode_tag(tag, types)
         flat += [_O, *(codes[tag] for tag in tags)]
     code_T = np.array(flat, np.int64)
     letter_T, type_T = code_T % 5, code_T // 5
-    begin_T = _begins(letter_T, type_T)
+    begin_T = _mark_begins(letter_T, type_T)
     inside_T = letter_T != _O
     first_S = np.flatnonzero(begin_T)
     edges = np.append(np.flatnonzero(begin_T | ~inside_T), len(code_T))  # a span ends before the next of these
@@ -146,7 +156,7 @@ def _read(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
     return _Spans(last_T, type_T)
 
 
-def _begins(letter_T: Int64s, type_T: Int64s) -> Bools:
+def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
     """The first token of all is an O, so that every other has one before it."""
     before_T, type_before_T = np.roll(letter_T, 1), np.roll(type_T, 1)
     own = np.isin(letter_T, (_B, _S))
@@ -155,7 +165,7 @@ def _begins(letter_T: Int64s, type_T: Int64s) -> Bools:
     return begins
 
 
-def _code(tag: str, types: dict[str, int]) -> int:
+def _encode_tag(tag: str, types: dict[str, int]) -> int:
     """5 x type + letter, of a tag that is not O."""
     letter, _, name = tag.partition("-")
     if letter not in _CODES:
@@ -164,7 +174,7 @@ def _code(tag: str, types: dict[str, int]) -> int:
 
 
 OUTSIDE = "O"
-LETTERS: Mapping[str, str] = MappingProxyType({"bio2": "BI", "bioes": "BIES"})  # of the schemes that are learnt
+SCHEME_LETTERS: Mapping[str, str] = MappingProxyType({"bio2": "BI", "bioes": "BIES"})  # of the schemes that are learnt
 _SPAN = re.compile(r"[BIESLU]-.+")
 
 
@@ -176,24 +186,24 @@ def are_spans(tags: Collection[str]) -> bool:
     """
     inside = {*tags} - {OUTSIDE}
     letters_alone = inside <= {*"BIESLU"} and bool(inside & {"B", "I"})
-    return bool(inside) and (letters_alone or all(map(is_of_span, inside)))
+    return bool(inside) and (letters_alone or all(map(is_span_tag, inside)))
 
 
-def is_of_span(tag: str) -> bool:
+def is_span_tag(tag: str) -> bool:
     """Tells whether a tag begins or continues a span of some type.
 
-    >>> [is_of_span(tag) for tag in ("B-PER", "X-PER", "B", "b-PER")]
+    >>> [is_span_tag(tag) for tag in ("B-PER", "X-PER", "B", "b-PER")]
     [True, False, False, False]
     """
     return _SPAN.fullmatch(tag) is not None
 
 
-def scheme_of(sentences: Iterable[Sequence[str]]) -> str:
+def guess_scheme(sentences: Iterable[Sequence[str]]) -> str:
     """Return the scheme that sentences are in, as far as they show it.
 
-    >>> scheme_of([["I-PER", "I-PER", "B-PER"]]), scheme_of([["B-PER", "I-PER"]]), scheme_of([["S-PER"]])
+    >>> guess_scheme([["I-PER", "I-PER", "B-PER"]]), guess_scheme([["B-PER", "I-PER"]]), guess_scheme([["S-PER"]])
     ('BIO1', 'BIO2', 'BIOES')
-    >>> scheme_of([["I-PER", "O"]])
+    >>> guess_scheme([["I-PER", "O"]])
     'IO'
     """
     letters, all_begin = set[str](), True
@@ -210,24 +220,24 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> str:
     return "BIO2" if all_begin else "BIO1"
 
 
-def in_scheme(tags: Sequence[str], scheme: str) -> list[str]:
+def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
     """Return the same spans in another scheme, well formed.
 
-    >>> in_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bio2")
+    >>> to_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bio2")
     ['B-PER', 'I-PER', 'B-PER', 'O', 'B-LOC']
-    >>> in_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bioes")
+    >>> to_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bioes")
     ['B-PER', 'E-PER', 'S-PER', 'O', 'S-LOC']
     """
     converted = [OUTSIDE] * len(tags)
-    for kind, first, last in spans_of(tags):
+    for kind, first, last in find_spans(tags):
         letters = ["B", *"I" * (last - first)]
         if scheme == "bioes":
             letters[-1] = "S" if first == last else "E"
-        converted[first : last + 1] = [tag_of(letter, kind) for letter in letters]
+        converted[first : last + 1] = [format_tag(letter, kind) for letter in letters]
     return converted
 
 
-def tag_of(letter: str, kind: str) -> str:
+def format_tag(letter: str, kind: str) -> str:
     """A tag. kind: "" where files have letters alone"""
     return f"{letter}-{kind}" if kind else letter
 
@@ -250,10 +260,10 @@ def may_follow(before: str | None, after: str | None, scheme: str) -> bool:
 TAG, SENTENCE_TAGS = Term("tag"), Term("tag", has_rights=False)  # of each word, and of a sentence together
 CHAINS = "chains"  # int64 [S], among the targets: of each sentence of an item its points, in their order
 INNER = "inner"  # bool [S, 2], among the targets: whether a sentence continues before its first point, after its last
-SPANS = ("f1", "precision", "recall", "token_accuracy")
-WORDS = ("token_accuracy",)
-MOST_LETTERS = 10_000  # of a word, of which the first piece is read
-MOST_TAGS = 1_000  # more are taken for a column that holds no tags
+SPAN_METRICS = ("f1", "precision", "recall", "token_accuracy")
+WORD_METRICS = ("token_accuracy",)
+MAX_WORD_CHARACTERS = 10_000  # of a word, of which the first piece is read
+MAX_TAGS = 1_000  # more are taken for a column that holds no tags
 
 
 class TaggedSentence(NamedTuple):
@@ -298,16 +308,16 @@ class TagsTask(Task):
     unit: ClassVar[str] = "point"
     architecture: ClassVar[str] = "tags"
     roles: ClassVar[tuple[str, ...]] = ("words", "tags", "document")
-    optional: ClassVar[frozenset[str]] = frozenset({"document"})
-    learnt: ClassVar[frozenset[str]] = frozenset({"tags"})
-    former: ClassVar[Former] = {
+    optional_roles: ClassVar[frozenset[str]] = frozenset({"document"})
+    label_roles: ClassVar[frozenset[str]] = frozenset({"tags"})
+    removed_settings: ClassVar[RemovedSettings] = {
         "constrained": {"features": "", "lstm_layers": None, "lstm_size": 768},
         "written": {"encoders": 1},
     }
 
     def __post_init__(self) -> None:
         check_choice("units", self.units, ("", "spans", "words"))
-        check_choice("scheme", self.scheme, tuple(LETTERS))
+        check_choice("scheme", self.scheme, tuple(SCHEME_LETTERS))
         check_choice("context", self.context, ("sentence", "document"))
         check_range("overlap", self.overlap, 0, 1 << 20)
         if self.constrained and not (self.crf and self.units != "words"):
@@ -320,10 +330,10 @@ class TagsTask(Task):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics, with the requested one first."""
-        return with_first(self.metric, WORDS if self.units == "words" else SPANS)
+        return with_first(self.metric, WORD_METRICS if self.units == "words" else SPAN_METRICS)
 
     @property
-    def exported(self) -> str:
+    def export_architecture(self) -> str:
         """Hugging Face's class for token classification; it has no place for more than a matrix of each word."""
         return "encoder" if self.crf else self.architecture
 
@@ -337,39 +347,39 @@ class TagsTask(Task):
         """The term of each word, or of a sentence together."""
         return SENTENCE_TAGS if self.crf else TAG
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
         """Return a sentence. Raises Unusable if its tags are not one a word, or not those of training."""
         words = tuple(as_words(values["words"], "words"))
         if not words:
             raise Unusable("no words")
-        if max(map(len, words)) > MOST_LETTERS:
-            raise Unusable(f"a word of more than {MOST_LETTERS:,} characters")
-        tags = _tags_of(values["tags"]) if labelled else None
+        if max(map(len, words)) > MAX_WORD_CHARACTERS:
+            raise Unusable(f"a word of more than {MAX_WORD_CHARACTERS:,} characters")
+        tags = _parse_tags(values["tags"]) if labelled else None
         if tags is not None and len(tags) != len(words):
             raise Unusable("uneven words and tags", f"{len(words)} words, {len(tags)} tags")
         document = values.get("document")
         return TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
 
-    def source(self, example: TaggedSentence) -> str:
+    def find_source(self, example: TaggedSentence) -> str:
         """Return the document, or the words."""
         return example.document or " ".join(example.words)
 
-    def unknown(self, example: TaggedSentence) -> Unusable | None:
+    def find_unknown_label(self, example: TaggedSentence) -> Unusable | None:
         """Return why a sentence has a tag that training had not."""
         if example.tags is None or not self.labels:
             return None
-        tags = enumerate(self.learnt_tags(example), 1)
+        tags = enumerate(self.convert_tags(example), 1)
         reasons = (
             Unusable("unknown tag", f"{tag!r} of word {number}") for number, tag in tags if tag not in self.labels
         )
         return next(reasons, None)
 
-    def learnt_tags(self, example: TaggedSentence) -> Sequence[str]:
+    def convert_tags(self, example: TaggedSentence) -> Sequence[str]:
         """The tags of a labelled sentence in the scheme that is learnt."""
         assert example.tags is not None
-        return in_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
+        return to_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
 
-    def fitted(self, examples: Sequence[TaggedSentence], where: str) -> Self:
+    def fit(self, examples: Sequence[TaggedSentence], where: str) -> Self:
         """Return the task with the names of the tags. Raises InputError for fewer than two, or without a document."""
         met = Counter(tag for example in examples for tag in example.tags or ())
         if self.context == "document" and not any(example.document for example in examples):
@@ -377,16 +387,16 @@ class TagsTask(Task):
                 f"{where} does not mark where documents begin (lines `-DOCSTART-` or `# newdoc`, or a column "
                 '`document`), but context = "document" needs them: give a file that does, or leave `context` out.'
             )
-        units = self.units or _units_of(met, examples)
+        units = self.units or _guess_units(met, examples)
         if units == "spans":
-            kinds = sorted({span.type for tag in met for span in spans_of([tag])})
-            labels = (OUTSIDE, *(tag_of(letter, kind) for kind in kinds for letter in LETTERS[self.scheme]))
-            written = scheme_of(example.tags or () for example in examples)
+            kinds = sorted({span.type for tag in met for span in find_spans([tag])})
+            labels = (OUTSIDE, *(format_tag(letter, kind) for kind in kinds for letter in SCHEME_LETTERS[self.scheme]))
+            written = guess_scheme(example.tags or () for example in examples)
         else:
             labels, written = tuple(sorted(met)), ""
-        if not 2 <= len(labels) <= MOST_TAGS:
+        if not 2 <= len(labels) <= MAX_TAGS:
             raise InputError(
-                f"{where} has {len(labels)} different tags, and a tagger knows 2 to {MOST_TAGS}: is it the column of "
+                f"{where} has {len(labels)} different tags, and a tagger knows 2 to {MAX_TAGS}: is it the column of "
                 "the tags?"
             )
         usual = OUTSIDE if units == "spans" else min(met, key=lambda tag: (-met[tag], tag))
@@ -396,24 +406,24 @@ class TagsTask(Task):
             )
         return replace(self, units=units, labels=labels, usual=usual, written=written)
 
-    def items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+    def make_items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Runs of sentences that are read together: one each, or with context those of half a window."""
-        pieces = pieces_of(encoder, [example.words for example in examples])
-        numbers = [self._numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
+        pieces = split_into_pieces(encoder, [example.words for example in examples])
+        numbers = [self._to_tag_numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
         return [
             item
-            for text in self.groups(examples)
-            for run in self._runs(text, pieces, encoder.max_length - 2)
-            for item in self._items(text, run, pieces, numbers, encoder)
+            for text in self.iter_groups(examples)
+            for run in self._iter_runs(text, pieces, encoder.max_length - 2)
+            for item in self._iter_items(text, run, pieces, numbers, encoder)
         ]
 
-    def _numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
+    def _to_tag_numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
         """[W]: the tags of words with pieces: what is left of a span is a span. An unknown one is the usual one."""
         assert example.tags is not None
-        tags = self.learnt_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
+        tags = self.convert_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
         return np.array([self.labels.index(tag if tag in self.labels else self.usual) for tag in tags], np.int64)
 
-    def groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
+    def iter_groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
         """Sentences that are read as one text: a document's, or each alone."""
 
         def text(number: int) -> tuple[str | None, int]:
@@ -424,7 +434,7 @@ class TagsTask(Task):
             numbers = [*group]
             yield range(numbers[0], numbers[-1] + 1)
 
-    def _runs(self, text: range, pieces: Sequence[Pieces], room: int) -> Iterator[range]:
+    def _iter_runs(self, text: range, pieces: Sequence[Pieces], room: int) -> Iterator[range]:
         """Sentences of a text that are judged together: so many as fill half a window, so that all have context."""
         begin, size = text.start, 0
         for number in text:
@@ -435,7 +445,7 @@ class TagsTask(Task):
             size += length
         yield range(begin, text.stop)
 
-    def _items(
+    def _iter_items(
         self, text: range, run: range, pieces: Sequence[Pieces], numbers: Sequence[Int64s] | None, encoder: TextEncoder
     ) -> Iterator[TaskItem]:
         """Yield the items of a run of sentences; none if no word of it has a piece. numbers: of tags, by example"""
@@ -448,20 +458,20 @@ class TagsTask(Task):
         of = np.repeat(np.arange(len(run)), [len(pieces[number].words) for number in run])
         begin, end = offsets[run.start], offsets[run[-1]] + len(pieces[run[-1]].ids)
         ids = np.concatenate([pieces[number].ids for number in text])
-        for part in parts_of(places, begin, end, int(starts[-1]), encoder.max_length - 2, self.overlap):
+        for part in iter_parts(places, begin, end, int(starts[-1]), encoder.max_length - 2, self.overlap):
             mine = np.isin(places, part.places)
-            targets = _chains(of, np.flatnonzero(mine))
+            targets = _make_chain_targets(of, np.flatnonzero(mine))
             if numbers is not None:
                 targets[TAG.name] = np.concatenate([numbers[number] for number in run])[mine]
             yield TaskItem(
-                sequences=part.sequences(ids, encoder.inputs.special_ids),
+                sequences=part.build_sequences(ids, encoder.inputs.special_ids),
                 example=run.start,
-                points=part.points(),
+                points=part.locate_points(),
                 targets=targets,
                 origin=np.stack([of[mine], words[mine]], 1),
             )
 
-    def predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
+    def make_predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
         """Return a tag for each word."""
         tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
@@ -470,51 +480,51 @@ class TagsTask(Task):
                 tagged[item.example + place][word] = self.labels[tag]
         return tagged
 
-    def scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
-        """Return the `span_scores`; for words the share that is right."""
-        gold = [list(self.learnt_tags(example)) for example in examples]
+    def compute_scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
+        """Return the `compute_span_scores`; for words the share that is right."""
+        gold = [list(self.convert_tags(example)) for example in examples]
         if self.units == "spans":
-            scores = span_scores(gold, predictions)
-            return {name: scores[name] for name in SPANS}
-        return {"token_accuracy": token_accuracy(gold, predictions)}
+            scores = compute_span_scores(gold, predictions)
+            return {name: scores[name] for name in SPAN_METRICS}
+        return {"token_accuracy": compute_token_accuracy(gold, predictions)}
 
-    def row(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
+    def to_row(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
         """Return words and tags, and the spans: type, first word and last word by number from 0, and words."""
         row: dict[str, Any] = {"words": list(example.words), "tags": prediction}
         if self.units != "spans":
             return row
         spans = [
             {**span._asdict(), "text": " ".join(example.words[span.first : span.last + 1])}
-            for span in spans_of(prediction)
+            for span in find_spans(prediction)
         ]
         return {**row, "spans": spans}
 
-    def judged(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
+    def judge(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
         """Return the tags in the scheme that is learnt; how many are right, answered, labelled."""
-        gold = list(self.learnt_tags(example))
+        gold = list(self.convert_tags(example))
         if self.units == "spans":
-            counts = span_counts([gold], [prediction])[0].tolist()
+            counts = count_spans([gold], [prediction])[0].tolist()
         else:
             counts = [sum(map(eq, gold, prediction)), len(prediction), len(gold)]
         return {"gold": gold, "score": dict(zip(("right", "answered", "labelled"), counts, strict=True))}
 
-    def config(self) -> Mapping[str, Any]:
+    def to_config(self) -> Mapping[str, Any]:
         """The names of the tags."""
-        return label_keys(self.labels)
+        return to_label_keys(self.labels)
 
     @classmethod
-    def of_config(cls, config: Mapping[str, Any]) -> Self:
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The task of a folder that others wrote."""
-        labels = labels_of(config)
+        labels = parse_labels(config)
         return cls(
             units="spans" if are_spans(labels) else "words",
-            scheme="bioes" if scheme_of([labels]) == "BIOES" else "bio2",
+            scheme="bioes" if guess_scheme([labels]) == "BIOES" else "bio2",
             labels=labels,
             usual=OUTSIDE if OUTSIDE in labels else labels[0],
         )
 
 
-def _chains(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
+def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
     """CHAINS and INNER. of: the sentence of each point of a run; points: those that are read together, without a gap"""
     ends = np.flatnonzero(np.append(np.diff(of[points]), 1))
     begins = np.append(0, ends[:-1] + 1)
@@ -523,13 +533,13 @@ def _chains(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
     return {CHAINS: ends + 1 - begins, INNER: np.stack(inner, 1)}
 
 
-def _units_of(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
+def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
     """Return what tags are of. Raises Misfit if some are of spans and another is not: it may be a slip."""
     if are_spans(met):
         return "spans"
-    if not any(map(is_of_span, met)):
+    if not any(map(is_span_tag, met)):
         return "words"
-    odd = {tag for tag in met if tag != OUTSIDE and not is_of_span(tag)}
+    odd = {tag for tag in met if tag != OUTSIDE and not is_span_tag(tag)}
     number, word, tag = next(
         (number, word, tag)
         for number, example in enumerate(examples)
@@ -544,7 +554,7 @@ def _units_of(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str
     )
 
 
-def _tags_of(value: Any) -> tuple[str, ...]:
+def _parse_tags(value: Any) -> tuple[str, ...]:
     """Tags as texts, also where they are numbers. Raises Unusable."""
     if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
         return tuple(as_label(item, "tags") for item in value)

@@ -10,7 +10,7 @@ anything else.
 
 Scores of answers for whole texts: one label of several, several at once, options grouped by question, numbers.
 
-`rates` has precision, recall and F1 of three counts, whatever is counted.
+`compute_rates` has precision, recall and F1 of three counts, whatever is counted.
 
 Of one label each, all scores come from one table: how often label i was answered with j. Tables of parts, and of
 processes, add up; so the scores do not depend on how the rows were divided.
@@ -37,11 +37,11 @@ from trainer.tasks.task import (
     TaskItem,
     Tokens,
     check_labels,
-    label_keys,
-    labels_of,
-    listed,
+    format_names,
+    parse_labels,
     sigmoid,
     softmax,
+    to_label_keys,
     with_first,
     with_others,
 )
@@ -58,10 +58,10 @@ class Rates(NamedTuple):
     f1: float
 
 
-def rates(right: int, answered: int, gold: int) -> Rates:
+def compute_rates(right: int, answered: int, gold: int) -> Rates:
     """0 if there is nothing to be a share of: no answer has precision 0, no gold has recall 0, neither has F1 0.
 
-    >>> rates(2, 4, 2)
+    >>> compute_rates(2, 4, 2)
     Rates(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
     return Rates(
@@ -71,15 +71,15 @@ def rates(right: int, answered: int, gold: int) -> Rates:
     )
 
 
-def means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def compute_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each score over the rows that have it."""
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
-def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
+def build_confusion_table(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
     """Return int64 [C, C]: the number of rows with label i and answer j. More classes than asked for if labels are.
 
-    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
+    >>> build_confusion_table(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
     gold, answered = np.asarray(labels, np.int64), np.asarray(answers, np.int64)
@@ -88,7 +88,7 @@ def confusion(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -
     return counts.reshape(num_classes, num_classes)
 
 
-def table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float]:
+def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float]:
     """Return accuracy, macro_f1 and matthews of a confusion table of at least one row; for two classes the second's f1.
 
     num_classes: that answers have; labels may have more, which no answer is; 0: as the table has
@@ -111,28 +111,28 @@ def table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float]:
     }
     if (num_classes or len(table)) != 2:
         return scores
-    return {**scores, "f1": rates(int(right[1]), int(answered[1]), int(labelled[1])).f1}
+    return {**scores, "f1": compute_rates(int(right[1]), int(answered[1]), int(labelled[1])).f1}
 
 
-def class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
-    """The scores of `table_scores`, of a row at least.
+def compute_class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
+    """The scores of `compute_table_scores`, of a row at least.
 
     Micro F1 of one label each is the accuracy: every wrong answer is one false positive and one false negative.
 
-    >>> class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
+    >>> compute_class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
     0.6666666666666666
     """
-    return table_scores(confusion(labels, answers, num_classes), num_classes)
+    return compute_table_scores(build_confusion_table(labels, answers, num_classes), num_classes)
 
 
-def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
+def compute_multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
     """Return micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
 
     micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 if nothing is labelled and nothing answered
     macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 if none is
     subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy of such tables)
 
-    >>> multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
+    >>> compute_multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
     """
     gold, answered = np.asarray(labels, np.bool_), np.asarray(answers, np.bool_)
@@ -145,7 +145,7 @@ def multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str
     }
 
 
-def option_scores(questions: npt.ArrayLike) -> dict[str, float]:
+def compute_option_scores(questions: npt.ArrayLike) -> dict[str, float]:
     """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right or wrong, by question.
 
     f1a: the F1 of right options over all; 0 if none is right and none is answered so
@@ -153,28 +153,31 @@ def option_scores(questions: npt.ArrayLike) -> dict[str, float]:
     questions: [Q, 4], of each how many options are right and answered so, are answered so, are right; 1 where all are
               answered right
 
-    >>> option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
+    >>> compute_option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
     {'f1a': 0.8, 'exact': 0.5}
     """
     counts = np.asarray(questions, np.int64)
     right, answered, gold, exact = counts.sum(0).tolist()
-    return {"f1a": rates(right, answered, gold).f1, "exact": exact / len(counts)}
+    return {"f1a": compute_rates(right, answered, gold).f1, "exact": exact / len(counts)}
 
 
-def correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
+def compute_correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
     """Pearson's and Spearman's correlation, in [-1, 1]; 0 if one side is always the same.
 
     STS-B is judged by the two (GLUE, Wang et al. 2018, section 2.2). Spearman's is Pearson's of the ranks, where equal
     values share the mean of theirs.
 
-    >>> correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
+    >>> compute_correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
     1.0
     """
     one, other = np.asarray(labels, np.float64), np.asarray(answers, np.float64)
-    return {"pearson": _pearson(one, other), "spearman": _pearson(_ranks(one), _ranks(other))}
+    return {
+        "pearson": _compute_pearson(one, other),
+        "spearman": _compute_pearson(_compute_ranks(one), _compute_ranks(other)),
+    }
 
 
-def _pearson(one: Float64s, other: Float64s) -> float:
+def _compute_pearson(one: Float64s, other: Float64s) -> float:
     if (one == one[0]).all() or (other == other[0]).all():  # the mean of equal numbers need not be that number
         return 0.0
     one, other = one - one.mean(), other - other.mean()
@@ -182,7 +185,7 @@ def _pearson(one: Float64s, other: Float64s) -> float:
     return float(np.clip(one @ other / spread, -1, 1))
 
 
-def _ranks(values: Float64s) -> Float64s:
+def _compute_ranks(values: Float64s) -> Float64s:
     """The ranks from 0; equal values share the mean of theirs."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Float64s = (np.cumsum(counts) - (counts + 1) / 2)[places]
@@ -192,10 +195,10 @@ def _ranks(values: Float64s) -> Float64s:
 LABEL, LABELS, NUMBER = Term("label"), Term("labels", has_rights=False), Term("number", has_rights=False)
 COLUMNS = "columns"  # the target that holds the further columns
 TEACHER = "teacher"  # the term, and the target that holds the teacher's answer to a text
-SINGLE = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
-MULTI = ("micro_f1", "macro_f1", "subset_accuracy")
-MOST_LABELS = 1_000  # more are taken for a column that holds no labels
-MOST_NUMBERED_CLASSES = 20  # more whole numbers may be scores
+SINGLE_LABEL_METRICS = ("accuracy", "macro_f1", "matthews", "f1")  # the last where there are two classes
+MULTI_LABEL_METRICS = ("micro_f1", "macro_f1", "subset_accuracy")
+MAX_LABELS = 1_000  # more are taken for a column that holds no labels
+MAX_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 
 class TextExample(NamedTuple):
@@ -204,7 +207,7 @@ class TextExample(NamedTuple):
     text: str
     second: str | None
     label: Any
-    beside: tuple[Any, ...]
+    extra: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +229,9 @@ class TextTask(Task):
 
     builder: ClassVar[str] = "trainer.tasks.heads.texts:TextModel"
     architecture: ClassVar[str] = "classes"
-    usual_length: ClassVar[int] = 128
-    optional: ClassVar[frozenset[str]] = frozenset({"second"})
-    learnt: ClassVar[frozenset[str]] = frozenset({"label"})
+    default_length: ClassVar[int] = 128
+    optional_roles: ClassVar[frozenset[str]] = frozenset({"second"})
+    label_roles: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
         _ = self.metrics
@@ -249,7 +252,7 @@ class TextTask(Task):
         return len(self.numeric) + sum(map(len, self.categories))
 
     @property
-    def exported(self) -> str:
+    def export_architecture(self) -> str:
         """The name under which families have the exported class: none of theirs reads further columns."""
         return "encoder" if self.num_columns else self.architecture
 
@@ -258,15 +261,15 @@ class TextTask(Task):
         """The text, a second one, what is learnt, and further columns."""
         return ("text", "second", "label", *self.numeric, *self.categorical)
 
-    def label_of(self, value: Any) -> Any:
+    def parse_label(self, value: Any) -> Any:
         """Return the label of a cell. Raises Unusable."""
         raise NotImplementedError
 
-    def target(self, label: Any) -> npt.NDArray[Any]:
+    def to_target(self, label: Any) -> npt.NDArray[Any]:
         """The same as the model takes it: [1, ...]."""
         raise NotImplementedError
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
         """Return a text, its label, and its further columns. Raises Unusable, also for one text in place of two."""
         second, label = values.get("second"), values.get("label")
         if self.pairs is not None and self.pairs != (second is not None):
@@ -276,20 +279,18 @@ class TextTask(Task):
         return TextExample(
             text=as_text(values["text"], "text"),
             second=None if second is None else as_text(second, "second"),
-            label=self.label_of(label) if labelled else None,
-            beside=(
+            label=self.parse_label(label) if labelled else None,
+            extra=(
                 *(parse_number(values[name], name) for name in self.numeric),
                 *(as_label(values[name], name) for name in self.categorical),
             ),
         )
 
-    def fitted_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
+    def fit_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
         """Return what training rows show of further columns and a second text. Raises InputError: see `_are_pairs`."""
         count = len(self.numeric)
-        numbers = np.array([example.beside[:count] for example in examples], np.float64).reshape(len(examples), count)
-        met = [
-            sorted({example.beside[count + place] for example in examples}) for place in range(len(self.categorical))
-        ]
+        numbers = np.array([example.extra[:count] for example in examples], np.float64).reshape(len(examples), count)
+        met = [sorted({example.extra[count + place] for example in examples}) for place in range(len(self.categorical))]
         return {
             "means": tuple(numbers.mean(0).tolist()),
             "deviations": tuple(numbers.std(0).tolist()),
@@ -297,20 +298,24 @@ class TextTask(Task):
             "pairs": _are_pairs(examples, where),
         }
 
-    def items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+    def make_items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Return one sequence each. Raises InputError if some have a second text and others none."""
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
-            TaskItem(sequences=(Tokens.of(encoding),), example=number, targets=self._targets(example, labelled))
+            TaskItem(
+                sequences=(Tokens.from_encoding(encoding),),
+                example=number,
+                targets=self._make_targets(example, labelled),
+            )
             for number, (example, encoding) in enumerate(zip(examples, encodings, strict=True))
         ]
 
-    def _targets(self, example: TextExample, labelled: bool) -> dict[str, npt.NDArray[Any]]:
-        beside = {COLUMNS: self._beside(example.beside)} if self.num_columns else {}
-        return {self.terms()[0].name: self.target(example.label), **beside} if labelled else beside
+    def _make_targets(self, example: TextExample, labelled: bool) -> dict[str, npt.NDArray[Any]]:
+        beside = {COLUMNS: self._to_column_vector(example.extra)} if self.num_columns else {}
+        return {self.list_terms()[0].name: self.to_target(example.label), **beside} if labelled else beside
 
-    def _beside(self, values: tuple[Any, ...]) -> Float32s:
+    def _to_column_vector(self, values: tuple[Any, ...]) -> Float32s:
         """Return [1, N]: numbers standardized, then a one for each category."""
         numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
         standard = [
@@ -320,13 +325,13 @@ class TextTask(Task):
         ones = [float(kind == category) for kind, met in zip(kinds, self.categories, strict=True) for category in met]
         return np.array([[*standard, *ones]], np.float32)
 
-    def predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
+    def make_predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
         """Return the head's outputs for each text: logits, or a number."""
         return [answer[0] for answer in answers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaughtTask(TextTask):
+class StudentTask(TextTask):
     """A task on whole texts that may have a teacher.
 
     teacher:        folder of a model that was fine-tuned for the same; "": none
@@ -343,18 +348,18 @@ class TaughtTask(TextTask):
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        super(TaughtTask, self).__post_init__()
+        super(StudentTask, self).__post_init__()
         check_range("temperature", self.temperature, 0.1, 100.0)
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
-    def terms(self) -> tuple[Term, ...]:
+    def list_terms(self) -> tuple[Term, ...]:
         """The terms of the labels, and of the teacher's answers where there is one: right is what it would answer."""
         term = self.term
         if not self.teacher:
             return (term,)
         return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
 
-    def check_teacher(self, teacher: "TaughtTask") -> None:
+    def check_teacher(self, teacher: "StudentTask") -> None:
         """Raise InputError if the teacher has learnt something else."""
         for name in ("kind", "numeric", "categorical", "multi_label"):
             theirs, ours = getattr(teacher, name, None), getattr(self, name, None)
@@ -364,13 +369,13 @@ class TaughtTask(TextTask):
                     f"with {ours!r}: give a teacher of the same task."
                 )
 
-    def from_teacher(self, teacher: "TaughtTask", answer: Float32s) -> Float32s:
+    def to_student_order(self, teacher: "StudentTask", answer: Float32s) -> Float32s:
         """Return the teacher's answer to a text, in the student's order: float32 [C]."""
         return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassesTask(TaughtTask):
+class ClassesTask(StudentTask):
     """The class of a text, or its classes.
 
     labels:      names of the classes in their order; none: those of the training rows, sorted
@@ -397,7 +402,7 @@ class ClassesTask(TaughtTask):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics, with the requested one first."""
-        return with_first(self.metric, MULTI if self.multi_label else SINGLE)
+        return with_first(self.metric, MULTI_LABEL_METRICS if self.multi_label else SINGLE_LABEL_METRICS)
 
     @property
     def num_outputs(self) -> int:
@@ -409,25 +414,25 @@ class ClassesTask(TaughtTask):
         """The term of the one class, or of all."""
         return LABELS if self.multi_label else LABEL
 
-    def check_teacher(self, teacher: TaughtTask) -> None:
+    def check_teacher(self, teacher: StudentTask) -> None:
         """Raise InputError if the teacher has learnt something else, or other classes."""
         super(ClassesTask, self).check_teacher(teacher)
         assert isinstance(teacher, ClassesTask), "of the same task"
         more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
         if more or fewer:
-            what = f"knows {listed(sorted(more))}" if more else f"does not know {listed(sorted(fewer))}"
+            what = f"knows {format_names(sorted(more))}" if more else f"does not know {format_names(sorted(fewer))}"
             raise InputError(
                 f"The teacher in {self.teacher} {what}, and the student {'does not' if more else 'does'}: a student "
                 "learns from a teacher of the same classes. `--set labels=[...]` names them, and `--set "
                 "empty_classes=true` lets one have no training row."
             )
 
-    def from_teacher(self, teacher: TaughtTask, answer: Float32s) -> Float32s:
+    def to_student_order(self, teacher: StudentTask, answer: Float32s) -> Float32s:
         """Return the teacher's answer to a text, its classes in the student's order: float32 [C]."""
         assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
         return answer[[teacher.labels.index(label) for label in self.labels]]
 
-    def label_of(self, value: Any) -> str | tuple[str, ...]:
+    def parse_label(self, value: Any) -> str | tuple[str, ...]:
         """Return a name, or several. Raises Unusable for what is none."""
         if not self.multi_label:
             label: str | tuple[str, ...] = as_label(value)
@@ -436,27 +441,29 @@ class ClassesTask(TaughtTask):
             label = tuple(sorted({as_label(part) for part in parts} - {""}))
         return label
 
-    def unknown(self, example: TextExample) -> Unusable | None:
+    def find_unknown_label(self, example: TextExample) -> Unusable | None:
         """Return why a label is none of the classes, once these are set."""
-        beyond = sorted({*self._names(example.label)} - {*self.labels}) if self.labels else []
-        return Unusable("unknown label", f"{beyond[0]!r:.60} is none of {listed(self.labels)}") if beyond else None
+        beyond = sorted({*self._list_names(example.label)} - {*self.labels}) if self.labels else []
+        return (
+            Unusable("unknown label", f"{beyond[0]!r:.60} is none of {format_names(self.labels)}") if beyond else None
+        )
 
-    def target(self, label: Any) -> npt.NDArray[Any]:
+    def to_target(self, label: Any) -> npt.NDArray[Any]:
         """int64 [1], IGNORED for an unknown one; or float32 [1, C]."""
         if self.multi_label:
             return np.array([[float(name in label) for name in self.labels]], np.float32)
         return np.array([self.labels.index(label) if label in self.labels else IGNORED], np.int64)
 
-    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+    def fit(self, examples: Sequence[TextExample], where: str) -> Self:
         """Return the task with the names of the classes. Raises InputError if the labels are not classes."""
-        met = {name for example in examples for name in self._names(example.label)}
+        met = {name for example in examples for name in self._list_names(example.label)}
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
             _check_numbers(names, where)
         fewest = 1 if self.multi_label else 2
-        if not fewest <= len(names) <= MOST_LABELS:
+        if not fewest <= len(names) <= MAX_LABELS:
             raise InputError(
-                f"{where} has {len(names)} different labels, and a classifier knows {fewest} to {MOST_LABELS}: is it "
+                f"{where} has {len(names)} different labels, and a classifier knows {fewest} to {MAX_LABELS}: is it "
                 "the column of the labels?"
             )
         if self.metric == "f1" and len(names) != 2:
@@ -466,71 +473,78 @@ class ClassesTask(TaughtTask):
         empty = sorted({*names} - met)
         if empty and not self.empty_classes:
             raise InputError(
-                f"{where} has no row with the label {listed(empty)}: a class that is never seen is not learnt. Leave "
-                "it out of `labels`, give rows of it, or allow it (`--set empty_classes=true`)."
+                f"{where} has no row with the label {format_names(empty)}: a class that is never seen is not learnt. "
+                "Leave it out of `labels`, give rows of it, or allow it (`--set empty_classes=true`)."
             )
-        return replace(self, labels=names, **self.fitted_columns(examples, where))
+        return replace(self, labels=names, **self.fit_columns(examples, where))
 
-    def _names(self, label: Any) -> tuple[str, ...]:
+    def _list_names(self, label: Any) -> tuple[str, ...]:
         names: tuple[str, ...] = label if self.multi_label else (label,)
         return names
 
-    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Return the `class_scores`, or the `multilabel_scores`."""
-        gold, answers = self.gold_and_answers(examples, predictions)
-        return multilabel_scores(gold, answers) if self.multi_label else class_scores(gold, answers, len(self.labels))
+    def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+        """Return the `compute_class_scores`, or the `compute_multilabel_scores`."""
+        gold, answers = self.to_class_indices(examples, predictions)
+        return (
+            compute_multilabel_scores(gold, answers)
+            if self.multi_label
+            else compute_class_scores(gold, answers, len(self.labels))
+        )
 
-    def gold_and_answers(
+    def to_class_indices(
         self, examples: Sequence[TextExample], predictions: Sequence[Float32s]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the places of labels and of answers: int64 [N] each; with several classes a text, bool [N, C] each.
 
         Labels that are none of the classes come after these, each as a class of its own, which no answer is.
         """
-        outputs, names = np.stack(predictions), with_others(self.labels, map(self._names, (e.label for e in examples)))
+        outputs, names = (
+            np.stack(predictions),
+            with_others(self.labels, map(self._list_names, (e.label for e in examples))),
+        )
         if not self.multi_label:
             return np.array([names.index(example.label) for example in examples], np.int64), outputs.argmax(-1)
         gold = np.array([[name in example.label for name in names] for example in examples])
         return gold, np.pad(outputs > 0, ((0, 0), (0, len(names) - len(self.labels))))
 
-    def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The label, or the labels, and the probability of each class."""
         shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
         probabilities = dict(zip(self.labels, shares.tolist(), strict=True))
         if not self.multi_label:
-            return {"label": self._chosen(prediction)[0], "probabilities": probabilities}
-        return {"labels": self._chosen(prediction), "probabilities": probabilities}
+            return {"label": self._choose_labels(prediction)[0], "probabilities": probabilities}
+        return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
-    def _chosen(self, prediction: Float32s) -> list[str]:
+    def _choose_labels(self, prediction: Float32s) -> list[str]:
         """Return the classes of an answer: where there may be several, those that are above 0."""
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
         return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
 
-    def judged(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """Return the label, or the labels, and 1 where the answer is the same."""
-        gold = list(self._names(example.label))
-        right = sorted(gold) == sorted(self._chosen(prediction))
+        gold = list(self._list_names(example.label))
+        right = sorted(gold) == sorted(self._choose_labels(prediction))
         return {"gold": gold if self.multi_label else example.label, "score": float(right)}
 
-    def config(self) -> Mapping[str, Any]:
+    def to_config(self) -> Mapping[str, Any]:
         """The names of the classes."""
         return {
             "problem_type": "multi_label_classification" if self.multi_label else "single_label_classification",
-            **label_keys(self.labels),
+            **to_label_keys(self.labels),
         }
 
     @classmethod
-    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
+    def from_config(cls, config: Mapping[str, Any]) -> Self | None:
         """The task of a folder that others wrote."""
         if config.get("problem_type") == "regression":
             return None
         multi = config.get("problem_type") == "multi_label_classification"
-        return cls(labels=labels_of(config), multi_label=multi)
+        return cls(labels=parse_labels(config), multi_label=multi)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberTask(TaughtTask):
+class NumberTask(StudentTask):
     """Which number a text has, learnt with the squared error, as STS-B's scores are (Devlin et al. 2018, section 4.1).
 
     metric: by which an epoch is judged
@@ -551,42 +565,42 @@ class NumberTask(TaughtTask):
         """One."""
         return 1
 
-    def label_of(self, value: Any) -> float:
+    def parse_label(self, value: Any) -> float:
         """A finite number. Raises Unusable."""
         return parse_number(value, "label")
 
-    def target(self, label: Any) -> npt.NDArray[Any]:
+    def to_target(self, label: Any) -> npt.NDArray[Any]:
         """float32 [1]."""
         return np.array([label], np.float32)
 
-    def fitted(self, examples: Sequence[TextExample], where: str) -> Self:
+    def fit(self, examples: Sequence[TextExample], where: str) -> Self:
         """Return the task with what further columns are like. Raises InputError if all numbers are one."""
         if len({example.label for example in examples}) < 2:
             raise InputError(
                 f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
                 "the column of the labels?"
             )
-        return replace(self, **self.fitted_columns(examples, where))
+        return replace(self, **self.fit_columns(examples, where))
 
-    def scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Pearson's and Spearman's correlation."""
         gold = np.array([example.label for example in examples], np.float64)
-        return correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
+        return compute_correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
 
-    def row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """The number."""
         return {"number": float(prediction[0])}
 
-    def judged(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
+    def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
         """Return the labelled number; a row alone has no correlation."""
         return {"gold": example.label}
 
-    def config(self) -> Mapping[str, Any]:
+    def to_config(self) -> Mapping[str, Any]:
         """One output, a number."""
         return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
 
     @classmethod
-    def of_config(cls, config: Mapping[str, Any]) -> Self | None:
+    def from_config(cls, config: Mapping[str, Any]) -> Self | None:
         """The task of a folder that others wrote."""
         return cls() if config.get("problem_type") == "regression" else None
 
@@ -596,7 +610,7 @@ def _check_numbers(names: Sequence[str], where: str) -> None:
     values = [as_number(name) for name in names]
     numbers = sorted(number for number in values if number is not None)
     fractions = any(not number.is_integer() for number in numbers)
-    if numbers and len(numbers) == len(names) and (fractions or len({*numbers}) > MOST_NUMBERED_CLASSES):
+    if numbers and len(numbers) == len(names) and (fractions or len({*numbers}) > MAX_NUMBERED_CLASSES):
         raise InputError(
             f"{where}: the labels are {len({*numbers})} different numbers from {numbers[0]:g} to {numbers[-1]:g}. Say "
             "what they are: the task `number` learns the number (and judges by Pearson's and Spearman's correlation); "

@@ -54,15 +54,24 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.sentence_transformers import DOCUMENT, MODES, QUERY, Prompt, SentenceFolder
 from trainer.objectives.contract import IGNORED, Term
 from trainer.tasks.formats.records import Unusable, as_label, as_text, parse_number
-from trainer.tasks.kinds.texts import class_scores, correlations, means
-from trainer.tasks.task import Former, Task, TaskItem, Tokens, check_labels, listed, with_first, with_others
+from trainer.tasks.kinds.texts import compute_class_scores, compute_correlations, compute_means
+from trainer.tasks.task import (
+    RemovedSettings,
+    Task,
+    TaskItem,
+    Tokens,
+    check_labels,
+    format_names,
+    with_first,
+    with_others,
+)
 from trainer.tasks.text_encoder import TextEncoder
 
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
 MEASURE_KINDS = ("ndcg", "mrr", "map", "recall")
-USUAL = ("ndcg@10", "mrr@10", "map", "recall@100")
+DEFAULT_MEASURES = ("ndcg@10", "mrr@10", "map", "recall@100")
 
 
 class _Ranking(NamedTuple):
@@ -72,43 +81,45 @@ class _Ranking(NamedTuple):
     judged: Int64s
 
 
-def ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, float]:
+def compute_ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> dict[str, float]:
     """Return the mean of each measure over all queries of `qrels`.
 
-    >>> ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "recall@2"])
+    >>> compute_ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "recall@2"])
     {'mrr@10': 1.0, 'recall@2': 0.5}
     """
-    each = ranking_scores_by_query(qrels, run, measures)
+    each = compute_query_scores(qrels, run, measures)
     table = np.array([list(scores.values()) for scores in each.values()])
     return dict(zip(measures, table.mean(0).tolist(), strict=True))
 
 
-def ranking_scores_by_query(qrels: Qrels, run: Run, measures: Sequence[str] = USUAL) -> dict[str, dict[str, float]]:
+def compute_query_scores(
+    qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES
+) -> dict[str, dict[str, float]]:
     """Return the measures of each query of `qrels`, in their order: what tests between two runs compare."""
-    asked = [(name, *_parsed(name)) for name in measures]
+    asked = [(name, *_parse_measure(name)) for name in measures]
     if not any(query in run for query in qrels):
         raise InputError(
             f"Not one of the {len(qrels):,} judged queries is among the {len(run):,} of the run "
-            f"(judged: {_first(qrels)}; run: {_first(run)}): are they of the same queries?"
+            f"(judged: {_quote_first(qrels)}; run: {_quote_first(run)}): are they of the same queries?"
         )
     scores = {}
     for query, levels in qrels.items():
-        ranking = _ranking(levels, run.get(query, {}))
-        scores[query] = {name: _measure(ranking, kind, depth) for name, kind, depth in asked}
+        ranking = _build_ranking(levels, run.get(query, {}))
+        scores[query] = {name: _compute_measure(ranking, kind, depth) for name, kind, depth in asked}
     return scores
 
 
-def ranked(scores: Mapping[str, float]) -> list[str]:
+def rank_documents(scores: Mapping[str, float]) -> list[str]:
     """Document ids by falling score in 32 bits, equal scores by falling id.
 
-    >>> ranked({"d1": 0.5 + 1e-9, "d2": 0.5, "d3": 0.9})
+    >>> rank_documents({"d1": 0.5 + 1e-9, "d2": 0.5, "d3": 0.9})
     ['d3', 'd2', 'd1']
     """
     rounded = np.array([*scores.values()], np.float32).tolist()
     return [document for _, document in sorted(zip(rounded, scores, strict=True), reverse=True)]
 
 
-def _parsed(name: str) -> tuple[str, int | None]:
+def _parse_measure(name: str) -> tuple[str, int | None]:
     kind, at, depth = name.partition("@")
     if kind not in MEASURE_KINDS or (at and not (depth.isdecimal() and int(depth))):
         raise InputError(
@@ -118,16 +129,16 @@ def _parsed(name: str) -> tuple[str, int | None]:
     return kind, int(depth) if at else None
 
 
-def _ranking(levels: Mapping[str, int], scores: Mapping[str, float]) -> _Ranking:
-    by_rank = [levels.get(document, 0) for document in ranked(scores)]
+def _build_ranking(levels: Mapping[str, int], scores: Mapping[str, float]) -> _Ranking:
+    by_rank = [levels.get(document, 0) for document in rank_documents(scores)]
     return _Ranking(np.array(by_rank, np.int64), np.array([*levels.values()], np.int64))
 
 
-def _measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
+def _compute_measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
     levels, all_relevant = ranking.levels[:depth], int((ranking.judged >= 1).sum())
     if kind == "ndcg":
-        best = _gain(np.sort(ranking.judged)[::-1][:depth])
-        return _gain(levels) / best if best else 0.0
+        best = _compute_gain(np.sort(ranking.judged)[::-1][:depth])
+        return _compute_gain(levels) / best if best else 0.0
     ranks = np.flatnonzero(levels >= 1)  # ranks from 0
     if not len(ranks):
         return 0.0
@@ -138,25 +149,25 @@ def _measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
     return len(ranks) / all_relevant
 
 
-def _gain(levels: Int64s) -> float:
+def _compute_gain(levels: Int64s) -> float:
     """Return the gain of documents in their order, each divided by log2(rank + 1)."""
     return float((np.maximum(levels, 0) / np.log2(np.arange(2, len(levels) + 2))).sum())
 
 
-def _first(queries: Mapping[str, object]) -> str:
+def _quote_first(queries: Mapping[str, object]) -> str:
     return repr(next(iter(queries), None))
 
 
 SIMILARITIES = ("cosine", "dot")
 SAME = "same"  # the target that numbers the texts of a batch: int64 [sequences], equal where texts are
 SKIPPED = "skipped"  # the target that counts a prompt's tokens where they are not pooled: int64 [sequences]
-TINY = 1e-12  # least length of a vector that is divided by it
+MIN_NORM = 1e-12  # least length of a vector that is divided by it
 QUERIES_AT_ONCE = 256  # that are ranked together
-RANKED = 100  # texts that a first text finds
+MAX_RANKED = 100  # texts that a first text finds
 COSINE, SOFTMAX, MATCH = Term("cosine", has_rights=False), Term("label"), Term("match")
-TERMS = {"cosine": COSINE, "softmax": SOFTMAX, "in-batch": MATCH}
-CLASSES = ("accuracy", "macro_f1", "matthews")
-RANKS = ("mrr@10", "recall@1", "recall@10")
+TERMS_BY_LOSS = {"cosine": COSINE, "softmax": SOFTMAX, "in-batch": MATCH}
+CLASS_METRICS = ("accuracy", "macro_f1", "matthews")
+RANK_METRICS = ("mrr@10", "recall@1", "recall@10")
 MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
 
 
@@ -194,8 +205,8 @@ class VectorTask(Task):
     widths: tuple[int, ...] = ()
 
     builder: ClassVar[str] = "trainer.tasks.heads.vectors:VectorModel"
-    usual_length: ClassVar[int] = 128
-    former: ClassVar[Former] = {"widths": {"width_weights": []}}
+    default_length: ClassVar[int] = 128
+    removed_settings: ClassVar[RemovedSettings] = {"widths": {"width_weights": []}}
     prompts: ClassVar[tuple[Prompt, Prompt]] = ("", "")  # of a folder, before first texts and before others
 
     def __post_init__(self) -> None:
@@ -205,14 +216,14 @@ class VectorTask(Task):
             raise InputError(f"widths = {list(self.widths)}: give numbers of dimensions from 1 on, each once.")
 
     @property
-    def by(self) -> str:
+    def resolved_similarity(self) -> str:
         """The way in which vectors are compared."""
         return "cosine"
 
     @property
-    def factor(self) -> float:
+    def resolved_scale(self) -> float:
         """The value of `scale`, or its default."""
-        return self.scale or (20.0 if self.by == "cosine" else 1.0)
+        return self.scale or (20.0 if self.resolved_similarity == "cosine" else 1.0)
 
     @property
     def shared(self) -> bool:
@@ -224,7 +235,7 @@ class VectorTask(Task):
         """The number of classes of a pair that a matrix predicts."""
         return 0
 
-    def begun(self, sentences: SentenceFolder) -> Self:
+    def with_folder_settings(self, sentences: SentenceFolder) -> Self:
         """Return the task with what it leaves to the folder of its model. Raises InputError if they do not fit."""
         if not self.shared and (sentences.steps or any(sentences.prompts.values())):
             raise InputError(
@@ -233,29 +244,29 @@ class VectorTask(Task):
             )
         return replace(self, pooling=self.pooling or sentences.pooling)
 
-    def text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
+    def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
         """Read texts as the model's folder says: with prompts, in lower case. Raises InputError."""
-        return TextEncoder.of(folder, inputs, max_length, self.prompts)
+        return TextEncoder.from_folder(folder, inputs, max_length, self.prompts)
 
-    def at_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
+    def score_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
         """Scores of whole vectors, and the main one of each smaller width. score: of first dimensions; None: of all"""
         return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
 
-    def targets(self, label: Any) -> Mapping[str, npt.NDArray[Any]]:
+    def make_targets(self, label: Any) -> Mapping[str, npt.NDArray[Any]]:
         """Return the targets of an example besides SAME, of its label."""
         return {}
 
-    def items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
+    def make_items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
         """Return an item for each example, a sequence for each of its texts."""
         prompted = [[encoder.prompts[place > 0] + text for place, text in enumerate(each.texts)] for each in examples]
         encodings, items = iter(encoder.encode([*chain.from_iterable(prompted)])), []
         for number, example in enumerate(examples):
             some = [next(encodings) for _ in example.texts]
-            more = dict(self.targets(example.label)) if labelled else {}
+            more = dict(self.make_targets(example.label)) if labelled else {}
             if encoder.skipped:
                 more[SKIPPED] = np.array([encoder.skipped[place > 0] for place, _ in enumerate(some)], np.int64)
-            targets = {SAME: _digests(example.texts), **more}
-            items.append(TaskItem(sequences=tuple(map(Tokens.of, some)), example=number, targets=targets))
+            targets = {SAME: _hash_texts(example.texts), **more}
+            items.append(TaskItem(sequences=tuple(map(Tokens.from_encoding, some)), example=number, targets=targets))
         return items
 
 
@@ -276,11 +287,11 @@ class SimilarityTask(VectorTask):
     metric: str = ""
 
     kind: ClassVar[str] = "similarity"
-    learnt: ClassVar[frozenset[str]] = frozenset({"label"})
+    label_roles: ClassVar[frozenset[str]] = frozenset({"label"})
 
     def __post_init__(self) -> None:
         super(SimilarityTask, self).__post_init__()
-        check_choice("loss", self.loss, (*TERMS,))
+        check_choice("loss", self.loss, (*TERMS_BY_LOSS,))
         check_labels(self.labels)
         if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
             raise InputError(f"lowest = {self.lowest:g} is not below highest = {self.highest:g}.")
@@ -289,7 +300,11 @@ class SimilarityTask(VectorTask):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics, with the requested one first."""
-        by_loss = {"cosine": ("spearman", "pearson"), "softmax": CLASSES, "in-batch": (*RANKS, "spearman", "pearson")}
+        by_loss = {
+            "cosine": ("spearman", "pearson"),
+            "softmax": CLASS_METRICS,
+            "in-batch": (*RANK_METRICS, "spearman", "pearson"),
+        }
         return with_first(self.metric, by_loss[self.loss])
 
     @property
@@ -303,33 +318,33 @@ class SimilarityTask(VectorTask):
         return ("text", "second", "label", *(["negative"] if self.loss == "in-batch" else []))
 
     @property
-    def optional(self) -> frozenset[str]:
+    def optional_roles(self) -> frozenset[str]:
         """Pairs that belong together need no label."""
         return frozenset({"negative", "label"} if self.loss == "in-batch" else ())
 
     @property
     def term(self) -> Term:
         """The term of its loss."""
-        return TERMS[self.loss]
+        return TERMS_BY_LOSS[self.loss]
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """Two texts and their label."""
-        text, second, negatives = texts_of(values, "text", "second")
+        text, second, negatives = parse_texts(values, "text", "second")
         label = values.get("label") if labelled else None
-        return VectorExample(text, second, negatives, None if label is None else self._label(label))
+        return VectorExample(text, second, negatives, None if label is None else self._parse_label(label))
 
-    def _label(self, value: Any) -> str | float:
+    def _parse_label(self, value: Any) -> str | float:
         if self.loss != "softmax":
             return parse_number(value, "label")
         return as_label(value)
 
-    def unknown(self, example: VectorExample) -> Unusable | None:
+    def find_unknown_label(self, example: VectorExample) -> Unusable | None:
         """Return why a label is none of the classes, once these are set."""
         if self.loss != "softmax" or not self.labels or example.label in self.labels:
             return None
-        return Unusable("unknown label", f"{example.label!r:.60} is none of {listed(self.labels)}")
+        return Unusable("unknown label", f"{example.label!r:.60} is none of {format_names(self.labels)}")
 
-    def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
+    def fit(self, examples: Sequence[VectorExample], where: str) -> Self:
         """With the range of scores, or the names of classes. Raises InputError if there is nothing to learn."""
         met = {example.label for example in examples}
         if self.loss == "in-batch" and len(met) > 1:
@@ -348,7 +363,7 @@ class SimilarityTask(VectorTask):
                 'of the labels? Pairs that belong together are learnt without labels (`--set loss="in-batch"`).'
             )
         if self.loss == "softmax":
-            return self._fitted_classes(met, where)
+            return self._fit_classes(met, where)
         lowest = min(met) if self.lowest is None else self.lowest
         highest = max(met) if self.highest is None else self.highest
         if lowest > min(met) or highest < max(met):
@@ -358,13 +373,13 @@ class SimilarityTask(VectorTask):
             )
         return replace(self, lowest=lowest, highest=highest)
 
-    def _fitted_classes(self, met: set[Any], where: str) -> Self:
+    def _fit_classes(self, met: set[Any], where: str) -> Self:
         labels = self.labels or tuple(sorted(met))
         if absent := sorted({*labels} - met):
             raise InputError(f"{where} has no row with the label {absent[0]!r}: leave it out of `labels`.")
         return replace(self, labels=labels)
 
-    def targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
+    def make_targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
         """Return the place of a pair's class, or its score in [0, 1]."""
         if self.loss == "softmax":
             return {SOFTMAX.name: np.array([self.labels.index(label) if label in self.labels else IGNORED])}
@@ -373,13 +388,13 @@ class SimilarityTask(VectorTask):
         assert self.lowest is not None and self.highest is not None, "the range is known once it is fitted"
         return {COSINE.name: np.array([(label - self.lowest) / (self.highest - self.lowest)], np.float32)}
 
-    def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Correlations of cosine and score, of classes, or of ranking; with the first one for each smaller width."""
         if self.loss == "softmax":
-            return class_scores(*self.gold_and_answers(examples, predictions), self.num_outputs)
-        return self.at_widths(lambda width: self._scores_at(width, examples, predictions), self.metrics[0])
+            return compute_class_scores(*self.to_class_indices(examples, predictions), self.num_outputs)
+        return self.score_widths(lambda width: self._compute_scores_at(width, examples, predictions), self.metrics[0])
 
-    def gold_and_answers(
+    def to_class_indices(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
         """Return for softmax the places of labels, those of no class last, and of the answers: int64 [N] each."""
@@ -387,31 +402,35 @@ class SimilarityTask(VectorTask):
         names = with_others(self.labels, ([example.label] for example in examples))
         return np.array([names.index(example.label) for example in examples], np.int64), answers
 
-    def _scores_at(
+    def _compute_scores_at(
         self, width: int | None, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> dict[str, float]:
         scores = dict[str, float]()
         if self.loss == "in-batch":
-            scores = means(own_ranking(examples, predictions, self.by, RANKS, width))
+            scores = compute_means(
+                score_own_rankings(examples, predictions, self.resolved_similarity, RANK_METRICS, width)
+            )
         gold = [example.label for example in examples]
         if None not in gold:
             ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
-            return scores | correlations(np.array(gold, np.float64), similarities(ones, others, self.by, width))
+            return scores | compute_correlations(
+                np.array(gold, np.float64), compute_similarities(ones, others, self.resolved_similarity, width)
+            )
         if self.metrics[0] not in scores:
             raise InputError(
                 f'metric = "{self.metrics[0]}" compares cosines with scores, and not every evaluation row has a label: '
-                f"give them, or judge by {RANKS[0]}."
+                f"give them, or judge by {RANK_METRICS[0]}."
             )
         return scores
 
-    def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+    def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """The cosine, and of softmax the label."""
         vectors = prediction[:, : prediction.shape[1] - self.num_outputs]
-        cosine = similarities(vectors[:1], vectors[1:2], self.by)[0]
+        cosine = compute_similarities(vectors[:1], vectors[1:2], self.resolved_similarity)[0]
         label = {"label": self.labels[int(prediction[0, -self.num_outputs :].argmax())]} if self.num_outputs else {}
         return {"cosine": float(cosine), **label}
 
-    def judged(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+    def judge(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """Return the label, where there is one."""
         return {} if example.label is None else {"gold": example.label}
 
@@ -431,10 +450,10 @@ class RetrievalTask(VectorTask):
 
     kind: ClassVar[str] = "retrieval"
     term: ClassVar[Term] = MATCH
-    usual_length: ClassVar[int] = 256
+    default_length: ClassVar[int] = 256
     prompts: ClassVar[tuple[Prompt, Prompt]] = (QUERY, DOCUMENT)
     roles: ClassVar[tuple[str, ...]] = ("query", "positive", "negative")
-    optional: ClassVar[frozenset[str]] = frozenset({"negative"})
+    optional_roles: ClassVar[frozenset[str]] = frozenset({"negative"})
 
     def __post_init__(self) -> None:
         super(RetrievalTask, self).__post_init__()
@@ -442,40 +461,43 @@ class RetrievalTask(VectorTask):
         _ = self.metrics
 
     @property
-    def by(self) -> str:
+    def resolved_similarity(self) -> str:
         """The way in which vectors are compared."""
         return self.similarity or "cosine"
 
-    def begun(self, sentences: SentenceFolder) -> Self:
+    def with_folder_settings(self, sentences: SentenceFolder) -> Self:
         """Return the task, also with the similarity. Raises InputError."""
         named = sentences.similarity if sentences.similarity in SIMILARITIES else ""
-        return replace(super(RetrievalTask, self).begun(sentences), similarity=self.similarity or named)
+        return replace(super(RetrievalTask, self).with_folder_settings(sentences), similarity=self.similarity or named)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics, with the requested one first."""
         return with_first(self.metric, MEASURES)
 
-    def example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
+    def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """A query with its passages."""
-        return VectorExample(*texts_of(values, "query", "positive"))
+        return VectorExample(*parse_texts(values, "query", "positive"))
 
-    def fitted(self, examples: Sequence[VectorExample], where: str) -> Self:
+    def fit(self, examples: Sequence[VectorExample], where: str) -> Self:
         """Return the task as it is. Raises InputError if a query has no other passage to choose from."""
         if len({text for example in examples for text in example.texts[1:]}) < 2:
             raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
         return self
 
-    def scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
         """Return the scores of ranking among all passages of the examples; the first also for each smaller width."""
         every, main = self.metrics, self.metrics[:1]
-        return self.at_widths(
-            lambda width: means(own_ranking(examples, predictions, self.by, main if width else every, width)), main[0]
+        return self.score_widths(
+            lambda width: compute_means(
+                score_own_rankings(examples, predictions, self.resolved_similarity, main if width else every, width)
+            ),
+            main[0],
         )
 
-    def row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
+    def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
         """Return the similarities of query and passages, the answering one first."""
-        values = similarities(prediction[:1], prediction[1:], self.by)
+        values = compute_similarities(prediction[:1], prediction[1:], self.resolved_similarity)
         return {"similarities": values.tolist()}
 
 
@@ -488,7 +510,7 @@ def check_pooling(pooling: str) -> None:
         check_choice("pooling", mode, MODES)
 
 
-def texts_of(values: Mapping[str, Any], first: str, second: str) -> tuple[str, str, tuple[str, ...]]:
+def parse_texts(values: Mapping[str, Any], first: str, second: str) -> tuple[str, str, tuple[str, ...]]:
     """Return two texts by their roles, and the negatives: a text, or a list of some. Raises Unusable."""
     negative = values.get("negative")
     given = negative if isinstance(negative, list) else [] if negative is None else [negative]
@@ -498,52 +520,56 @@ def texts_of(values: Mapping[str, Any], first: str, second: str) -> tuple[str, s
     return as_text(values[first], first), as_text(values[second], second), negatives
 
 
-def _digests(texts: Sequence[str]) -> Int64s:
+def _hash_texts(texts: Sequence[str]) -> Int64s:
     """A number for each text."""
     return np.array([xxhash.xxh3_64_intdigest(text.encode()) for text in texts], np.uint64).view(np.int64)
 
 
-def similarities(ones: npt.ArrayLike, others: npt.ArrayLike, by: str, width: int | None = None) -> Float64s:
+def compute_similarities(
+    ones: npt.ArrayLike, others: npt.ArrayLike, similarity: str, width: int | None = None
+) -> Float64s:
     """Return similarities row by row, of first dimensions: float64 [N]. A vector of zeros is like no other."""
     first, second = (np.asarray(side, np.float64)[:, :width] for side in (ones, others))
-    if by == "cosine":
-        first, second = unit_rows(first), unit_rows(second)
+    if similarity == "cosine":
+        first, second = normalize_rows(first), normalize_rows(second)
     products: Float64s = (first * second).sum(-1)
     return products
 
 
-def unit_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def normalize_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Each row at length 1; a row of zeros stays.
 
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
     lengths = np.sqrt((vectors * vectors).sum(-1, keepdims=True))
-    divided: npt.NDArray[Any] = vectors / np.maximum(lengths, vectors.dtype.type(TINY))
+    divided: npt.NDArray[Any] = vectors / np.maximum(lengths, vectors.dtype.type(MIN_NORM))
     return divided
 
 
-def nearest(asked: Float32s, names: Sequence[str], matrix: Float32s, by: str, depth: int) -> list[dict[str, float]]:
+def find_nearest(
+    queries: Float32s, names: Sequence[str], matrix: Float32s, similarity: str, depth: int
+) -> list[dict[str, float]]:
     """Return for each row of `asked` the rows of a matrix most like it, by name, the best first, and how like each is.
 
     Cost: a matrix product, QUERIES_AT_ONCE rows at a time. names: of the matrix' rows; depth: so many rows
     """
-    if by == "cosine":
-        matrix, asked = unit_rows(matrix), unit_rows(asked)
+    if similarity == "cosine":
+        matrix, queries = normalize_rows(matrix), normalize_rows(queries)
     found, depth = list[dict[str, float]](), min(depth, len(names))
-    for start in range(0, len(asked), QUERIES_AT_ONCE):
-        products = asked[start : start + QUERIES_AT_ONCE] @ matrix.T
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        products = queries[start : start + QUERIES_AT_ONCE] @ matrix.T
         least = np.partition(products, -depth, axis=1)[:, -depth].tolist()
         for row, bound in zip(products, least, strict=True):
             near = {names[place]: float(row[place]) for place in np.flatnonzero(row >= bound).tolist()}
-            found.append({name: near[name] for name in ranked(near)[:depth]})
+            found.append({name: near[name] for name in rank_documents(near)[:depth]})
     return found
 
 
-def own_ranking(
+def score_own_rankings(
     examples: Sequence[VectorExample],
     vectors: Sequence[Float32s],
-    by: str,
+    similarity: str,
     measures: Sequence[str],
     width: int | None = None,
 ) -> list[dict[str, float]]:
@@ -559,5 +585,5 @@ def own_ranking(
         for text, row in zip((example.second, *example.negatives), rows[1:], strict=True):
             passages.setdefault(text, row[:width])
     asked, matrix = np.stack([*queries.values()]), np.stack([*passages.values()])
-    run = dict(zip(queries, nearest(asked, [*passages], matrix, by, RANKED), strict=True))
-    return list(ranking_scores_by_query(relevant, run, measures).values())
+    run = dict(zip(queries, find_nearest(asked, [*passages], matrix, similarity, MAX_RANKED), strict=True))
+    return list(compute_query_scores(relevant, run, measures).values())

@@ -158,7 +158,7 @@ def compute_baseline_scores(
 ) -> dict[str, dict[str, float]]:
     """Return the scores of each baseline, by its name; none of one that a kind of task does not have."""
     return {
-        name: task.scores(examples, predictions)
+        name: task.compute_scores(examples, predictions)
         for name, predictions in compute_baseline_answers(task, training, examples).items()
     }
 
@@ -227,9 +227,9 @@ def predict_majority(
     if isinstance(task, NumberTask):
         return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)
     if isinstance(task, TagsTask):
-        tags = Counter(tag for example in training for tag in task.learnt_tags(example))
+        tags = Counter(tag for example in training for tag in task.convert_tags(example))
         [(usual, _)] = tags.most_common(1)
-        return [[usual] * len(task.learnt_tags(example)) for example in examples]
+        return [[usual] * len(task.convert_tags(example)) for example in examples]
     if isinstance(task, ClassesTask):
         return [_predict_usual_classes(task, training)] * len(examples)
     if isinstance(task, ChoiceTask):
@@ -322,7 +322,7 @@ def _predict_usual_tags(task: TagsTask, training: Sequence[Example], examples: S
     """Return for each word the tag that it has most often in training; the commonest of all for a new word."""
     tags = defaultdict[str, Counter[str]](Counter)
     for example in training:
-        for word, tag in zip(example.words, task.learnt_tags(example), strict=True):
+        for word, tag in zip(example.words, task.convert_tags(example), strict=True):
             tags[word][tag] += 1
     usual = {word: counts.most_common(1)[0][0] for word, counts in tags.items()}
     return [[usual.get(word, task.usual) for word in example.words] for example in examples]

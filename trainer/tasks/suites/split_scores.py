@@ -32,18 +32,18 @@ from corpora.store.randomness import compute_keys, draw, draw_below
 from corpora.store.settings import bind_settings
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
-from trainer.tasks.kinds.next_word import NextTask, next_scores
-from trainer.tasks.kinds.tags import TagsTask, span_counts
+from trainer.tasks.kinds.next_word import NextTask, compute_next_scores
+from trainer.tasks.kinds.tags import TagsTask, count_spans
 from trainer.tasks.kinds.texts import (
     ClassesTask,
     NumberTask,
-    class_scores,
-    correlations,
-    multilabel_scores,
-    option_scores,
-    rates,
+    compute_class_scores,
+    compute_correlations,
+    compute_multilabel_scores,
+    compute_option_scores,
+    compute_rates,
 )
-from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, own_ranking, similarities
+from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, compute_similarities, score_own_rankings
 from trainer.tasks.task import Example, Prediction, Task
 
 CLASSES, LABELS, NUMBERS, MEANS, SPANS, TOKENS = "classes", "labels", "numbers", "means", "spans", "tokens"
@@ -116,24 +116,24 @@ class JudgedSplit:
         if self.statistic == MEANS:
             return dict(zip(self.columns, rows.mean(0).tolist(), strict=True))
         if self.statistic == NUMBERS:
-            return correlations(rows[:, 0], rows[:, 1])
+            return compute_correlations(rows[:, 0], rows[:, 1])
         if self.statistic == COSTS:
-            return next_scores(rows)
+            return compute_next_scores(rows)
         if self.statistic == LABELS:
-            return multilabel_scores(rows[:, : self.classes], rows[:, self.classes :])
+            return compute_multilabel_scores(rows[:, : self.classes], rows[:, self.classes :])
         if self.statistic == CLASSES:
-            return class_scores(rows[:, 0], rows[:, 1], self.classes)
+            return compute_class_scores(rows[:, 0], rows[:, 1], self.classes)
         if self.statistic == OPTIONS:
-            return option_scores(rows)
+            return compute_option_scores(rows)
         sums = rows.sum(0).astype(np.int64).tolist()
         if self.statistic == SPANS:
-            return rates(*sums)._asdict()
+            return compute_rates(*sums)._asdict()
         return {"token_accuracy": sums[0] / sums[1] if sums[1] else 0.0}
 
 
 def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Scores of labelled examples, and their rows, as `JudgedSplit` has them."""
-    scores = task.scores(examples, predictions)
+    scores = task.compute_scores(examples, predictions)
     return {"scores": scores, **_build_rows(task, examples, predictions, scores)}
 
 
@@ -164,14 +164,14 @@ def _build_vector_rows(
 ) -> dict[str, Any]:
     """Return the rows: for rankings the measures of each query, for scores and cosines pairs, for classes these."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
-        gold, answers = task.gold_and_answers(examples, predictions)
+        gold, answers = task.to_class_indices(examples, predictions)
         return {"statistic": CLASSES, "classes": len(task.labels), "rows": _zip_values(gold.tolist(), answers.tolist())}
     if task.metrics[0] in METRICS_BY_STATISTIC[NUMBERS]:
         ones, others = (np.stack([rows[place] for rows in predictions]) for place in (0, 1))
-        cosines = similarities(ones, others, task.by).tolist()
+        cosines = compute_similarities(ones, others, task.resolved_similarity).tolist()
         return {"statistic": NUMBERS, "rows": _zip_values([example.label for example in examples], cosines)}
     columns = tuple(name for name in task.metrics if name not in METRICS_BY_STATISTIC[NUMBERS])
-    each = own_ranking(examples, predictions, task.by, columns)
+    each = score_own_rankings(examples, predictions, task.resolved_similarity, columns)
     rows = tuple(tuple(scores[name] for name in columns) for scores in each)
     return {"statistic": MEANS, "columns": columns, "rows": rows, "is_grouped": True}
 
@@ -183,7 +183,7 @@ def _zip_values(gold: Sequence[float], answered: Sequence[float]) -> tuple[tuple
 def _build_class_rows(
     task: ClassesTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    gold, answers = task.gold_and_answers(examples, predictions)
+    gold, answers = task.to_class_indices(examples, predictions)
     if task.multi_label:
         rows = np.concatenate([gold, answers], axis=1).astype(np.float64)
         return {"statistic": LABELS, "classes": gold.shape[1], "rows": tuple(map(tuple, rows.tolist()))}
@@ -192,9 +192,9 @@ def _build_class_rows(
 
 def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Return each sentence's numbers of right, answered and gold spans, or its right tags and all tags."""
-    gold = [list(task.learnt_tags(example)) for example in examples]
+    gold = [list(task.convert_tags(example)) for example in examples]
     if task.units == "spans":
-        return {"statistic": SPANS, "rows": tuple(map(tuple, span_counts(gold, predictions).astype(float).tolist()))}
+        return {"statistic": SPANS, "rows": tuple(map(tuple, count_spans(gold, predictions).astype(float).tolist()))}
     right = [
         float(sum(tag == other for tag, other in zip(tags, answered, strict=True)))
         for tags, answered in zip(gold, predictions, strict=True)
@@ -206,7 +206,9 @@ def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return each example's own scores, of the metrics that are their mean."""
-    own = [task.scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)]
+    own = [
+        task.compute_scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)
+    ]
     everywhere = [name for name in scores if all(name in each for each in own)]
     columns = [
         name

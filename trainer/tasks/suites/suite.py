@@ -48,7 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora.errors import InputError
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.store.settings import (
     POSITION,
     bind_settings,
@@ -62,9 +62,9 @@ from trainer.tasks.data import compute_sha256, describe_file
 from trainer.tasks.formats.published import FoundSet, PublishedSet, find_published_set, get_published_set
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
-from trainer.tasks.kinds.answers import best_match
-from trainer.tasks.kinds.texts import option_scores
-from trainer.tasks.registry import field_names, read_task, task_and_settings, task_class, task_package
+from trainer.tasks.kinds.answers import find_best_match
+from trainer.tasks.kinds.texts import compute_option_scores
+from trainer.tasks.registry import find_task_class, find_task_package, list_field_names, read_task, split_settings
 from trainer.tasks.settings import FinetuneJob, FinetuneSettings
 from trainer.tasks.suites.split_scores import MEANS, OPTIONS, VERSION, JudgedSplit, read_judged
 from trainer.tasks.task import Example, Prediction, Task
@@ -215,7 +215,7 @@ def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str
 
     given: keys of `SuiteTaskTable`, of fine-tuning and of the kind of task; root: the folder of its files
     """
-    of_table = field_names(SuiteTaskTable)
+    of_table = list_field_names(SuiteTaskTable)
     own = bind_settings(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
     of_set = own.set or ("" if own.kind else name)
     dataset = _find_published_set(of_set, root / own.folder, where) if of_set else None
@@ -224,7 +224,7 @@ def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str
     training = dataset.files[TRAIN] if dataset else _locate_file(own, own.train, root, where, TRAIN)
     more = {key: value for key, value in given.items() if key not in of_table}
     defaults = derive_settings(dataset.published) if dataset else {}
-    task, settings = task_and_settings(kind, more, where, defaults, of_table, without=("seed",))
+    task, settings = split_settings(kind, more, where, defaults, of_table, without=("seed",))
     check_metrics(where, own.metrics, read_task(task, where), dataset.published if dataset else None)
     if not splits[0].metrics:
         splits = tuple(replace(split, metrics=read_task(task, where).metrics) for split in splits)
@@ -255,7 +255,7 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
     """Return the task settings that a published set gives: its labels, and its first metric where the task has it."""
-    kind = task_class(published.kind)
+    kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**values).metrics:
         values["metric"] = published.metrics[0]
@@ -312,7 +312,7 @@ def _build_file_splits(own: SuiteTaskTable, root: Path, where: str) -> tuple[Sui
 def _locate_file(own: SuiteTaskTable, path: str, root: Path, where: str, split: str) -> FileSettings:
     if not path:
         raise InputError(f"{where} names no file for {split}: say `{split} = FILE`.")
-    if not raw_path(str(root / path)).exists():
+    if not parse_raw_path(str(root / path)).exists():
         raise InputError(f"{where}: there is no {root / path}: give its path from {root}, or another --data FOLDER.")
     return FileSettings(path=str((root / path).resolve()), **{name: getattr(own, name) for name in FILE_KEYS})
 
@@ -352,7 +352,7 @@ def _score_options(ids: Ids, examples: Sequence[Example], predictions: Sequence[
             row[place] += added
         row[3] = float(row[3] and wanted == answered)
     rows = tuple(map(tuple, counts.values()))
-    return {"scores": option_scores(rows), "statistic": OPTIONS, "rows": rows}
+    return {"scores": compute_option_scores(rows), "statistic": OPTIONS, "rows": rows}
 
 
 def _score_candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
@@ -364,7 +364,7 @@ def _score_candidates(file: FileSettings, ids: Ids, predictions: Sequence[Predic
             best[query] = weight, str(name)
     records = read_examples(replace(file, max_unusable=1.0), RowCounts(), ("id", "answer"), dict, ("gold",))
     candidates = {str(values["id"]): values for _, values in records}
-    matches = [best_match(candidates[name]["gold"], candidates[name]["answer"]) for _, name in best.values()]
+    matches = [find_best_match(candidates[name]["gold"], candidates[name]["answer"]) for _, name in best.values()]
     rows = tuple((match.f1, match.exact) for match in matches)
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     names = ("f1", "exact")
@@ -444,7 +444,7 @@ def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
 
 def digest_split(split: SuiteSplit) -> str:
     """Return the digest of the bytes of its file; for a folder, its name alone."""
-    path = raw_path(split.file.path)
+    path = parse_raw_path(split.file.path)
     return compute_sha256(str(path)) if path.is_file() else path.name
 
 
@@ -465,7 +465,7 @@ def _describe_request(task: SuiteTask, model: str) -> str:
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     files = [describe_file(task.training), describe_file(task.evaluation)]
-    version = [task_class(kind).version, task_package(kind)]
+    version = [find_task_class(kind).version, find_task_package(kind)]
     return json.dumps([model, dict(task.task), version, settings, files], sort_keys=True)
 
 

@@ -4,7 +4,7 @@
 
 Promise: a row for each record that can be used, in the order of the file, and for each word or token of it where these
 are asked for; of a text that is cut those of what is left. The file appears in one step. The same command after a kill
-resumes after what was written (`vector_parts`), and ends with the same bytes: it reads and cuts the texts again, and
+resumes after what was written (`open_parts`), and ends with the same bytes: it reads and cuts the texts again, and
 computes only what is missing. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
 however long the file is.
 
@@ -39,7 +39,7 @@ from torch import Tensor, nn
 
 from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
-from corpora.sources.bytes.unchanged import states_of, unchanged
+from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.ledger import Ledger
 from corpora.store.places.files import to_unfinished_path
 from tokenizers_train.vocabularies.borders import find_piece_offsets
@@ -53,15 +53,15 @@ from trainer.tasks.folders import read_source
 from trainer.tasks.formats.reading import check_columns, read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts, as_label, as_text
 from trainer.tasks.formats.retrieval import check_untagged
-from trainer.tasks.heads.task_model import batch_of_items
-from trainer.tasks.heads.vectors import VectorModel, pooled
+from trainer.tasks.heads.task_model import batch_items
+from trainer.tasks.heads.vectors import VectorModel, pool_tokens
 from trainer.tasks.kinds.vectors import SKIPPED
 from trainer.tasks.task import Items, TaskItem, Tokens
 from trainer.tasks.text_encoder import TextEncoder
 from trainer.tasks.vectors.settings import EmbedSettings
-from trainer.tasks.vectors.vector_files import VectorRows, VectorsMade, new_vectors, vector_schema, vector_table
+from trainer.tasks.vectors.vector_files import VectorOrigin, VectorRows, build_schema, build_table, create_vector_file
 
-ASKED = "asked.json"
+REQUEST_FILE = "asked.json"
 
 
 class VectorParts:
@@ -71,19 +71,19 @@ class VectorParts:
         self._folder, self._output, self._schema = folder, output, schema
         self._writer: pq.ParquetWriter | None = None
         self.windows = self.rows = self._parts = 0
-        while self._keep(self._path(self._parts)):
+        while self._count_part(self._locate_part(self._parts)):
             self._parts += 1
         for path in folder.glob("part-*"):
             if int(path.stem.removeprefix("part-")) >= self._parts:
                 path.unlink()
 
-    def _path(self, number: int) -> Path:
+    def _locate_part(self, number: int) -> Path:
         return self._folder / f"part-{number}.parquet"
 
-    def _keep(self, path: Path) -> bool:
+    def _count_part(self, path: Path) -> bool:
         """Count what a part holds; false where it is missing or damaged."""
         try:
-            sizes = [len(table) for table in _tables(path)]
+            sizes = [len(table) for table in _iter_tables(path)]
         except (pa.ArrowException, OSError):
             return False
         self.windows, self.rows = self.windows + len(sizes), self.rows + sum(sizes)
@@ -93,7 +93,7 @@ class VectorParts:
         """Add the next window. Raises InputError for a full disk."""
         with explain_disk_errors(self._output):
             if self._writer is None:
-                path = self._path(self._parts)
+                path = self._locate_part(self._parts)
                 self._writer = pq.ParquetWriter(path, self._schema, compression="none", write_page_checksum=True)
             self._writer.write_table(rows)
         self.windows, self.rows = self.windows + 1, self.rows + len(rows)
@@ -111,20 +111,20 @@ class VectorParts:
             with suppress(OSError):
                 self._writer.close()
 
-    def tables(self) -> Iterator[pa.Table]:
+    def iter_tables(self) -> Iterator[pa.Table]:
         """Yield the rows of all parts, window by window."""
         for number in range(self._parts):
-            yield from _tables(self._path(number))
+            yield from _iter_tables(self._locate_part(number))
 
 
-def _tables(path: Path) -> Iterator[pa.Table]:
+def _iter_tables(path: Path) -> Iterator[pa.Table]:
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
 
 
 @contextmanager
-def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
+def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
     """Open the parts that the same run left when it ended, or none.
 
     asked: what must be the same, as JSON. Raises InputError if another process makes the same file.
@@ -133,10 +133,10 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
     with ExitStack() as own:
         with explain_disk_errors(output):
             own.enter_context(hold_output(output, "writing"))
-            if _read(folder / ASKED) != json.loads(json.dumps(asked)):
+            if _read_json(folder / REQUEST_FILE) != json.loads(json.dumps(request)):
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
-                write_json(folder / ASKED, asked)
+                write_json(folder / REQUEST_FILE, request)
             parts = VectorParts(folder, output, schema)
         try:
             yield parts
@@ -147,7 +147,7 @@ def vector_parts(output: Path, asked: Mapping[str, Any], schema: pa.Schema) -> I
                 shutil.rmtree(folder)
 
 
-def _read(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     """Return the content of a file of ours; None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -158,7 +158,7 @@ def _read(path: Path) -> Any:
 TEXTS_AT_ONCE = 256
 WINDOW_TOKENS = 32_768
 BATCH_TOKENS = 8_192
-SAY_SECONDS = 5.0
+REPORT_SECONDS = 5.0
 SAVE_SECONDS = 60.0  # after which what is made is written down
 
 
@@ -181,11 +181,11 @@ class Embedder:
     width: int
     texts: TextEncoder
     settings: EmbedSettings
-    made: VectorsMade
+    origin: VectorOrigin
     device: torch.device
 
     @staticmethod
-    def of(folder: Path, settings: EmbedSettings, device: torch.device, prompt: Prompt = "") -> "Embedder":
+    def from_folder(folder: Path, settings: EmbedSettings, device: torch.device, prompt: Prompt = "") -> "Embedder":
         """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have.
 
         prompt: of the folder for what is embedded, where the settings name none
@@ -198,19 +198,23 @@ class Embedder:
         if length > loaded.settings.positions:
             positions = loaded.settings.positions
             raise InputError(f"max_length = {length}, and the model {folder} reads {positions} tokens: lower it.")
-        resolved, layers = replace(settings, pooling=settings.pooling or own), _layers(settings, encoder, folder)
+        resolved, layers = (
+            replace(settings, pooling=settings.pooling or own),
+            _resolve_layers(settings, encoder, folder),
+        )
         prompts = (settings.prompt or prompt,) * 2 if settings.by == "text" else ((), ())
-        texts = TextEncoder.of(folder, loaded.inputs, length, prompts)
-        after, width = _after(model, resolved, layers, encoder)
+        texts = TextEncoder.from_folder(folder, loaded.inputs, length, prompts)
+        after, width = _find_after_pooling(model, resolved, layers, encoder)
         sentences = model.sentences if model is not None else None
-        made = VectorsMade(
-            model=_digest(folder, sentences),
+        made = VectorOrigin(
+            model=_digest_weights(folder, sentences),
             by=resolved.by,
             pooling=resolved.pooling,
             layers=layers,
             combine=resolved.combine if len(layers) > 1 else "",
             side=resolved.side if has_two else "first",
-            similarity=(sentences and sentences.similarity) or (model.task.by if model is not None else "cosine"),
+            similarity=(sentences and sentences.similarity)
+            or (model.task.resolved_similarity if model is not None else "cosine"),
             max_length=length,
             prompt=texts.prompts[0],
         )
@@ -220,43 +224,45 @@ class Embedder:
             width=width,
             texts=texts,
             settings=resolved,
-            made=made,
+            origin=made,
             device=device,
         )
 
-    def vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
+    def compute_vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
         """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
-        return self.vectors_of([*map(Tokens.of, encodings)], encodings)
+        return self.compute_sequence_vectors([*map(Tokens.from_encoding, encodings)], encodings)
 
-    def vectors_of(self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()) -> list[Float32s]:
+    def compute_sequence_vectors(
+        self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()
+    ) -> list[Float32s]:
         """Return the same of sequences of tokens. encodings: of each, where words or tokens are asked for"""
         targets = {SKIPPED: np.array(self.texts.skipped[:1], np.int64)} if self.texts.skipped else {}
         items = [TaskItem(sequences=(each,), example=0, targets=targets) for each in sequences]
         by_place = dict[int, Float32s]()
         for places in batch_by_length(items, BATCH_TOKENS):
             own = [encodings[place] for place in places] if encodings else []
-            by_place |= zip(places, self._batch([items[place] for place in places], own), strict=True)
+            by_place |= zip(places, self._compute_batch([items[place] for place in places], own), strict=True)
         return [by_place[place] for place in range(len(items))]
 
     @torch.inference_mode()
-    def _batch(self, items: Items, encodings: Sequence[Encoding]) -> list[Float32s]:
-        batch = batch_of_items(items).to(self.device)
+    def _compute_batch(self, items: Items, encodings: Sequence[Encoding]) -> list[Float32s]:
+        batch = batch_items(items).to(self.device)
         every = self.encoder.list_hidden_states(batch)
-        states = [every[layer] for layer in self.made.layers]
+        states = [every[layer] for layer in self.origin.layers]
         hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
         if self.settings.combine == "mean":
             hidden_TH = hidden_TH / len(states)
         if self.settings.by == "text":
-            vectors_SH = self.after(pooled(hidden_TH, batch, self.settings.pooling))
+            vectors_SH = self.after(pool_tokens(hidden_TH, batch, self.settings.pooling))
             return [row[None] for row in vectors_SH.cpu().numpy()]
         of_texts = torch.split(hidden_TH.float().cpu(), [len(encoding) for encoding in encodings])
         return [
-            _of_pieces(rows, [*_pieces(encoding, self.settings.by)])
+            _compute_piece_means(rows, [*_iter_pieces(encoding, self.settings.by)])
             for rows, encoding in zip(of_texts, encodings, strict=True)
         ]
 
 
-def _layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) -> tuple[int, ...]:
+def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) -> tuple[int, ...]:
     """Return the layers that are asked for, counted from what enters the first. Raises InputError."""
     depth = encoder.shape.layers
     wrong = [layer for layer in settings.layers if not -depth - 1 <= layer <= depth]
@@ -268,7 +274,7 @@ def _layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) 
     return tuple(layer % (depth + 1) for layer in settings.layers)
 
 
-def _after(
+def _find_after_pooling(
     model: VectorModel | None, settings: EmbedSettings, layers: tuple[int, ...], encoder: TransformerEncoder
 ) -> tuple[nn.Module, int]:
     """Return what follows the pooling, and the width of vectors: of a model's own pooling of its last layer, or none.
@@ -282,14 +288,14 @@ def _after(
     return nn.Sequential(), encoder.shape.hidden_size * parts * (len(settings.pooling.split("+")) if by_text else 1)
 
 
-def _digest(folder: Path, sentences: SentenceFolder | None) -> str:
+def _digest_weights(folder: Path, sentences: SentenceFolder | None) -> str:
     """Return a digest of the weights of an encoder and of what follows its pooling."""
     steps = sentences.steps if sentences is not None else ()
     paths = [path for step in steps if step.path for path in sorted((folder / step.path).glob("*"))]
     return digest_files([folder / WEIGHTS, *paths])
 
 
-def _pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
+def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
     """Yield the places of each word's tokens, as the tokenizer splits words, or of each token, but for special ones."""
     words = [
         (place, place if by == "token" or word is None else None, word)
@@ -300,7 +306,7 @@ def _pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
         yield [place for place, _, _ in tokens]
 
 
-def _of_pieces(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
+def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
     """The mean of each piece's tokens: [pieces, H]."""
     means = [rows_TH[places].mean(0) for places in pieces]
     return torch.stack(means).numpy() if means else np.empty((0, rows_TH.shape[1]), np.float32)
@@ -313,16 +319,16 @@ def embed_file(
     embedder: Embedder, file: FileSettings, output: Path, on_event: Callable[[Event], None]
 ) -> dict[str, Any]:
     """Write the vectors of a file's records; what was done. Raises InputError."""
-    counts, states = RowCounts(), states_of([file.path])
+    counts, states = RowCounts(), read_states([file.path])
     precision = embedder.settings.precision
-    schema = vector_schema(embedder.made, embedder.width, precision)
-    with vector_parts(output, _asked(embedder, file), schema) as parts:
-        with unchanged(states):
-            windows = windows_of(named_texts(file, counts), embedder.texts)
+    schema = build_schema(embedder.origin, embedder.width, precision)
+    with open_parts(output, _describe_request(embedder, file), schema) as parts:
+        with hold_unchanged(states):
+            windows = iter_windows(read_named_texts(file, counts), embedder.texts)
             done, tokens = _embed_windows(embedder, windows, parts, on_event)
         rows = parts.rows
-        with new_vectors(output, schema) as write:
-            for table in parts.tables():
+        with create_vector_file(output, schema) as write:
+            for table in parts.iter_tables():
                 write(table)
     figures = {"tokens": tokens, "texts_cut": embedder.texts.num_cut, "tokens_cut": embedder.texts.tokens_cut}
     ledger = Ledger(accounts=(counts.account,), figures=figures).check()
@@ -333,7 +339,7 @@ def _embed_windows(
     embedder: Embedder, windows: Iterator[Window], parts: VectorParts, on_event: Callable[[Event], None]
 ) -> tuple[int, int]:
     """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
-    schema = vector_schema(embedder.made, embedder.width, embedder.settings.precision)
+    schema = build_schema(embedder.origin, embedder.width, embedder.settings.precision)
     kept = parts.windows
     done = tokens = 0
     reported = saved = time.monotonic()
@@ -341,22 +347,22 @@ def _embed_windows(
         done += len(texts)
         tokens += sum(map(len, encodings))
         if number >= kept:
-            parts.add(vector_table(vector_rows(embedder, texts, encodings), schema))
+            parts.add(build_table(build_vector_rows(embedder, texts, encodings), schema))
         if time.monotonic() - saved >= SAVE_SECONDS:
             parts.save()
             saved = time.monotonic()
-        if time.monotonic() - reported >= SAY_SECONDS:
+        if time.monotonic() - reported >= REPORT_SECONDS:
             reported = time.monotonic()
             on_event({"event": "step", "step": done, "rows": parts.rows})
     parts.save()
     return done, tokens
 
 
-def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
+def _describe_request(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
     """Return what must be the same where a run resumes: all that the vectors and their order follow from."""
     tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
     return {
-        "made": asdict(embedder.made),
+        "made": asdict(embedder.origin),
         "settings": asdict(embedder.settings),
         "tokenizer": tokenizer,
         "device": embedder.device.type,
@@ -366,9 +372,9 @@ def _asked(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
     }
 
 
-def vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
+def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
     """Return the rows of a window."""
-    arrays = embedder.vectors(encodings)
+    arrays = embedder.compute_vectors(encodings)
     vectors = np.concatenate(arrays)
     if embedder.settings.by == "text":
         return VectorRows([text.id for text in texts], vectors)
@@ -376,13 +382,13 @@ def vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Seque
         (text.id, number, text.text[own[places[0]][0] : own[places[-1]][1]])
         for text, encoding in zip(texts, encodings, strict=True)
         for own in [find_piece_offsets(text.text, encoding)]
-        for number, places in enumerate(_pieces(encoding, embedder.settings.by))
+        for number, places in enumerate(_iter_pieces(encoding, embedder.settings.by))
     ]
     ids, places, words = zip(*pieces, strict=True) if pieces else ((), (), ())
     return VectorRows(ids, vectors, places, words)
 
 
-def windows_of(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
+def iter_windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
     """Texts and their tokens, so many together as memory is meant for."""
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]
@@ -391,7 +397,7 @@ def windows_of(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Win
         yield [text for text, _ in some], [encoding for _, encoding in some]
 
 
-def named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
+def read_named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
     """Yield the records of a file with their ids. Raises InputError."""
     check_untagged(file.path)
 

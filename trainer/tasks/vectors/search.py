@@ -30,23 +30,25 @@ from trainer.metrics import print_event
 from trainer.ranks import join_process_group
 from trainer.tasks.formats.records import RowCounts
 from trainer.tasks.formats.retrieval import Judgements, read_judgements
-from trainer.tasks.kinds.vectors import SIMILARITIES, nearest, ranked, ranking_scores
+from trainer.tasks.kinds.vectors import SIMILARITIES, compute_ranking_scores, find_nearest, rank_documents
 from trainer.tasks.settings import read_job
-from trainer.tasks.vectors.embed import Embedder, embed_file, named_texts
+from trainer.tasks.vectors.embed import Embedder, embed_file, read_named_texts
 from trainer.tasks.vectors.job import EmbedJob
 from trainer.tasks.vectors.vector_files import VectorFile, is_vector_file
 
 Run = dict[str, dict[str, float]]  # for each query the documents found, the best first, and the similarity of each
 
 
-def exact_search(corpus: VectorFile, ids: Sequence[str], queries: Float32s, by: str, top: int) -> tuple[Run, set[str]]:
+def search_exactly(
+    corpus: VectorFile, ids: Sequence[str], queries: Float32s, similarity: str, top: int
+) -> tuple[Run, set[str]]:
     """Return for each query its `top` most similar vectors and their similarity; and the ids of all vectors.
 
     ids: of the queries; by: cosine or dot. Raises InputError if an id occurs twice.
     """
     best: list[dict[str, float]] = [{} for _ in ids]
     seen = set[str]()
-    for names, vectors in corpus.blocks():
+    for names, vectors in corpus.iter_blocks():
         before = len(seen)
         seen.update(names)
         if len(seen) < before + len(names):
@@ -54,16 +56,16 @@ def exact_search(corpus: VectorFile, ids: Sequence[str], queries: Float32s, by: 
                 f"Two of the vectors of {corpus.name} have the same id: a result could not say which it is. Give each "
                 "record an id of its own (column `id`), and embed texts, not words."
             )
-        for place, near in enumerate(nearest(queries, names, vectors, by, top)):
+        for place, near in enumerate(find_nearest(queries, names, vectors, similarity, top)):
             found = best[place] | near
-            best[place] = {name: found[name] for name in ranked(found)[:top]}
+            best[place] = {name: found[name] for name in rank_documents(found)[:top]}
     return dict(zip(ids, best, strict=True)), seen
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
     """Return the similarity for two files' vectors. Raises InputError if they are of two models, or two widths."""
-    ours, theirs = corpus.made, queries.made
-    differ = ours is not None and theirs is not None and ours.comparable() != theirs.comparable()
+    ours, theirs = corpus.origin, queries.origin
+    differ = ours is not None and theirs is not None and ours.to_comparison_key() != theirs.to_comparison_key()
     if differ or corpus.width != queries.width:
         raise InputError(
             f"The vectors of {corpus.name} and of {queries.name} were made differently (another model, other layers "
@@ -79,23 +81,23 @@ def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
     return by
 
 
-DEPTH = 100  # documents of a query that are scored, and among which negatives are found
+SCORED_DEPTH = 100  # documents of a query that are scored, and among which negatives are found
 
 
 def main(arguments: list[str]) -> int:
     """Run `embed JOB.json`: write, search, report events; return 0. Raises InputError."""
     job = read_job(EmbedJob, arguments)
     with join_process_group() as ranks:
-        print_event({"event": "done", **do_job(job, ranks.device)})
+        print_event({"event": "done", **run_job(job, ranks.device)})
     return 0
 
 
-def do_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
+def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
     """Write the vectors of a file, and search among them if there are queries; return what was done."""
     facts, vectors, searched = dict[str, Any](), Path(job.output or job.file.path), bool(job.queries.path)
     if job.output:
         settings = replace(job.settings, side="second") if searched else job.settings
-        embedder = Embedder.of(Path(job.model), settings, device, DOCUMENT if searched else "")
+        embedder = Embedder.from_folder(Path(job.model), settings, device, DOCUMENT if searched else "")
         facts = embed_file(embedder, job.file, vectors, print_event)
     elif not is_vector_file(vectors) or not searched:
         raise InputError(
@@ -108,7 +110,7 @@ def do_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
 def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any]:
     """Find what is most like each query; score it, and write rows to learn from; return a summary."""
     judgements = read_judgements(job.search.judgements) if job.search.judgements else {}
-    read = [*named_texts(job.queries, RowCounts())]
+    read = [*read_named_texts(job.queries, RowCounts())]
     queries = {query.id: query.text for query in read}
     if len(queries) < len(read):
         raise InputError(f"{job.queries.path} has two queries with the same id: give each one of its own.")
@@ -120,17 +122,17 @@ def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "queries.parquet"
         settings = replace(job.settings, side="first", prompt="")
-        embed_file(Embedder.of(Path(job.model), settings, device, QUERY), job.queries, output, print_event)
+        embed_file(Embedder.from_folder(Path(job.model), settings, device, QUERY), job.queries, output, print_event)
         asked, corpus = VectorFile(output, "the queries"), VectorFile(vectors)
-        ids, rows = asked.whole()
-        depth = max(job.search.top, DEPTH) if judgements else job.search.top
-        run, documents = exact_search(corpus, ids, rows, check_comparable(corpus, asked), depth)
+        ids, rows = asked.read_all()
+        depth = max(job.search.top, SCORED_DEPTH) if judgements else job.search.top
+        run, documents = search_exactly(corpus, ids, rows, check_comparable(corpus, asked), depth)
     relevant = {name for levels in judgements.values() for name, level in levels.items() if level > 0}
-    texts = _texts(job, {*relevant, *(name for found in run.values() for name in found)})
-    mined = [*_mined(judgements, run, texts)] if job.search.training or job.search.pairs else []
+    texts = _read_texts(job, {*relevant, *(name for found in run.values() for name in found)})
+    mined = [*_iter_mined(judgements, run, texts)] if job.search.training or job.search.pairs else []
     for path, lines in (
-        (job.search.training, _training_rows(mined, queries, texts, job.search.negatives)),
-        (job.search.pairs, _pair_rows(mined, queries, texts, job.search.negatives)),
+        (job.search.training, _iter_training_rows(mined, queries, texts, job.search.negatives)),
+        (job.search.pairs, _iter_pair_rows(mined, queries, texts, job.search.negatives)),
     ):
         if path:
             write_lines(Path(path), lines)
@@ -139,23 +141,23 @@ def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any
         "documents": len(documents),
         "unjudged": len(ids) - len(judgements) if judgements else 0,
         "missing": len(relevant - documents),
-        "scores": ranking_scores(judgements, run) if judgements else {},
+        "scores": compute_ranking_scores(judgements, run) if judgements else {},
         "results": [
-            {"query": query, "text": queries[query], "documents": _shown(found, texts, job.search.top)}
+            {"query": query, "text": queries[query], "documents": _list_results(found, texts, job.search.top)}
             for query, found in run.items()
         ],
     }
 
 
-def _shown(found: Mapping[str, float], texts: Mapping[str, str], top: int) -> list[dict[str, Any]]:
+def _list_results(found: Mapping[str, float], texts: Mapping[str, str], top: int) -> list[dict[str, Any]]:
     names = [*found][:top]
     return [{"id": name, "score": found[name], "text": texts.get(name, "")} for name in names]
 
 
-def _texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:
+def _read_texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:
     """Return the texts of some documents; none if the file holds vectors. Raises InputError if rows need them."""
     if job.output:
-        return {text.id: text.text for text in named_texts(job.file, RowCounts()) if text.id in wanted}
+        return {text.id: text.text for text in read_named_texts(job.file, RowCounts()) if text.id in wanted}
     if job.search.training or job.search.pairs:
         raise InputError(f"{job.file.path} holds vectors, but training rows are made of texts: give these.")
     return {}
@@ -166,7 +168,7 @@ def _texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:
 Mined = tuple[str, list[str], list[str]]  # a query, its relevant documents, others that were found
 
 
-def _mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterator[Mined]:
+def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterator[Mined]:
     """Yield for each judged query its relevant documents, and the others that were found, the best first.
 
     Documents that the collection lacks are left out; so are found ones that have the text of a relevant one.
@@ -179,7 +181,7 @@ def _mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterat
             yield query, positives, negatives
 
 
-def _training_rows(
+def _iter_training_rows(
     mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
 ) -> Iterator[str]:
     """Yield rows of the task `retrieval`. number: negatives of each relevant document"""
@@ -191,7 +193,9 @@ def _training_rows(
             yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def _pair_rows(mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int) -> Iterator[str]:
+def _iter_pair_rows(
+    mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
+) -> Iterator[str]:
     """Yield rows of the task `classes` for a model that reranks. number: negatives of each relevant document"""
     for query, positives, negatives in mined:
         for name in [*positives, *negatives[: number * len(positives)]]:

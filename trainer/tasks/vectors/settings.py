@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from corpora.errors import InputError
 
-BY = ("text", "word", "token")
-COMBINED = ("concat", "sum", "mean")
+UNITS = ("text", "word", "token")
+COMBINATIONS = ("concat", "sum", "mean")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class EmbedSettings:
         from corpora.store.settings import COUNT, check_choice
         from trainer.tasks.kinds.vectors import check_pooling
 
-        check_choice("by", self.by, BY)
-        check_choice("combine", self.combine, COMBINED)
+        check_choice("by", self.by, UNITS)
+        check_choice("combine", self.combine, COMBINATIONS)
         check_pooling(self.pooling)
         check_choice("side", self.side, ("first", "second"))
         check_choice("precision", self.precision, ("float32", "float16"))

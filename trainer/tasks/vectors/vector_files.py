@@ -5,7 +5,7 @@
     text     the word or token; only there
     vector   float32 or float16, as many in every row
 
-The schema's metadata records how vectors were made (`VectorsMade`), so that those of two models are not compared.
+The schema's metadata records how vectors were made (`VectorOrigin`), so that those of two models are not compared.
 
 Promise: the file appears complete, in one step, and the next process removes what a killed one left of it; numbers that
 are not finite are refused when it is written and when it is read. Memory: a batch, or a block.
@@ -31,13 +31,13 @@ from corpora.store.places.files import remove_abandoned, replace_file
 from corpora.store.settings import bind_settings
 from trainer.complete_folders import explain_disk_errors
 
-MADE = b"cloze"  # the key of the metadata
+METADATA_KEY = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384
 PRECISIONS = {"float32": pa.float32(), "float16": pa.float16()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorsMade:
+class VectorOrigin:
     """The way in which vectors were made.
 
     model:   digest of its weights
@@ -57,7 +57,7 @@ class VectorsMade:
     max_length: int
     prompt: str = ""
 
-    def comparable(self) -> tuple[Any, ...]:
+    def to_comparison_key(self) -> tuple[Any, ...]:
         """Return what two files must have in common to be compared."""
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
@@ -71,14 +71,14 @@ class VectorRows(NamedTuple):
     texts: Sequence[str] = ()
 
 
-def vector_schema(made: VectorsMade, width: int, precision: str) -> pa.Schema:
+def build_schema(origin: VectorOrigin, width: int, precision: str) -> pa.Schema:
     """Return the schema of vectors of so many numbers."""
-    by_piece = [] if made.by == "text" else [("place", pa.int32()), ("text", pa.string())]
+    by_piece = [] if origin.by == "text" else [("place", pa.int32()), ("text", pa.string())]
     schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
-    return schema.with_metadata({MADE: json.dumps(dataclasses.asdict(made))})
+    return schema.with_metadata({METADATA_KEY: json.dumps(dataclasses.asdict(origin))})
 
 
-def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
+def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
     """Return rows as a table. Raises InputError for values that are not finite in the schema's precision."""
     kind = schema.field("vector").type
     with np.errstate(over="ignore"):
@@ -92,7 +92,7 @@ def vector_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 
 
 @contextmanager
-def new_vectors(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """A file for vectors, there when the block ends well; what writes a table. Raises InputError for a full disk."""
     with explain_disk_errors(path):
         remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
@@ -124,9 +124,9 @@ class VectorFile:
             raise InputError(f"{path} {what}: give a file that `cloze embed` wrote.")
         self.width: int = schema.field("vector").type.list_size
         self.num_rows: int = self._file.metadata.num_rows
-        self.made = _made((schema.metadata or {}).get(MADE))
+        self.origin = _read_origin((schema.metadata or {}).get(METADATA_KEY))
 
-    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
+    def iter_blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
         """Yield ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is not finite."""
         try:
             for batch in self._file.iter_batches(rows, columns=["id", "vector"], use_threads=False):
@@ -140,9 +140,9 @@ class VectorFile:
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
 
-    def whole(self) -> tuple[list[str], Float32s]:
+    def read_all(self) -> tuple[list[str], Float32s]:
         """Return all rows: for queries."""
-        blocks = [*self.blocks()]
+        blocks = [*self.iter_blocks()]
         ids = [each for some, _ in blocks for each in some]
         return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in blocks)])
 
@@ -157,8 +157,8 @@ def is_vector_file(path: Path) -> bool:
         return False
 
 
-def _made(metadata: bytes | None) -> VectorsMade | None:
-    return None if metadata is None else bind_settings(VectorsMade, json.loads(metadata), "how vectors were made")
+def _read_origin(metadata: bytes | None) -> VectorOrigin | None:
+    return None if metadata is None else bind_settings(VectorOrigin, json.loads(metadata), "how vectors were made")
 
 
 def _check_finite(ids: Sequence[str], vectors: npt.NDArray[Any], remedy: str) -> None:

@@ -28,17 +28,17 @@ from io import BytesIO
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.contract import Drop, Record, Tally
-from corpora.sources.files.formats import WholeFile, meta_of, record_of
+from corpora.sources.files.formats import WholeFile, build_record, format_meta
 from corpora.sources.files.office.formulas import FormulaReader
 from corpora.sources.files.office.package import (
-    DEEPEST,
+    MAX_DEPTH,
     Handler,
     LargeDocument,
     LockedDocument,
     OfficeDocument,
     Package,
+    find_relation_id,
     open_package,
-    relation_of,
 )
 from corpora.sources.files.office.pdf import read_pdf
 
@@ -55,42 +55,49 @@ PPTX_SIGNS = {"br": "\n", "tab": "\t"}
 
 
 def read_pptx(data: bytes, max_bytes: int) -> OfficeDocument:
-    """A presentation from the bytes of its file. Raises BadRecord, LockedDocument, LargeDocument.
+    """Read a PowerPoint presentation from its bytes.
 
-    max_bytes: what may be unpacked in all
+    Args:
+        data: The file.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadRecord: If it is no presentation, or damaged.
+        LockedDocument: If it is encrypted.
+        LargeDocument: If more is unpacked than allowed.
     """
     with open_package(BytesIO(data), max_bytes) as package:
-        main = package.main_part(PPTX_MAIN_PART)
-        order = _Order()
+        main = package.find_main_part(PPTX_MAIN_PART)
+        order = _SlideOrder()
         package.parse(main, order)
-        related = package.related(main)
-        texts = _Texts()
+        related = package.list_related(main)
+        texts = _SlideReader()
         for name in (related[id][1] for id in order.slides if id in related):
             texts.begin_slide()
             package.parse(name, texts)
-            for notes in _notes_of(package, name) if not texts.is_hidden else ():
+            for notes in _list_notes(package, name) if not texts.is_hidden else ():
                 package.parse(notes, texts, needed=False)
-        core = package.core()
+        core = package.read_core()
     return OfficeDocument(paragraphs=tuple(texts.paragraphs), title=core.title, date=core.date, hidden=texts.hidden)
 
 
-def _notes_of(package: Package, slide: str) -> list[str]:
-    return [target for kind, target in package.related(slide).values() if kind == "notesSlide"]
+def _list_notes(package: Package, slide: str) -> list[str]:
+    return [target for kind, target in package.list_related(slide).values() if kind == "notesSlide"]
 
 
-class _Order(Handler):
-    """Finds the ids of the slides, in their order."""
+class _SlideOrder(Handler):
+    """Collects the ids of the slides, in their order."""
 
     def __init__(self) -> None:
         self.slides: list[str] = []
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         if tag.rpartition(" ")[2] == "sldId":
-            self.slides.append(relation_of(attributes))
+            self.slides.append(find_relation_id(attributes))
 
 
-class _Texts(Handler):
-    """The paragraphs of slides and notes."""
+class _SlideReader(Handler):
+    """Collects the paragraphs of slides and notes."""
 
     def __init__(self) -> None:
         self.paragraphs: list[str] = []
@@ -106,13 +113,13 @@ class _Texts(Handler):
         self._formulas = FormulaReader()
 
     def begin_slide(self) -> None:
-        """Begin a slide, whose own part says first whether it is shown."""
+        """Prepare for a slide, whose own part says first whether it is shown."""
         self.is_hidden = False
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise BadRecord(f"elements are nested over {DEEPEST} deep")
+        if self._depth > MAX_DEPTH:
+            raise BadRecord(f"elements are nested over {MAX_DEPTH} deep")
         space, _, name = tag.rpartition(" ")
         if name == "sld" and attributes.get("show") in NOT:
             self.is_hidden = True
@@ -168,8 +175,8 @@ class _Texts(Handler):
         elif name == "tr":
             self._add("\t".join(cell for cell in self._row if cell))
 
-    def text(self, data: str) -> None:
-        if self._passing or self._formulas.text(data):
+    def add_text(self, data: str) -> None:
+        if self._passing or self._formulas.add_text(data):
             return
         if self._in_text and self._paragraph is not None:
             self._paragraph.append(data)
@@ -201,30 +208,38 @@ NO_NOTES = frozenset(("separator", "continuationSeparator", "continuationNotice"
 
 
 def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
-    """A document from the bytes of its file. Raises BadRecord, LockedDocument, LargeDocument.
+    """Read a Word document from its bytes.
 
-    max_bytes: what may be unpacked in all
+    Args:
+        data: The file.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadRecord: If it is no document, or damaged.
+        LockedDocument: If it is encrypted.
+        LargeDocument: If more is unpacked than allowed.
     """
     with open_package(BytesIO(data), max_bytes) as package:
-        main = package.main_part(DOCX_MAIN_PART)
+        main = package.find_main_part(DOCX_MAIN_PART)
         folder = main.rpartition("/")[0]
         styles = _HidingStyles()
         package.parse(f"{folder}/styles.xml", styles, needed=False)
-        body = _Body(styles.hidden())
+        body = _BodyReader(styles.list_hidden())
         package.parse(main, body)
         for name in ("footnotes.xml", "endnotes.xml"):
             package.parse(f"{folder}/{name}", body, needed=False)
-        core = package.core()
+        core = package.read_core()
     return OfficeDocument(paragraphs=tuple(body.paragraphs), title=core.title, date=core.date, hidden=body.hidden)
 
 
 @dataclass(slots=True)
 class _Paragraph:
-    """A paragraph that is read. contents: it is a line of a table of contents
+    """A paragraph that is being read.
 
-    hidden:  its style hides it, or the run whose text box it is in
-    goes_on: its end was deleted, or is hidden
-    around:  what the run around it says of being hidden
+    contents: it is a line of a table of contents
+    hidden:   its style hides it, or the run with its text box does
+    goes_on:  its end was deleted, or is hidden
+    around:   what the run around it says about being hidden; None for nothing
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -235,7 +250,7 @@ class _Paragraph:
 
 
 class _HidingStyles(Handler):
-    """Finds the styles that hide text."""
+    """Collects the styles that hide text."""
 
     def __init__(self) -> None:
         self._own: dict[str, bool] = {}
@@ -245,14 +260,14 @@ class _HidingStyles(Handler):
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         if name == "style":
-            self._style = _value(attributes, "styleId")
+            self._style = _find_attribute(attributes, "styleId")
         elif name == "basedOn":
-            self._based[self._style] = _value(attributes, "val")
+            self._based[self._style] = _find_attribute(attributes, "val")
         elif name == "vanish" and self._style:
-            self._own[self._style] = _value(attributes, "val").lower() not in OFF
+            self._own[self._style] = _find_attribute(attributes, "val").lower() not in OFF
 
-    def hidden(self) -> dict[str, bool]:
-        """Return of each style that says so, or is based on one that does, whether it hides text."""
+    def list_hidden(self) -> dict[str, bool]:
+        """Return {style: True if it hides text} for the styles that say so, or are based on one that does."""
         found = {}
         for style in {*self._own, *self._based}:
             at, passed = style, set[str]()
@@ -264,8 +279,8 @@ class _HidingStyles(Handler):
         return found
 
 
-class _Body(Handler):
-    """The paragraphs of a body, or of notes."""
+class _BodyReader(Handler):
+    """Collects the paragraphs of a body, or of notes."""
 
     def __init__(self, styles: dict[str, bool]) -> None:
         self.paragraphs: list[str] = []
@@ -285,12 +300,12 @@ class _Body(Handler):
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise BadRecord(f"elements are nested over {DEEPEST} deep")
+        if self._depth > MAX_DEPTH:
+            raise BadRecord(f"elements are nested over {MAX_DEPTH} deep")
         space, _, name = tag.rpartition(" ")
         if self._properties and not self._passing:
             self._begin_property(name, attributes)
-        elif self._passing or name in PASSED_OVER or _value(attributes, "type") in NO_NOTES:
+        elif self._passing or name in PASSED_OVER or _find_attribute(attributes, "type") in NO_NOTES:
             self._passing += 1
         elif self._formulas.begin(space, name, attributes):
             pass
@@ -299,7 +314,7 @@ class _Body(Handler):
 
     def _begin_property(self, name: str, attributes: dict[str, str]) -> None:
         """Read a property of a paragraph, a run or a row."""
-        value = _value(attributes, "val")
+        value = _find_attribute(attributes, "val")
         is_on = value.lower() not in OFF
         self._properties.append(name)
         match self._properties:
@@ -337,8 +352,8 @@ class _Body(Handler):
                 self._take(reading[1])
             self._codes = []
         elif name == "sym":
-            self._take(_symbol(_value(attributes, "font"), _value(attributes, "char")))
-        elif _value(attributes, "customMarkFollows").lower() in DOCX_TRUE:
+            self._take(_read_symbol(_find_attribute(attributes, "font"), _find_attribute(attributes, "char")))
+        elif _find_attribute(attributes, "customMarkFollows").lower() in DOCX_TRUE:
             self._in_mark = True
         self._in_text, self._in_code = name == "t", name == "instrText"
 
@@ -380,8 +395,8 @@ class _Body(Handler):
             self.hidden += why == "hidden" and bool(row.strip())
             self._add("" if why else row)
 
-    def text(self, data: str) -> None:
-        if self._passing or self._formulas.text(data):
+    def add_text(self, data: str) -> None:
+        if self._passing or self._formulas.add_text(data):
             return
         if self._in_text:
             self._take(data)
@@ -389,7 +404,7 @@ class _Body(Handler):
             self._codes.append(data)
 
     def _take(self, text: str) -> None:
-        """Take text of the open run, unless it is hidden."""
+        """Add text to the open paragraph, unless the open run is hidden."""
         if not self._open or self._in_mark:
             return
         paragraph = self._open[-1]
@@ -403,10 +418,10 @@ class _Body(Handler):
             (self._cells[-1] if self._cells else self.paragraphs).append(text.strip())
 
 
-def _symbol(font: str, code: str) -> str:
-    """A character by its place in a font; "" for a picture.
+def _read_symbol(font: str, code: str) -> str:
+    """Return a character by its place in a font; "" for a picture.
 
-    >>> _symbol("Symbol", "F061"), _symbol("Arial", "00E9"), _symbol("Wingdings", "F0FC")
+    >>> _read_symbol("Symbol", "F061"), _read_symbol("Arial", "00E9"), _read_symbol("Wingdings", "F0FC")
     ('α', 'é', '')
     """
     place = int(code, 16) if HEXADECIMAL.fullmatch(code) else 0
@@ -416,17 +431,20 @@ def _symbol(font: str, code: str) -> str:
     return chr(place) if 0x20 <= place < 0xD800 else ""
 
 
-def _value(attributes: dict[str, str], name: str) -> str:
-    """An attribute of Word's."""
+def _find_attribute(attributes: dict[str, str], name: str) -> str:
+    """Return an attribute in Word's namespace; "" if there is none."""
     return next((attributes[key] for space in WORD_SPACES if (key := f"{space} {name}") in attributes), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeFile(WholeFile):
-    """A file is a document of an office."""
+    """The base of the formats of office documents: a file is one record. A subclass has `parse`."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a document. Raises BadRecord."""
+        """Build the record of a document; an encrypted or too large one is a drop.
+
+        Raises BadRecord if it is damaged.
+        """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         try:
@@ -434,39 +452,39 @@ class OfficeFile(WholeFile):
         except (LockedDocument, LargeDocument) as error:
             reason = "encrypted" if isinstance(error, LockedDocument) else "too large"
             return Record(locator=locator, text="", raw=data, drop=Drop(reason, str(error)))
-        facts = {"title": document.title, "date": document.date, "meta": meta_of(hidden=document.hidden)}
-        return record_of(locator, data, {"text": "\n\n".join(document.paragraphs), **facts})
+        facts = {"title": document.title, "date": document.date, "meta": format_meta(hidden=document.hidden)}
+        return build_record(locator, data, {"text": "\n\n".join(document.paragraphs), **facts})
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse the bytes of a document. Raises BadRecord, LockedDocument and LargeDocument, as `read_docx` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocxFile(OfficeFile):
-    """A file is a document of Word."""
+    """The format of Word documents."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
-        return read_docx(data, UNPACKED * self.max_record_bytes)
+        """Parse a Word document, as `read_docx` does."""
+        return read_docx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PptxFile(OfficeFile):
-    """A file is a presentation of PowerPoint."""
+    """The format of PowerPoint presentations."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
-        return read_pptx(data, UNPACKED * self.max_record_bytes)
+        """Parse a presentation, as `read_pptx` does."""
+        return read_pptx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PdfFile(OfficeFile):
-    """A file is a PDF."""
+    """The format PDF."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse a PDF, as `read_pdf` does."""
         return read_pdf(data, self.max_record_bytes)
 
 
-UNPACKED = 5  # times `max_record_bytes`: XML of an office is many times its text
+MAX_UNPACK_RATIO = 5  # times `max_record_bytes`: XML of an office is many times its text

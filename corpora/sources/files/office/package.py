@@ -19,8 +19,8 @@ from corpora.sources.bytes.faults import BadRecord
 
 COMPOUND = bytes.fromhex("d0cf11e0a1b11ae1")  # an OLE file: what is encrypted, and what Office wrote before 2007
 PIECE_BYTES = 1 << 16
-MOST_ENTRIES = 20_000
-DEEPEST = 2_000
+MAX_ENTRIES = 20_000
+MAX_DEPTH = 2_000
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 STRICT_RELATIONS = "http://purl.oclc.org/ooxml/officeDocument/relationships"
@@ -49,8 +49,8 @@ class LargeDocument(ValueError):
 class OfficeDocument:
     """The content of an office document.
 
-    date:   when it was made, as YYYY-MM-DD
-    hidden: runs, rows, shapes and slides that it does not show
+    date:   when it was created, as YYYY-MM-DD
+    hidden: number of runs, rows, shapes and slides that it does not show
     """
 
     paragraphs: tuple[str, ...]
@@ -60,35 +60,42 @@ class OfficeDocument:
 
 
 class Handler:
-    """Receives a part's XML, element by element."""
+    """Receives the XML of a part, element by element: a subclass overrides the methods that it needs."""
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
+        """Receive the beginning of an element. `tag` is "NAMESPACE NAME"."""
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Receive the end of an element."""
 
-    def text(self, data: str) -> None:
-        """Characters between."""
+    def add_text(self, data: str) -> None:
+        """Receive characters between tags."""
 
 
 @contextmanager
 def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
-    """The parts of a package. Raises BadRecord, LockedDocument, LargeDocument.
+    """Open a package (a context manager).
 
-    max_bytes: what may be unpacked in all
+    Args:
+        stream: The bytes of the zip.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadRecord: If it is no zip, or a damaged one.
+        LockedDocument: If it is an OLE file: encrypted, or of Office before 2007.
+        LargeDocument: If it has too many members.
     """
     if stream.read(len(COMPOUND)) == COMPOUND:
         raise LockedDocument("an OLE file: encrypted, or of Office before 2007")
-    with _refusing_damage("no zip, or a damaged one"), zipfile.ZipFile(stream) as archive:
-        if len(archive.namelist()) > MOST_ENTRIES:
-            raise LargeDocument(f"over {MOST_ENTRIES} files in one zip")
+    with _explain_zip_faults("no zip, or a damaged one"), zipfile.ZipFile(stream) as archive:
+        if len(archive.namelist()) > MAX_ENTRIES:
+            raise LargeDocument(f"over {MAX_ENTRIES} files in one zip")
         yield Package(archive, max_bytes)
 
 
 @contextmanager
-def _refusing_damage(what: str) -> Iterator[None]:
-    """Raise BadRecord for what a zip that is damaged raises; a fault of the machine stays one."""
+def _explain_zip_faults(what: str) -> Iterator[None]:
+    """Turn the errors of a damaged zip in this block into BadRecord; faults of the machine pass unchanged."""
     try:
         yield
     except (BadRecord, LockedDocument, LargeDocument):
@@ -101,18 +108,29 @@ def _refusing_damage(what: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Package:
-    """The parts of a package, no more than `left` bytes of them all."""
+    """The parts of an open package; no more than `bytes_left` bytes of them are unpacked."""
 
     archive: zipfile.ZipFile
-    left: int
+    bytes_left: int
 
     def parse(self, name: str, handler: Handler, needed: bool = True) -> None:
-        """Have a part read by a handler. Raises BadRecord, LockedDocument, LargeDocument."""
-        for _ in self.steps(name, handler, needed):
+        """Parse a part with a handler.
+
+        Args:
+            name: The part.
+            handler: Receives its elements.
+            needed: If False, a missing part is ignored.
+
+        Raises:
+            BadRecord: If the part is missing or no XML.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If more is unpacked than allowed.
+        """
+        for _ in self.iter_parse_steps(name, handler, needed):
             pass
 
-    def steps(self, name: str, handler: Handler, needed: bool = True) -> Iterator[None]:
-        """Have a part read by a handler, and stop after each piece. Raises what `parse` does."""
+    def iter_parse_steps(self, name: str, handler: Handler, needed: bool = True) -> Iterator[None]:
+        """Parse a part with a handler, and yield after each piece. Raises what `parse` does."""
         if name not in self.archive.namelist():
             if needed:
                 raise BadRecord(f"it holds no {name}")
@@ -122,9 +140,9 @@ class Package:
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = handler.begin, handler.end
-        parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = handler.text, _refuse_type
+        parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = handler.add_text, _refuse_type
         try:
-            for piece in self._pieces(name):
+            for piece in self._iter_pieces(name):
                 parser.Parse(piece, False)
                 yield
             parser.Parse(b"", True)
@@ -132,32 +150,34 @@ class Package:
             raise BadRecord(f"{name} is no XML: {error}") from error
         yield
 
-    def main_part(self, usual: str) -> str:
-        """The name of the part that the others hang on."""
-        targets = [target for kind, target in self._relations("", "_rels/.rels").values() if kind == "officeDocument"]
+    def find_main_part(self, usual: str) -> str:
+        """Return the name of the part that the others hang on; `usual` if the package does not say."""
+        targets = [
+            target for kind, target in self._read_relations("", "_rels/.rels").values() if kind == "officeDocument"
+        ]
         return targets[0] if targets else usual
 
-    def related(self, name: str) -> dict[str, tuple[str, str]]:
-        """The parts that a part refers to: id -> (the last word of the kind, name)."""
+    def list_related(self, name: str) -> dict[str, tuple[str, str]]:
+        """Return {id: (last word of the kind, name)} of the parts that a part refers to."""
         folder, _, last = name.rpartition("/")
-        return self._relations(folder, f"{folder}/_rels/{last}.rels")
+        return self._read_relations(folder, f"{folder}/_rels/{last}.rels")
 
-    def _relations(self, folder: str, name: str) -> dict[str, tuple[str, str]]:
+    def _read_relations(self, folder: str, name: str) -> dict[str, tuple[str, str]]:
         relations = _Relations(folder)
         self.parse(name, relations, needed=False)
         return relations.targets
 
-    def core(self) -> "Core":
-        """Return what the package says of itself."""
-        core = Core()
+    def read_core(self) -> "CoreProperties":
+        """Read the title and the date that the package states."""
+        core = CoreProperties()
         self.parse("docProps/core.xml", core, needed=False)
         return core
 
-    def _pieces(self, name: str) -> Iterator[bytes]:
-        with _refusing_damage(f"a damaged zip: {name}"), self.archive.open(name) as stream:
+    def _iter_pieces(self, name: str) -> Iterator[bytes]:
+        with _explain_zip_faults(f"a damaged zip: {name}"), self.archive.open(name) as stream:
             while piece := stream.read(PIECE_BYTES):
-                self.left -= len(piece)
-                if self.left < 0:
+                self.bytes_left -= len(piece)
+                if self.bytes_left < 0:
                     raise LargeDocument(f"{name} unpacks to more than max_record_bytes allows")
                 yield piece
 
@@ -167,7 +187,7 @@ def _refuse_type(name: str, system: str | None, public: str | None, internal: bo
 
 
 class _Relations(Handler):
-    """Finds the parts that a part refers to."""
+    """Collects the parts that a part refers to."""
 
     def __init__(self, folder: str) -> None:
         self.targets: dict[str, tuple[str, str]] = {}
@@ -179,8 +199,8 @@ class _Relations(Handler):
             self.targets[attributes.get("Id", "")] = attributes.get("Type", "").rpartition("/")[2], target
 
 
-class Core(Handler):
-    """Title and day of making."""
+class CoreProperties(Handler):
+    """The title and the day of creation that a package states."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -192,7 +212,7 @@ class Core(Handler):
     def end(self, tag: str) -> None:
         self._now = ""
 
-    def text(self, data: str) -> None:
+    def add_text(self, data: str) -> None:
         if self._now:
             self._texts[self._now] = self._texts.get(self._now, "") + data
 
@@ -206,6 +226,6 @@ class Core(Handler):
         return match[0] if match else None
 
 
-def relation_of(attributes: dict[str, str]) -> str:
-    """The id of the part that an element refers to; "" for none."""
+def find_relation_id(attributes: dict[str, str]) -> str:
+    """Return the id of the part that an element refers to; "" for none."""
     return attributes.get(f"{RELATIONS} id") or attributes.get(f"{STRICT_RELATIONS} id", "")

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 LIBRARY = "pypdfium2"
 HOW_TO_INSTALL = "PDF is read with the extra `documents`: `make install`, or pip install 'cloze-pipeline[documents]'"
 EDGE_LINES = 3  # at the top and at the bottom of a page, where running titles are
-FEWEST_PAGES, LEAST_SHARE = 3, 0.02  # that a running title is on
-WRAPPED, FULL = 0.8, 0.95  # of the width: so long is a line that the next continues, in a sentence and at its end
+MIN_TITLE_PAGES, MIN_TITLE_SHARE = 3, 0.02  # that a running title is on
+MIN_WRAPPED, MIN_FULL = (
+    0.8,
+    0.95,
+)  # of the width: so long is a line that the next continues, in a sentence and at its end
 CUT = re.compile(r"(\w*)\ufffe(\w*)")  # where pdfium joined a word that was cut at a line's end
 NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 ONLY_NUMBER = re.compile(r"[\W_]*(?:page )?(?:\d{1,5}|[ivxlc]{1,8})(?:[\W_]+(?:of )?\d{1,5})?[\W_]*", re.I)
@@ -37,12 +40,18 @@ DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 
 
 def can_read_pdf() -> bool:
-    """Return True if the library is installed."""
+    """Return True if the library that reads PDF is installed."""
     return find_spec(LIBRARY) is not None
 
 
 def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
-    """A document from the bytes of its file. Raises BadRecord, LockedDocument, LargeDocument."""
+    """Read a PDF from its bytes.
+
+    Raises:
+        BadRecord: If it is no PDF, or damaged.
+        LockedDocument: If it needs a password.
+        LargeDocument: If its text has more than `max_characters` characters.
+    """
     import pypdfium2
 
     try:
@@ -54,7 +63,7 @@ def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
     try:
         pages, left = [], max_characters
         for number in range(len(document)):
-            pages.append(_page_text(document, number))
+            pages.append(_read_page_text(document, number))
             left -= len(pages[-1])
             if left < 0:
                 raise LargeDocument(f"over {max_characters} characters by page {number + 1}")
@@ -65,13 +74,13 @@ def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
         document.close()
     made = DATE.match(metadata.get("CreationDate", ""))
     return OfficeDocument(
-        paragraphs=tuple(paragraphs_of(pages)),
+        paragraphs=tuple(build_paragraphs(pages)),
         title=" ".join(metadata.get("Title", "").split()) or None,
         date="-".join(made.groups()) if made else None,
     )
 
 
-def _page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
+def _read_page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
     page = document[number]
     text_page = page.get_textpage()
     try:
@@ -82,75 +91,79 @@ def _page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
         page.close()
 
 
-def paragraphs_of(pages: Sequence[str]) -> list[str]:
-    """The paragraphs of the pages' lines, without running titles and page numbers.
+def build_paragraphs(pages: Sequence[str]) -> list[str]:
+    """Build paragraphs from the lines of pages, without running titles and page numbers.
 
-    >>> paragraphs_of(["The ferry was late, for there was fog in the\\r\\nharbour and on the sea.\\r\\nSo we waited."])
-    ['The ferry was late, for there was fog in the harbour and on the sea. So we waited.']
+    >>> build_paragraphs(["The ferry was late, for there was fog in the\\r\\nharbour and on the sea.\\r\\nWe waited."])
+    ['The ferry was late, for there was fog in the harbour and on the sea. We waited.']
     """
-    kept = (line for page in without_titles([_lines(page) for page in pages]) for line in page)
+    kept = (line for page in without_titles([_split_lines(page) for page in pages]) for line in page)
     lines = [line for line in kept if not LEADERS.search(line)]
-    width = _width(lines)
+    width = _measure_width(lines)
     words = Counter(word.strip(".,;:()") for line in lines for word in line.lower().split())
-    lines = [CUT.sub(lambda match: _uncut(match[1], match[2], words), line) for line in lines]
+    lines = [CUT.sub(lambda match: _join_cut_word(match[1], match[2], words), line) for line in lines]
     paragraphs: list[str] = []
     for before, line in pairwise(["", *lines]):
-        if paragraphs and _goes_on(before, line, width):
-            paragraphs[-1] = _joined(paragraphs[-1], line, words)
+        if paragraphs and _is_continued(before, line, width):
+            paragraphs[-1] = _join_line(paragraphs[-1], line, words)
         else:
             paragraphs.append(line)
     return paragraphs
 
 
-def _lines(page: str) -> list[str]:
+def _split_lines(page: str) -> list[str]:
     return [plain for line in page.replace("\0", "").splitlines() if (plain := " ".join(line.split()))]
 
 
 def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
-    """The lines of pages without those at their edges that are on several pages, and without page numbers."""
-    edges = Counter(form for page in pages for form in {_form(page[at]) for at in _edge(page)})
-    least = max(FEWEST_PAGES, LEAST_SHARE * len(pages))
+    """Yield the lines of each page without page numbers, and without lines at its edges that are on several pages."""
+    edges = Counter(form for page in pages for form in {_replace_numbers(page[at]) for at in _list_edge_lines(page)})
+    least = max(MIN_TITLE_PAGES, MIN_TITLE_SHARE * len(pages))
     for page in pages:
-        titles = {at for at in _edge(page) if edges[_form(page[at])] >= least or ONLY_NUMBER.fullmatch(page[at])}
+        titles = {
+            at
+            for at in _list_edge_lines(page)
+            if edges[_replace_numbers(page[at])] >= least or ONLY_NUMBER.fullmatch(page[at])
+        }
         yield [line for at, line in enumerate(page) if at not in titles]
 
 
-def _edge(page: Sequence[str]) -> list[int]:
-    """The places of the lines at the top and at the bottom of a page."""
+def _list_edge_lines(page: Sequence[str]) -> list[int]:
+    """Return the indices of the lines at the top and at the bottom of a page."""
     size = len(page)
     return [at for at in range(size) if at < EDGE_LINES or at >= size - EDGE_LINES]
 
 
-def _form(line: str) -> str:
-    """A line with its numbers taken for one."""
+def _replace_numbers(line: str) -> str:
+    """Return a line, lower-case, with a # for each number."""
     return NUMBER.sub("#", line.lower())
 
 
-def _width(lines: Sequence[str]) -> int:
+def _measure_width(lines: Sequence[str]) -> int:
     """Return the width that nine tenths of the lines stay within."""
     lengths = sorted(map(len, lines))
     return lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
 
 
-def _goes_on(before: str, line: str, width: int) -> bool:
-    """Return True if a line continues the paragraph of the one before: that was full, and this one begins nothing."""
+def _is_continued(before: str, line: str, width: int) -> bool:
+    """Return True if a line continues the paragraph of the line before: that was full, and this one begins nothing."""
     if ITEM.match(line) or NUMBERED.match(line):
         return False
     ended = ENDED.search(before) is not None
     room = len(before) + 1 + len(line.partition(" ")[0])
-    return (line[0].islower() and not ended) or room > (FULL if ended else WRAPPED) * width
+    return (line[0].islower() and not ended) or room > (MIN_FULL if ended else MIN_WRAPPED) * width
 
 
-def _joined(text: str, line: str, words: Counter[str]) -> str:
-    """A line after the text before it; a hyphen at its end goes where the document has the word without it."""
+def _join_line(text: str, line: str, words: Counter[str]) -> str:
+    """Join a line to the text before it; a hyphen at its end goes if the document has the word without it."""
     if not text.endswith("-") or text.endswith((" -", "--")):
         return f"{text} {line}"
     head, tail = text.rpartition(" ")[2][:-1].lower(), line.partition(" ")[0].lower().rstrip(".,;:)")
     return text[:-1] + line if words[f"{head}{tail}"] and not words[f"{head}-{tail}"] else text + line
 
 
-def _uncut(head: str, tail: str, words: Counter[str]) -> str:
-    """A word that was cut, with a hyphen if its second part has a capital or the document has it with one only."""
+def _join_cut_word(head: str, tail: str, words: Counter[str]) -> str:
+    """Join a cut word, with a hyphen if its second part has a capital or the document has it only with one."""
     whole, hyphened = f"{head}{tail}", f"{head}-{tail}"
     is_hyphened = tail[:1].isupper() or (words[hyphened.lower()] and not words[whole.lower()])
     return hyphened if is_hyphened and head else whole

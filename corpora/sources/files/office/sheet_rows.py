@@ -15,47 +15,51 @@ from pathlib import Path
 from corpora.errors import InputError
 from corpora.schema import Locator
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.contract import Drop, RawFile, Record, Slice, Tally, drop_damaged, drop_too_large, slice_whole_file
-from corpora.sources.files.fields import Fields, find_fields, in_words, settled
-from corpora.sources.files.formats import record_of
+from corpora.sources.files.fields import Fields, choose_names, find_fields, format_names
+from corpora.sources.files.formats import build_record
 from corpora.sources.files.office.package import LargeDocument, LockedDocument, open_package
-from corpora.sources.files.office.xlsx import SheetRow, Worksheet, read_sheets, row_json
+from corpora.sources.files.office.xlsx import SheetRow, Worksheet, read_sheets, to_row_json
 
-UNPACKED = 100  # times `max_record_bytes`: what all sheets of a workbook may unpack to
+MAX_UNPACK_RATIO = 100  # times `max_record_bytes`: what all sheets of a workbook may unpack to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetRows:
-    """Each row of each sheet is a record."""
+    """The format of Excel: each row of each sheet is a record."""
 
     fields: Fields
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each row. Raises InputError for a workbook that cannot be read to its end."""
-        with self.opened(raw_path(piece.file.path)) as sheets:
+        """Yield one record for each row. Raises InputError for a workbook that cannot be read to its end."""
+        with self.open_sheets(parse_raw_path(piece.file.path)) as sheets:
             for sheet in sheets:
-                fields = settled(self.fields, sheet.columns.__contains__)
+                fields = choose_names(self.fields, sheet.columns.__contains__)
                 for row in sheet.rows:
                     tally.records += 1
-                    yield self._record(row, piece.file, sheet, fields, tally)
+                    yield self._build_record(row, piece.file, sheet, fields, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The row as JSON; b"" if there is none."""
-        with self.opened(file) as sheets:
+        """Return a row as JSON; b"" if there is none."""
+        with self.open_sheets(file) as sheets:
             rows = (row for sheet in sheets if sheet.number == locator.stream for row in sheet.rows)
-            return next((row_json(row) for row in rows if row.number == locator.offset), b"")
+            return next((to_row_json(row) for row in rows if row.number == locator.offset), b"")
 
     @contextmanager
-    def opened(self, path: Path) -> Iterator[Iterator[Worksheet]]:
-        """The sheets of a file. Raises InputError."""
+    def open_sheets(self, path: Path) -> Iterator[Iterator[Worksheet]]:
+        """Open a workbook (a context manager) and give an iterator of its sheets, each to be read before the next.
+
+        Raises:
+            InputError: If it cannot be read to its end, needs a password, or unpacks to too much.
+        """
         try:
-            with path.open("rb") as stream, open_package(stream, UNPACKED * self.max_record_bytes) as package:
+            with path.open("rb") as stream, open_package(stream, MAX_UNPACK_RATIO * self.max_record_bytes) as package:
                 yield read_sheets(package, self.max_record_bytes)
         except LockedDocument as error:
             remedy = "Remove its password, or save it as .xlsx or .csv."
@@ -68,24 +72,26 @@ class SheetRows:
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
 
-    def _record(self, row: SheetRow, file: RawFile, sheet: Worksheet, fields: dict[str, str], tally: Tally) -> Record:
-        raw = row_json(row) if row.values is not None else b""
+    def _build_record(
+        self, row: SheetRow, file: RawFile, sheet: Worksheet, fields: dict[str, str], tally: Tally
+    ) -> Record:
+        raw = to_row_json(row) if row.values is not None else b""
         place = Locator(file=file.name, sha256=file.sha256, stream=row.sheet, offset=row.number, length=len(raw))
         if row.values is None or len(raw) > self.max_record_bytes:
             return drop_too_large(place, self.max_record_bytes)
-        if drop := tally.enter(place) or self._left_out(row, sheet, fields):
+        if drop := tally.enter(place) or self._find_drop(row, sheet, fields):
             return Record(locator=place, text="", raw=raw, drop=drop)
         text = fields["text"]
         given = {**row.values, text: str(row.values.get(text, ""))}
         try:
-            return record_of(place, raw, find_fields(given, fields))
+            return build_record(place, raw, find_fields(given, fields))
         except BadRecord as error:
             return drop_damaged(place, raw, error)
 
-    def _left_out(self, row: SheetRow, sheet: Worksheet, fields: dict[str, str]) -> Drop | None:
+    def _find_drop(self, row: SheetRow, sheet: Worksheet, fields: dict[str, str]) -> Drop | None:
         if row.is_hidden:
             return Drop("hidden", f"row {row.number} of sheet {sheet.name!r}, or the sheet")
         if fields["text"] in sheet.columns:
             return None
-        named = in_words(self.fields.get("text", "text"))
+        named = format_names(self.fields.get("text", "text"))
         return Drop("no column of text", f"sheet {sheet.name!r} has no column {named} that is shown")

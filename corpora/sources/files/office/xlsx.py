@@ -19,12 +19,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.files.office.package import DEEPEST, Handler, LargeDocument, Package, relation_of
+from corpora.sources.files.office.package import MAX_DEPTH, Handler, LargeDocument, Package, find_relation_id
 
 MAIN_PART = "xl/workbook.xml"
 HEAD_ROWS = 20  # looked at for the one that names the columns
-MOST_COLUMNS = 16_384  # of a sheet, by Excel's own bound
-MOST_ROWS = 1 << 20
+MAX_COLUMNS = 16_384  # of a sheet, by Excel's own bound
+MAX_ROWS = 1 << 20
 DATE_FORMATS = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 NOT_OF_A_FORMAT = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 OF_A_DURATION = re.compile(r"\[[hms]+\]", re.I)
@@ -32,13 +32,13 @@ REFERENCE = re.compile(r"([A-Za-z]{1,3})(\d{1,7})")
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 EPOCH, EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
 YES, NO_SIZE = ("1", "true"), ("0", "0.0")
-MOST_DAYS = 2_958_466  # 9999-12-31
+MAX_DAYS = 2_958_466  # 9999-12-31
 
 
 class SheetRow(NamedTuple):
-    """A row. sheet, number: of the sheet in the workbook, and of the row in it, from 1; values: None if too large
+    """A row of a sheet. `values` is None if it is too large; `is_hidden` is True if the row or its sheet is hidden.
 
-    is_hidden: the row, or its sheet
+    `sheet` is the number of the sheet in the workbook, `number` that of the row in the sheet, both from 1.
     """
 
     sheet: int
@@ -49,7 +49,7 @@ class SheetRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Worksheet:
-    """A sheet of a workbook. number: from 1; rows: after those that name the columns"""
+    """A sheet of a workbook. `number` counts from 1; `rows` are those after the rows that name the columns."""
 
     number: int
     name: str
@@ -58,32 +58,38 @@ class Worksheet:
 
 
 def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
-    """The sheets of a workbook in order, each to be read before the next. Raises BadRecord, LargeDocument.
+    """Yield the sheets of a workbook in order, each to be read before the next.
 
-    max_row: characters
+    Args:
+        package: The open workbook.
+        max_row: A row of more characters has `values` None.
+
+    Raises:
+        BadRecord: If the workbook is damaged.
+        LargeDocument: If more is unpacked than allowed.
     """
-    main = package.main_part(MAIN_PART)
-    book, related = _Workbook(), package.related(main)
+    main = package.find_main_part(MAIN_PART)
+    book, related = _Workbook(), package.list_related(main)
     package.parse(main, book)
     parts = dict(related.values())
-    shared, styles = _Shared(package.left // 2), _Styles()
+    shared, styles = _SharedTexts(package.bytes_left // 2), _Styles()
     package.parse(parts.get("sharedStrings", ""), shared, needed=False)
     package.parse(parts.get("styles", ""), styles, needed=False)
-    value_of = _Values(shared, styles.dates, EPOCH_1904 if book.from_1904 else EPOCH)
+    read_value = _ValueReader(shared, styles.dates, EPOCH_1904 if book.from_1904 else EPOCH)
     for number, (name, id, is_hidden) in enumerate(book.sheets, 1):
         kind, part = related.get(id, ("", ""))
         if kind == "worksheet":
-            yield _sheet(number, name, _cells(package, part, _Rows(value_of, max_row, is_hidden)))
+            yield _build_sheet(number, name, _iter_raw_rows(package, part, _RowReader(read_value, max_row, is_hidden)))
 
 
-def _cells(package: Package, part: str, rows: "_Rows") -> Iterator["_ReadRow"]:
-    """Each row that is not empty."""
-    for _ in package.steps(part, rows):
+def _iter_raw_rows(package: Package, part: str, rows: "_RowReader") -> Iterator["_RawRow"]:
+    """Yield each row that is not empty."""
+    for _ in package.iter_parse_steps(part, rows):
         yield from rows.complete
         rows.complete.clear()
 
 
-def _sheet(number: int, name: str, rows: Iterator["_ReadRow"]) -> Worksheet:
+def _build_sheet(number: int, name: str, rows: Iterator["_RawRow"]) -> Worksheet:
     head = []
     for row in rows:
         head.append(row)
@@ -91,21 +97,21 @@ def _sheet(number: int, name: str, rows: Iterator["_ReadRow"]) -> Worksheet:
             break
     most = max((len(row.cells) for row in head if row.cells), default=0)
     at = next((at for at, row in enumerate(head) if row.cells and len(row.cells) > most / 2), 0)
-    names, used = _names([row.cells for row in head[at : at + 2] if row.cells])
+    names, used = _name_columns([row.cells for row in head[at : at + 2] if row.cells])
 
     def records() -> Iterator[SheetRow]:
         for row in chain(head[at + used :], rows):
-            yield _row(number, row, names)
+            yield _build_row(number, row, names)
 
     return Worksheet(number, name, list(names.values()), records())
 
 
-def _names(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
-    """The names of columns by their places, and the number of rows that they are from.
+def _name_columns(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
+    """Find the names of columns by their index; also return the number of rows that they are from.
 
-    >>> _names([{0: "id", 1: "text"}, {0: 7, 1: "a"}])
+    >>> _name_columns([{0: "id", 1: "text"}, {0: 7, 1: "a"}])
     ({0: 'id', 1: 'text'}, 1)
-    >>> _names([{0: "id", 1: "contact"}, {1: "name", 2: "mail"}])
+    >>> _name_columns([{0: "id", 1: "contact"}, {1: "name", 2: "mail"}])
     ({0: 'id', 1: 'contact name', 2: 'contact mail'}, 2)
     """
     if not head:
@@ -113,7 +119,7 @@ def _names(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
     top = {column: " ".join(str(value).split()) for column, value in head[0].items()}
     below = head[1] if len(head) > 1 else {}
     last = max([*top, *below])
-    whole = {column: _left_of(top, column) for column in range(last + 1)}
+    whole = {column: _find_left_name(top, column) for column in range(last + 1)}
     merged = {column for column in range(last + 1) if column not in top or column + 1 not in {*top, last + 1}}
     two = merged == set(below) and all(isinstance(value, str) for value in below.values()) and len(merged) > 1
     if two:
@@ -121,34 +127,34 @@ def _names(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
     names: dict[int, str] = {}
     for column, name in whole.items():
         if two or column <= max(top):
-            names[column] = _new(name or "column", set(names.values()))
+            names[column] = _make_unique(name or "column", set(names.values()))
     return names, 1 + two
 
 
-def _left_of(top: dict[int, str], column: int) -> str:
+def _find_left_name(top: dict[int, str], column: int) -> str:
     return next((top[at] for at in range(column, -1, -1) if at in top), "")
 
 
-def _new(name: str, used: set[str]) -> str:
+def _make_unique(name: str, used: set[str]) -> str:
     if name not in used:
         return name
-    return next(f"{name} {number}" for number in range(2, MOST_COLUMNS + 2) if f"{name} {number}" not in used)
+    return next(f"{name} {number}" for number in range(2, MAX_COLUMNS + 2) if f"{name} {number}" not in used)
 
 
-def _row(sheet: int, row: "_ReadRow", names: dict[int, str]) -> SheetRow:
+def _build_row(sheet: int, row: "_RawRow", names: dict[int, str]) -> SheetRow:
     if row.cells is None:
         return SheetRow(sheet, row.number, None, row.is_hidden)
     values = {names.get(at, f"column {at + 1}"): value for at, value in sorted(row.cells.items())}
     return SheetRow(sheet, row.number, values, row.is_hidden)
 
 
-def row_json(row: SheetRow) -> bytes:
-    """A row as one line of JSON: what its id is made of."""
+def to_row_json(row: SheetRow) -> bytes:
+    """Return a row as one line of JSON, from which its id is computed."""
     return json.dumps(row.values, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 class _Workbook(Handler):
-    """Names and ids of the sheets and whether they are hidden, and from when days are counted."""
+    """Collects the names and ids of the sheets, whether they are hidden, and from when days are counted."""
 
     def __init__(self) -> None:
         self.sheets: list[tuple[str, str, bool]] = []
@@ -158,13 +164,13 @@ class _Workbook(Handler):
         name = tag.rpartition(" ")[2]
         if name == "sheet":
             is_hidden = attributes.get("state", "visible") != "visible"
-            self.sheets.append((attributes.get("name", ""), relation_of(attributes), is_hidden))
+            self.sheets.append((attributes.get("name", ""), find_relation_id(attributes), is_hidden))
         elif name == "workbookPr":
             self.from_1904 = attributes.get("date1904") in ("1", "true")
 
 
 class _Styles(Handler):
-    """Tells which formats of cells are dates. dates: by the cells' style"""
+    """Collects which formats of cells are dates. `dates` has a bool for each style of cells."""
 
     def __init__(self) -> None:
         self.dates: list[bool] = []
@@ -180,33 +186,33 @@ class _Styles(Handler):
         elif name == "xf" and self._in_cells:
             id = attributes.get("numFmtId", "0")
             code = self._codes.get(id)
-            self.dates.append(shows_date(code) if code is not None else id.isdecimal() and int(id) in DATE_FORMATS)
+            self.dates.append(is_date_format(code) if code is not None else id.isdecimal() and int(id) in DATE_FORMATS)
 
     def end(self, tag: str) -> None:
         self._in_cells = self._in_cells and not tag.endswith(" cellXfs")
 
 
-def shows_date(code: str) -> bool:
-    """Return True if a format of numbers shows a date or a time of day.
+def is_date_format(code: str) -> bool:
+    """Return True if a number format shows a date or a time of day.
 
-    >>> [shows_date(code) for code in ("yyyy\\\\-mm", "0.00", "[Red]#,##0", '0" days"', "[h]:mm", "h:mm")]
+    >>> [is_date_format(code) for code in ("yyyy\\\\-mm", "0.00", "[Red]#,##0", '0" days"', "[h]:mm", "h:mm")]
     [True, False, False, False, False, True]
     """
     plain = NOT_OF_A_FORMAT.sub("", code.partition(";")[0]).lower()
     return not OF_A_DURATION.search(code) and plain != "general" and bool(set(plain) & set("ymdhs"))
 
 
-class _Shared(Handler):
-    """The texts that cells share, as one text. Raises LargeDocument for over `most` bytes of them."""
+class _SharedTexts(Handler):
+    """Collects the texts that cells share in one buffer. Raises LargeDocument for more than `max_bytes` bytes."""
 
-    def __init__(self, most: int) -> None:
-        self._bytes, self._ends, self._most = bytearray(), array("Q", [0]), most
+    def __init__(self, max_bytes: int) -> None:
+        self._bytes, self._ends, self._max_bytes = bytearray(), array("Q", [0]), max_bytes
         self._in_text, self._passing = False, 0
 
     def __getitem__(self, number: int) -> str:
         if not 0 <= number < len(self._ends) - 1:
             raise BadRecord(f"a cell has the shared text {number}, and there are {len(self._ends) - 1}")
-        return ESCAPED.sub(_unescaped, self._bytes[self._ends[number] : self._ends[number + 1]].decode())
+        return ESCAPED.sub(_unescape, self._bytes[self._ends[number] : self._ends[number + 1]].decode())
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
@@ -220,15 +226,15 @@ class _Shared(Handler):
         if name == "si":
             self._ends.append(len(self._bytes))
 
-    def text(self, data: str) -> None:
+    def add_text(self, data: str) -> None:
         if self._in_text and not self._passing:
             self._bytes += data.encode()
-            if len(self._bytes) > self._most:
-                raise LargeDocument(f"its shared texts have over {self._most} bytes")
+            if len(self._bytes) > self._max_bytes:
+                raise LargeDocument(f"its shared texts have over {self._max_bytes} bytes")
 
 
-def _unescaped(match: "re.Match[str]") -> str:
-    """A character that XML cannot hold, as Excel writes it; nothing for a control character."""
+def _unescape(match: "re.Match[str]") -> str:
+    """Return the character that XML cannot hold and Excel escapes; "" for a control character."""
     character = chr(int(match[1], 16))
     if "\ud800" <= character < "\ue000":
         return match[0]
@@ -236,19 +242,19 @@ def _unescaped(match: "re.Match[str]") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
-    """What a cell holds, by its type, its style and its text."""
+class _ValueReader:
+    """Reads the value of a cell from its type, its style and its text."""
 
-    shared: _Shared
+    shared: _SharedTexts
     dates: list[bool]
     epoch: datetime
 
     def __call__(self, kind: str, style: str, text: str) -> Any:
-        """Return a text, number, or boolean; None for nothing. Raises BadRecord."""
+        """Return a text, number, or boolean; None for an empty cell or an error. Raises BadRecord."""
         if kind == "s":
-            return self.shared[_whole(text)] or None
+            return self.shared[_parse_index(text)] or None
         if kind in ("str", "inlineStr", "d"):
-            return ESCAPED.sub(_unescaped, text) or None
+            return ESCAPED.sub(_unescape, text) or None
         if kind == "e" or not text.strip():
             return None
         if kind == "b":
@@ -257,12 +263,12 @@ class _Values:
             number = float(text)
         except ValueError:
             return text
-        if style.isdecimal() and int(style) < len(self.dates) and self.dates[int(style)] and 0 <= number < MOST_DAYS:
-            return self._date(number)
+        if style.isdecimal() and int(style) < len(self.dates) and self.dates[int(style)] and 0 <= number < MAX_DAYS:
+            return self._to_date(number)
         return int(number) if number.is_integer() and abs(number) < 1e15 else number if abs(number) < 1e308 else text
 
-    def _date(self, days: float) -> str:
-        """A day, a time of it, or both, as ISO 8601; Excel counts a 29th of February 1900."""
+    def _to_date(self, days: float) -> str:
+        """Convert days to a date, a time of day, or both, as ISO 8601; Excel counts a 29th of February 1900."""
         shift = 1 if self.epoch is EPOCH and 1 <= days < 60 else 0
         moment = self.epoch + timedelta(days=int(days) + shift, seconds=round(days % 1 * 86_400))
         if days < 1:
@@ -270,15 +276,15 @@ class _Values:
         return moment.isoformat() if moment.time().isoformat() != "00:00:00" else moment.date().isoformat()
 
 
-def _whole(text: str) -> int:
+def _parse_index(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
         raise BadRecord(f"a cell has no number of a shared text, but {text[:20]!r}") from error
 
 
-class _ReadRow(NamedTuple):
-    """A row as it is read. cells: by their columns, without those of hidden ones; None if they are too large"""
+class _RawRow(NamedTuple):
+    """A row as it is read. `cells` are by index of column, without hidden ones; None if they are too large."""
 
     number: int
     cells: dict[int, Any] | None
@@ -286,13 +292,13 @@ class _ReadRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Rows(Handler):
-    """Gathers the rows of a sheet as they end. hidden: the sheet is"""
+class _RowReader(Handler):
+    """Collects the rows of a sheet as they end. `hidden` is True if the sheet is."""
 
-    value_of: Callable[[str, str, str], Any]
-    most: int
+    read_value: Callable[[str, str, str], Any]
+    max_characters: int
     hidden: bool
-    complete: list[_ReadRow] = field(default_factory=list)
+    complete: list[_RawRow] = field(default_factory=list)
     _hidden_columns: set[int] = field(default_factory=set)
     _hidden_row: bool = False
     _hides_cells: bool = False
@@ -310,8 +316,8 @@ class _Rows(Handler):
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise BadRecord(f"elements are nested over {DEEPEST} deep")
+        if self._depth > MAX_DEPTH:
+            raise BadRecord(f"elements are nested over {MAX_DEPTH} deep")
         if name == "row":
             given = attributes.get("r", "")
             self._number = max(self._number + 1, int(given) if given.isdecimal() and len(given) < 8 else 0)
@@ -319,10 +325,10 @@ class _Rows(Handler):
             self._hides_cells = False
             self._hidden_row = self.hidden or _is_hidden(attributes, "ht")
         elif name == "col" and _is_hidden(attributes, "width"):
-            self._hidden_columns.update(range(_place(attributes, "min") - 1, _place(attributes, "max")))
+            self._hidden_columns.update(range(_read_place(attributes, "min") - 1, _read_place(attributes, "max")))
         elif name == "c":
             place = REFERENCE.fullmatch(attributes.get("r", ""))
-            self._column = _column(place[1]) if place else self._column + 1
+            self._column = _parse_column(place[1]) if place else self._column + 1
             self._kind, self._style, self._text = attributes.get("t", "n"), attributes.get("s", ""), []
         self._passing += name == "rPh"
         self._in_value = name in ("v", "t") and not self._passing
@@ -332,22 +338,22 @@ class _Rows(Handler):
         self._in_value = False
         self._depth -= 1
         self._passing -= name == "rPh"
-        if name == "c" and self._size <= self.most:
-            value = self.value_of(self._kind, self._style, "".join(self._text))
+        if name == "c" and self._size <= self.max_characters:
+            value = self.read_value(self._kind, self._style, "".join(self._text))
             self._size += len(value) if self._kind == "s" and value else 0
             if value is not None and self._column in self._hidden_columns:
                 self._hides_cells = True
-            elif value is not None and 0 <= self._column < MOST_COLUMNS:
+            elif value is not None and 0 <= self._column < MAX_COLUMNS:
                 self._cells[self._column] = value
-        elif name == "row" and (self._cells or self._hides_cells or self._size > self.most):
-            cells = self._cells if self._size <= self.most else None
+        elif name == "row" and (self._cells or self._hides_cells or self._size > self.max_characters):
+            cells = self._cells if self._size <= self.max_characters else None
             is_hidden = self._hidden_row or (self._hides_cells and not self._cells)
-            self.complete.append(_ReadRow(self._number, cells, is_hidden))
+            self.complete.append(_RawRow(self._number, cells, is_hidden))
 
-    def text(self, data: str) -> None:
+    def add_text(self, data: str) -> None:
         if self._in_value:
             self._size += len(data)
-            if self._size <= self.most:
+            if self._size <= self.max_characters:
                 self._text.append(data)
 
 
@@ -356,16 +362,16 @@ def _is_hidden(attributes: dict[str, str], size: str) -> bool:
     return attributes.get("hidden") in YES or attributes.get(size) in NO_SIZE
 
 
-def _place(attributes: dict[str, str], name: str) -> int:
-    """A place of a column from 1, within Excel's bounds; 0 if there is none."""
+def _read_place(attributes: dict[str, str], name: str) -> int:
+    """Return the number of a column, from 1, within Excel's bounds; 0 if there is none."""
     given = attributes.get(name, "")
-    return min(int(given), MOST_COLUMNS) if given.isdecimal() and len(given) < 8 else 0
+    return min(int(given), MAX_COLUMNS) if given.isdecimal() and len(given) < 8 else 0
 
 
-def _column(letters: str) -> int:
-    """The place of a column from 0.
+def _parse_column(letters: str) -> int:
+    """Return the zero-based index of a column.
 
-    >>> _column("A"), _column("AB")
+    >>> _parse_column("A"), _parse_column("AB")
     (0, 27)
     """
     place = 0

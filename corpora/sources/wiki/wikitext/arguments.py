@@ -1,7 +1,8 @@
-"""The arguments of a template, and the small matters of form that several expansions share.
+"""The arguments of a template, and small matters of form that several expansions share.
 
-Promise: an expansion is a function of the positional arguments (stripped, without their numbers) and of the
-named ones (keys in lower case). Numbers keep their digits: only commas come in, and exponents are raised.
+Promise: an expansion is a function of a template's positional arguments (stripped, without their numbers) and its named
+ones (keys in lower case), and returns the text that the template shows. Numbers keep their digits: only commas are
+inserted, and exponents are raised.
 
 Source: mediawiki.org/wiki/Help:Templates.
 """
@@ -27,7 +28,10 @@ _EXPONENT = re.compile(r"[0-9+\-−n]+")
 
 
 def read_arguments(body: str) -> tuple[list[str], Named]:
-    """The positional and the named arguments of a template's body, `{{name|a|k=v}}` without its braces."""
+    """Split a template's body, `{{name|a|k=v}}` without its braces, into positional arguments and named ones.
+
+    Numbered arguments (`2=b`) that continue the positional ones are appended to them.
+    """
     positional: list[str] = []
     named: Named = {}
     for argument in body.split("|")[1:]:
@@ -46,8 +50,8 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def group_thousands(number: str) -> str:
-    """A number with commas between its thousands: 1234567.8 -> 1,234,567.8."""
+def group_digits(number: str) -> str:
+    """Insert commas between the thousands of numbers with four digits or more: 1234567.8 -> 1,234,567.8."""
     return _LONG_NUMBER.sub(lambda match: f"{int(match[1]):,}", number)
 
 
@@ -57,7 +61,7 @@ _WESTERN = "0123456789"
 
 
 def to_local_quotes(text: str, wiki: str) -> str:
-    """A text between curly quotes, between those of a wiki.
+    """Replace the curly quotes around a text by the quotation marks of a wiki; "" stays "".
 
     >>> to_local_quotes("“Gut.”", "de"), to_local_quotes("“Bien.”", "fr"), to_local_quotes("“Well.”", "en")
     ('„Gut.“', '« Bien. »', '“Well.”')
@@ -66,12 +70,12 @@ def to_local_quotes(text: str, wiki: str) -> str:
     return f"{before}{text[1:-1]}{after}" if text else text
 
 
-def to_local_numbers(text: str, wiki: str) -> str:
-    """A text with its numbers as a wiki writes them.
+def to_local(text: str, wiki: str) -> str:
+    """Write the numbers in a text, which are in English form, as a wiki writes them.
 
-    >>> [to_local_numbers("1,234.5 km", wiki) for wiki in ("de", "fr")], to_local_numbers("1,234 km", "es")
+    >>> [to_local("1,234.5 km", wiki) for wiki in ("de", "fr")], to_local("1,234 km", "es")
     (['1.234,5 km', '1 234,5 km'], '1234 km')
-    >>> to_local_numbers("1,234,567.5", "hi"), to_local_numbers("1,234.5 km", "fa")
+    >>> to_local("1,234,567.5", "hi"), to_local("1,234.5 km", "fa")
     ('12,34,567.5', '۱٬۲۳۴٫۵ km')
     """
     form = read_wiki(wiki)
@@ -91,7 +95,10 @@ def to_local_numbers(text: str, wiki: str) -> str:
 
 
 def to_english_number(argument: str, wiki: str) -> str:
-    """An argument that is a number in the form of a wiki, in that of English: "1.234,5" is "1234.5"."""
+    """Convert an argument from a wiki's form of numbers to the English one ("1.234,5" -> "1234.5").
+
+    If the wiki uses the digits 0 to 9, an argument that is no such number is returned unchanged.
+    """
     form = read_wiki(wiki)
     if form.digits != _WESTERN:
         argument = argument.translate(str.maketrans(form.digits, _WESTERN))
@@ -103,10 +110,14 @@ def to_english_number(argument: str, wiki: str) -> str:
 
 
 def to_superscript(text: str) -> str:
-    """An exponent as superscript characters where they exist, so that 10<sup>6</sup> is not read as 106."""
+    """Return an exponent in superscript characters, so that 10<sup>6</sup> is not read as 106.
+
+    A text with other characters than digits, signs and "n" is returned unchanged.
+    """
     return text.translate(_SUPERSCRIPT) if _EXPONENT.fullmatch(text) else text
 
 
 def show_first(arguments: list[str], named: Named) -> str:
+    """Return the first positional argument, or else the argument `text` or `content`; "" if there is none."""
     text = named.get("text") or named.get("content") or ""
     return arguments[0] if arguments else text

@@ -1,18 +1,15 @@
-"""Wikitext, step 1: what hides or holds no prose goes: comments, references, code, formulas, apparatus.
+"""Wikitext, steps 1 and 4: what holds no prose is removed first, and later tables, tags, entities and magic words.
 
-Promise: a formula that reads as text stays, one in TeX becomes a placeholder, its TeX, or nothing. An element that is
-never closed takes nothing with it but its mark; no pattern looks past the next opening of its own name, so a page is
-read a fixed number of times. Cost: this step goes first because most of
-an article's markup is in what it drops.
+Promise of step 1 (comments, references, code, formulas, apparatus): a formula that is readable as text stays, one in
+TeX becomes a placeholder, its TeX, or nothing. An element that is never closed loses only its tag; no pattern searches
+past the next opening of its own name, so a page is read a fixed number of times. Cost: this step is first because most
+of an article's markup is in what it drops.
 
-Source: mediawiki.org/wiki/Help:Formatting and Help:Cite; the headings of the Wikipedias' own manuals of style.
+Promise of step 4: a table is removed with all it holds; one that stays open loses its rows, line by line. Tags of HTML
+and of MediaWiki's extensions are removed, and their words stay; any other `<` is a plain character.
 
-Wikitext, step 4: tables, tags, entities and magic words.
-
-Promise: a table goes with all it holds; one that stays open loses its rows, line by line. Tags of HTML and of
-MediaWiki's extensions go and leave their words; any other `<` is a plain character.
-
-Source: mediawiki.org/wiki/Help:Tables and Help:Formatting.
+Source: mediawiki.org/wiki/Help:Formatting, Help:Cite and Help:Tables; the headings of the Wikipedias' own manuals of
+style.
 """
 
 import html
@@ -52,7 +49,12 @@ def _raise_tag(match: re.Match[str]) -> str:
 
 
 def drop_tables(text: str, max_depth: int) -> str:
-    """`text` without its `{| ... |}`, innermost first; one that stays open loses its rows, line by line."""
+    """Remove tables (`{| ... |}`), innermost first. A table that stays open loses its rows, line by line.
+
+    Args:
+        text: Wikitext.
+        max_depth: How many levels of nested tables are removed whole.
+    """
     for _ in range(max_depth):
         text, count = _TABLE.subn("\n", text)
         if not count:
@@ -61,7 +63,10 @@ def drop_tables(text: str, max_depth: int) -> str:
 
 
 def drop_tags(text: str) -> str:
-    """`text` without the tags of HTML and of MediaWiki's extensions; any other `<` is a plain character."""
+    """Remove the tags of HTML and of MediaWiki's extensions.
+
+    Line breaks and blocks become white space, list items lines.
+    """
     text = _RAISED_TAG.sub(_raise_tag, text)
     text = _BREAK.sub(" ", _BREAKS.sub("\n\n", text))
     text = _ITEM_END.sub("\n", _ITEM_TAG.sub("\n* ", _BLOCK_TAG.sub("\n\n", text)))
@@ -69,15 +74,15 @@ def drop_tags(text: str) -> str:
 
 
 def decode_entities(text: str) -> str:
-    """Replace the entities in `text` by their characters; an entity must end with a semicolon."""
+    """Replace character references by their characters. A reference must end with a semicolon."""
     return _ENTITY.sub(lambda match: html.unescape(match[0]), text)
 
 
 def _build_paired_pattern(names: str) -> re.Pattern[str]:
-    """An element of one of the `names` with its content, which may not open another of the same name.
+    """Return a pattern for an element of one of the `names` and its content, in which no other of its name opens.
 
-    The possessive loop stops at the next opening of that name, so an unclosed tag swallows nothing, and a
-    page of nothing but openings is read once.
+    The possessive loop stops at the next opening of that name, so an unclosed tag removes nothing, and a page of
+    nothing but openings is read once.
     """
     body = r"[^<]*+(?:<(?!/?(?:\1)\b)[^<]*+)*+"
     return re.compile(rf"(?i)<({names})\b{ATTRIBUTES}(?<!/)>({body})</\1\s*>")
@@ -107,12 +112,12 @@ _TITLE_MARKUP = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
 
 
 def _keep_literal(match: re.Match[str]) -> str:
-    """The content of `<nowiki>` with its marks as entities, which are decoded after all markup is gone."""
+    """Return the content of `<nowiki>` with its marks as entities, which are decoded after all markup is removed."""
     return match[1].translate(_LITERAL)
 
 
 def _drop_comments(text: str) -> str:
-    """`text` without comments; a comment alone on its line takes the line with it. An unclosed one stays."""
+    """Remove comments. A comment that is alone on its line is removed with the line. An unclosed one stays."""
     kept, end = [], 0
     while (start := text.find("<!--", end)) >= 0 and (stop := text.find("-->", start + 4)) >= 0:
         kept.append(text[end:start])
@@ -124,38 +129,37 @@ def _drop_comments(text: str) -> str:
 
 
 def _drop_math(match: re.Match[str]) -> str:
-    """A formula that reads as text (`x`, `n + 1`) stays; one in TeX goes."""
+    """Return a formula that is readable as text (`x`, `n + 1`); "" for one in TeX."""
     formula = show_formula(decode_entities(match[2]))
     return "" if formula == FORMULA else formula.translate(_LITERAL)
 
 
-def _show_placeholder(match: re.Match[str]) -> str:
-    """A formula as `show_formula` has it, its marks as entities."""
+def _show_sign(match: re.Match[str]) -> str:
+    """Return a formula as `show_formula` does, with its marks as entities."""
     formula = show_formula(decode_entities(match[2]))
     return MARK + (formula.translate(_LITERAL) if formula != FORMULA else formula) if formula else ""
 
 
 def _show_tex(match: re.Match[str]) -> str:
-    """A formula's TeX on one line, its marks as entities; a space parts the braces that would be a template's."""
+    """Return the TeX of a formula on one line, with its marks as entities.
+
+    A space separates double braces and brackets, which would otherwise be those of a template or link.
+    """
     formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
     formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")
     return MARK + formula.replace("&", "&#38;").translate(_LITERAL) if formula else ""
 
 
-MATH: dict[str, Callable[[re.Match[str]], str]] = {
-    "placeholder": _show_placeholder,
-    "tex": _show_tex,
-    "drop": _drop_math,
-}
+MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _show_sign, "tex": _show_tex, "drop": _drop_math}
 
 
 def _show_inline_code(match: re.Match[str]) -> str:
-    """Code in a sentence; a block of code is none."""
+    """Return code that is in a sentence; "" for a block of code."""
     return match[2].translate(_LITERAL) if _INLINE_CODE.search(match[0], 0, match.start(2) - match.start()) else ""
 
 
 def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
-    """The content of a styled element, nothing if its style hides it; a block keeps its paragraph."""
+    """Return the content of a styled element; "" if its style hides it. A block keeps its paragraph."""
     if _NOT_SHOWN.search(match[2]):
         hidden += filter(None, [match[3].strip()])
         return ""
@@ -164,9 +168,12 @@ def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
 
 
 def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
-    """`text` without comments, references, code, galleries and HTML tables; formulas as `math` says.
+    """Remove comments, references, code, galleries and HTML tables, and treat formulas as `math` says.
 
-    hidden: takes what is not shown
+    Args:
+        text: Wikitext.
+        math: "placeholder", "tex" or "drop", a key of `MATH`.
+        hidden: Texts of elements that a style hides are appended to it.
     """
     if "math|" in text:
         text = _MATH_TEMPLATE.sub(r"<math>\1</math>", text)
@@ -193,7 +200,7 @@ def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
 
 
 def parse_heading(line: str) -> tuple[int, str]:
-    """Level and title of a heading line (`== Title ==`), or (0, "") for any other line.
+    """Return (level, title) of a heading line, `== Title ==`, or (0, "") for any other line.
 
     >>> parse_heading("=== Early life ===")
     (3, 'Early life')
@@ -207,7 +214,12 @@ def parse_heading(line: str) -> tuple[int, str]:
 
 
 def drop_sections(text: str, apparatus: frozenset[str]) -> str:
-    """`text` without the sections with such a title, each up to the next heading of its level or a higher one."""
+    """Remove sections with certain titles, each up to the next heading of its level or a higher one.
+
+    Args:
+        text: Wikitext.
+        apparatus: Titles in lower case.
+    """
     kept, start, dropped_level = [], 0, 0
     for match in _HEADING.finditer(text):
         level, title = parse_heading(match[0])

@@ -23,18 +23,18 @@ _LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|commons|species|meta)(?:-[a
 
 
 def _show_label(match: re.Match[str]) -> str:
-    """The label of `[http://... label]`, nothing for a bare one."""
+    """Return the label of an external link, `[http://... label]`; "" if it has none."""
     return match[1].strip()
 
 
 @lru_cache(maxsize=64)
 def _build_reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
-    """`_show_link` for a wiki: the names of its namespaces enter once, not with each link."""
+    """Return `_show_link` for a wiki, so that its namespaces are not passed with each link."""
     return lambda match: _show_link(match, hidden)
 
 
 def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
-    """Return what a link shows: its label or target; nothing for files, categories and links between languages."""
+    """Return what a link shows: its label or its target, and "" for files, categories and links between languages."""
     target, bar, label = match[1].partition("|")
     target = target.strip()
     is_shown, target = target.startswith(":"), target.removeprefix(":")
@@ -51,21 +51,26 @@ def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
 
 
 def _is_alone_on_line(match: re.Match[str], page: str) -> bool:
-    """Return True for a link to a page of a namespace that is alone on its line: a category in any language."""
+    """Return True for a link with a namespace that is alone on its line, which is a category in any language."""
     text, end = match.string, match.end()
     return page[:1].strip() != "" and text[match.start() - 1] in "\n]" and text[end : end + 1] in ("", "\n", "[")
 
 
 def show_external_links(text: str) -> str:
-    """`text` with the links to other sites replaced by their labels."""
+    """Replace links to other sites by their labels."""
     return _EXTERNAL_LINK.sub(_show_label, text)
 
 
 def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
-    """`text` with its innermost links replaced by what they show; `hidden`: namespaces whose links show nothing."""
+    """Replace the innermost links by what they show. Links around them need another call.
+
+    Args:
+        text: Wikitext.
+        hidden: Names, in lower case, of the namespaces with links that show nothing.
+    """
     return _LINK.sub(_build_reader(hidden), "".join(_PLAIN_LINK.split(text)))
 
 
 def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
-    """The same where braces are in the way."""
+    """Replace links as `show_links` does, including links with braces in them."""
     return _LOOSE_LINK.sub(_build_reader(hidden), text)

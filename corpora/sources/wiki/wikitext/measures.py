@@ -1,8 +1,8 @@
 """Templates that write measures: `{{convert|12|km|mi}}`, `{{height|ft=6|in=2}}` and `{{pop density|500|2|km2}}`.
 
-Promise: the measure as given is always kept; the converted one is next to it where both units are known,
-rounded as the template rounds it. Units may have prefixes of SI ("GW"), powers of ten ("e6km2") and rates ("m3/s").
-What is not a number, or a unit not known here, converts nothing.
+Promise: the measure as given is always kept; the converted one is next to it if both units are known, rounded as the
+template rounds it. Units may have SI prefixes ("GW"), powers of ten ("e6km2") and rates ("m3/s"). A text that is no
+number and a unit that is not known here convert nothing.
 
 Source: the documentation of the templates of the English Wikipedia; `Module:Convert` for its rule of rounding.
 """
@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from corpora.sources.wiki.wikitext.arguments import Named, group_thousands, show_first, to_superscript
+from corpora.sources.wiki.wikitext.arguments import Named, group_digits, show_first, to_superscript
 
 _NUMBER = re.compile(
     r"([-−–+]?)([0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{0,15})(?:\.([0-9]{1,10}))?(?:[eE]([-−+]?[0-9]{1,2}))?"
@@ -35,7 +35,15 @@ _CURRENCY = "$£€¥"
 
 
 class MeasureUnit(NamedTuple):
-    """A unit of measure. default: the units it is converted to; multiple: before its symbol, such as "million "."""
+    """A unit of measure.
+
+    Attributes:
+        symbol: What is written after a number, such as "km" or "acres".
+        dimension: What it measures; only units of one dimension are converted into each other.
+        size: Its size in the base unit of its dimension.
+        default: Names of the units that it is converted to by default, with spaces between them.
+        multiple: What is written before the symbol, such as "million "; "" for plain units.
+    """
 
     symbol: str
     dimension: str
@@ -45,7 +53,7 @@ class MeasureUnit(NamedTuple):
 
 
 def _read_units() -> dict[str, MeasureUnit]:
-    """The units of `units.txt`, by all their names."""
+    """Read the units of `units.txt`, by all their names."""
     text = files("corpora").joinpath("sources", "wiki", "wikitext", "units.txt").read_text(encoding="utf-8")
     table, _, names = text.partition("---\n")
     units = dict[str, MeasureUnit]()
@@ -56,7 +64,7 @@ def _read_units() -> dict[str, MeasureUnit]:
 
 
 UNITS = _read_units()
-_KELVIN_OFFSETS = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
+_OFFSETS = {"°C": 273.15, "°F": 459.67 * 5 / 9}  # zero of the scale, in K, by symbol
 _BETWEEN = {
     "to": " to ", "-": "–", "–": "–", "and": " and ", "or": " or ", "x": " × ", "×": " × ", "*": " × ",
     "by": " × ", "+/-": " ± ", "±": " ± ", "to(-)": " to ", "and(-)": " and ", "xx": " × ", "&": " and ",
@@ -65,12 +73,12 @@ _BETWEEN = {
     "between": " and ", ";": "; ", "&ndash;": "–", "&minus;": "−", "and to": " and to ", ", to": ", to ", "x(-)": " × ",
 }  # fmt: skip
 MAX_UNIT_NAME = 40  # of a unit
-_COMPOUND = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miyd": ("mi", "yd")}
+_PAIRS = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miyd": ("mi", "yd")}
 
 
 @lru_cache(maxsize=1024)
 def find_unit(name: str) -> MeasureUnit | None:
-    """The unit of a name, composed where it has to be; None if it is not known.
+    """Look up a unit by its name; prefixes, powers of ten and rates are composed. None if the unit is not known.
 
     >>> [find_unit(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], find_unit("parsnip")
     (['GW', 'kbbl/d', 'kg/m³'], None)
@@ -89,7 +97,7 @@ def find_unit(name: str) -> MeasureUnit | None:
 
 
 def _build_prefixed_unit(name: str) -> MeasureUnit | None:
-    """A unit with a prefix of SI: "MW", "koilbbl"."""
+    """Return the unit of a name with an SI prefix, such as "MW" or "koilbbl"; None if it has none."""
     for length in (2, 1):
         prefix, base = name[:length], name[length:]
         if prefix in _PREFIXES and base in _PREFIXABLE:
@@ -100,7 +108,7 @@ def _build_prefixed_unit(name: str) -> MeasureUnit | None:
 
 
 def _build_rate(name: str) -> MeasureUnit | None:
-    """A unit for each of another: "m3/s", "oilbbl/d", "$/acre"."""
+    """Return the unit of a rate, such as "m3/s", "oilbbl/d" or "$/acre"; None if a part is not known."""
     if name in ("L/100km", "l/100km"):
         return MeasureUnit("L/100 km", "consumption", -100.0, "mpgimp mpgus")
     above, _, below = name.partition("/")
@@ -126,7 +134,7 @@ def _build_rate(name: str) -> MeasureUnit | None:
 
 
 def _parse_number(text: str) -> tuple[float, int] | None:
-    """The number a text writes and its precision (decimals; negative for trailing zeros), None if it is none.
+    """Parse a number and its precision in decimals, which is negative for trailing zeros. None if it is no number.
 
     >>> _parse_number("1,200"), _parse_number("3.50"), _parse_number("1+1/2"), _parse_number("1.5e6")
     ((1200.0, -2), (3.5, 2), (1.5, 1), (1500000.0, -5))
@@ -145,19 +153,19 @@ def _parse_number(text: str) -> tuple[float, int] | None:
 
 
 def show_number(text: str) -> str:
-    """A number as a template shows it: commas between thousands, a power of ten raised, a space before a fraction.
+    """Write a number as a template shows it: commas between thousands, powers of ten raised, a space before a fraction.
 
     >>> show_number("12345"), show_number("1.5e6"), show_number("1+1/2")
     ('12,345', '1.5×10⁶', '1 1/2')
     """
     if match := re.fullmatch(r"([^eE]*[0-9.])[eE]([-−+]?[0-9]{1,2})", text):
-        return f"{group_thousands(match[1])}×10{to_superscript(match[2].removeprefix('+'))}"
+        return f"{group_digits(match[1])}×10{to_superscript(match[2].removeprefix('+'))}"
     text = re.sub(r"(?<=[0-9])\+", " ", text.replace("//", "/")).strip()
-    return group_thousands(f"0{text}" if text.startswith(".") else text)
+    return group_digits(f"0{text}" if text.startswith(".") else text)
 
 
 def _round(value: float, precision: int) -> str:
-    """`value` rounded half up to `precision` decimals (negative: tens, hundreds), with commas."""
+    """Round half up to `precision` decimals (negative: tens, hundreds), and write the number with commas."""
     if value and precision > 9:
         power = math.floor(math.log10(abs(value)))
         places = min(9, max(0, precision + power))
@@ -167,11 +175,11 @@ def _round(value: float, precision: int) -> str:
     return f"{number + 0.0:,.{max(precision, 0)}f}".replace("-", "−")
 
 
-def _compute_precision(value: float, precision: int, result: float, kelvin: float | None) -> int:
-    """Return as many decimals as the input's precision carries over, and at least two significant figures.
+def _find_decimals(value: float, precision: int, result: float, kelvin: float | None) -> int:
+    """Return the number of decimals of a converted number: those of the input, and at least two significant figures.
 
-    Module:Convert's default: the input's decimals, moved by the order of magnitude of the conversion with a
-    margin of log10 2; between temperatures three significant figures in kelvin are the least.
+    Module:Convert's default is the input's decimals, moved by the order of magnitude of the conversion with a margin of
+    log10 2. Between temperatures the minimum is three significant figures in kelvin.
     """
     if kelvin is not None:
         min_decimals = 2 - math.floor(math.log10(kelvin) + 1e-9) if kelvin > 1e-8 else 2
@@ -183,35 +191,31 @@ def _compute_precision(value: float, precision: int, result: float, kelvin: floa
 
 
 def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> float:
-    """A number of a unit as a number of another of its dimension. Consumption by length is the inverse of reach."""
+    """Convert a number to another unit of its dimension. Consumption (liters per distance) is the inverse of reach."""
     if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
         return 100.0 / (value * max(unit.size, target.size)) if value else 0.0
-    return (
-        value * unit.size + _KELVIN_OFFSETS.get(unit.symbol, 0.0) - _KELVIN_OFFSETS.get(target.symbol, 0.0)
-    ) / target.size
+    return (value * unit.size + _OFFSETS.get(unit.symbol, 0.0) - _OFFSETS.get(target.symbol, 0.0)) / target.size
 
 
-def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rounding: "_Rounding") -> str:
-    """The number `text` of a unit as a number of another."""
+def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rule: "_Rounding") -> str:
+    """Convert the number `text` from one unit to another, and write it rounded."""
     value, precision = _parse_number(text) or (0.0, 0)
     if unit.dimension == "change":
         result = value * unit.size / target.size
     else:
         result = _convert_value(value, unit, target)
-    kelvin = abs(value * unit.size + _KELVIN_OFFSETS.get(unit.symbol, 0.0)) if unit.dimension == "temperature" else None
-    if rounding.denominator:
-        return _as_fraction(result, rounding.denominator)
-    if rounding.step:
-        return f"{math.floor(result / rounding.step + 0.5) * rounding.step:,.10g}".replace("-", "−")
-    if rounding.figures:
-        return _round(result, rounding.figures - 1 - math.floor(math.log10(abs(result)) + 1e-9) if result else 0)
-    return _round(
-        result, _compute_precision(value, precision, result, kelvin) if rounding.digits is None else rounding.digits
-    )
+    kelvin = abs(value * unit.size + _OFFSETS.get(unit.symbol, 0.0)) if unit.dimension == "temperature" else None
+    if rule.denominator:
+        return _as_fraction(result, rule.denominator)
+    if rule.step:
+        return f"{math.floor(result / rule.step + 0.5) * rule.step:,.10g}".replace("-", "−")
+    if rule.figures:
+        return _round(result, rule.figures - 1 - math.floor(math.log10(abs(result)) + 1e-9) if result else 0)
+    return _round(result, _find_decimals(value, precision, result, kelvin) if rule.digits is None else rule.digits)
 
 
 def _as_fraction(value: float, denominator: int) -> str:
-    """A number in fractions of a denominator: 2 3/8."""
+    """Write a number as a whole and a fraction with the given denominator, reduced: 2 3/8."""
     whole, rest = divmod(math.floor(abs(value) * denominator + 0.5), denominator)
     part = Fraction(rest, denominator)
     parts = [str(whole)] if whole or not rest else []
@@ -220,7 +224,14 @@ def _as_fraction(value: float, denominator: int) -> str:
 
 
 class _Rounding(NamedTuple):
-    """How results are rounded: to decimals, figures, a step, or fractions; None or 0 by the input's precision."""
+    """How results are rounded. The first setting that is given counts, in the order denominator, step, figures, digits.
+
+    Attributes:
+        digits: Number of decimals; None to derive it from the input's precision.
+        figures: Number of significant figures; 0 if not given.
+        step: Results are multiples of it; 0 if not given.
+        denominator: Results are fractions with it; 0 if not given.
+    """
 
     digits: int | None
     figures: int
@@ -229,6 +240,7 @@ class _Rounding(NamedTuple):
 
 
 def _read_rounding(rest: list[str], named: Named) -> _Rounding:
+    """Read the rounding that a template's arguments ask for."""
     digits = next((int(word) for word in rest[:2] if re.fullmatch("-?[0-9]", word)), None)
     figures, denominator = (named.get(key, "") for key in ("sigfig", "frac"))
     step = _parse_number(named.get("round", ""))
@@ -241,7 +253,7 @@ def _read_rounding(rest: list[str], named: Named) -> _Rounding:
 
 
 def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """The numbers of `{{convert|10|to|20|km|...}}`, the words between them, and the arguments after them."""
+    """Split the arguments of `{{convert|10|to|20|km|...}}` into the numbers, the words between them, and the rest."""
     if inner := _RANGE.fullmatch(arguments[0]):
         return [inner[1], inner[3]], [_BETWEEN[inner[2]]], arguments[1:]
     numbers, between, at = [arguments[0]], [], 1
@@ -252,12 +264,12 @@ def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]
     return numbers, between, arguments[at:]
 
 
-def _join_range(numbers: list[str], between: list[str]) -> str:
+def _join(numbers: list[str], between: list[str]) -> str:
     return numbers[0] + "".join(word + number for word, number in zip(between, numbers[1:], strict=True))
 
 
 def _show_measure(numbers: str, unit: MeasureUnit) -> str:
-    """Numbers and their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
+    """Write numbers with their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
     symbol = unit.symbol
     if symbol.startswith(tuple(_CURRENCY)):
         return f"{symbol[0]}{numbers}{symbol[1:]}"
@@ -267,12 +279,12 @@ def _show_measure(numbers: str, unit: MeasureUnit) -> str:
 
 
 def _to_singular(symbol: str) -> str:
-    """The name of one of a unit: acre, long ton."""
+    """Return the singular of a unit's name: "acres" -> "acre". Symbols are returned unchanged."""
     return symbol[:-1] if len(symbol) > 3 and symbol[-4:].isalpha() and symbol[-1] == "s" else symbol
 
 
 def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
-    """`{{convert|5|ft|10|in|cm}}`: units of one measure, each in those before it; None if they are none."""
+    """Show a measure in several units, `{{convert|5|ft|10|in|cm}}`; None if the arguments are no such measure."""
     parts, at = [(number, rest[0])], 1
     while at + 1 < len(rest) and _parse_number(rest[at]) and rest[at + 1] in UNITS:
         parts.append((rest[at], rest[at + 1]))
@@ -283,15 +295,15 @@ def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
     total = sum(value[0] * unit.size for value, unit in zip(values, units, strict=True) if value and unit)
     first_unit, last_unit = units[0], units[-1]
     assert first_unit is not None and last_unit is not None and values[-1] is not None
-    rounding = _read_rounding(rest[at:], named)
+    rule = _read_rounding(rest[at:], named)
     asked = [unit for name in " ".join(rest[at : at + 1]).split() if (unit := find_unit(name)) is not None]
     targets = [unit for unit in asked if unit.dimension == first_unit.dimension] or _list_default_units(first_unit)
     shown = []
     for target in targets:
         result = total / target.size
         # The smaller unit is meant to the last digit: one more figure than its order of magnitude says.
-        places = _compute_precision(total / last_unit.size, values[-1][1], result, None) + 1
-        shown.append(_show_measure(_round(result, places if rounding.digits is None else rounding.digits), target))
+        places = _find_decimals(total / last_unit.size, values[-1][1], result, None) + 1
+        shown.append(_show_measure(_round(result, places if rule.digits is None else rule.digits), target))
     given = " ".join(f"{show_number(text)} {unit.symbol}" for (text, _), unit in zip(parts, units, strict=True) if unit)
     return _arrange(given, shown, rest[at + 1 :], named)
 
@@ -301,18 +313,18 @@ def _list_default_units(unit: MeasureUnit) -> list[MeasureUnit]:
 
 
 def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit, pair: tuple[str, str]) -> str:
-    """Numbers of a unit in two others: 6 ft 2 in, 10 st 5 lb."""
+    """Write numbers in a pair of units: 6 ft 2 in, 10 st 5 lb."""
     large, small = UNITS[pair[0]], UNITS[pair[1]]
     ratio, texts = round(large.size / small.size), list[str]()
     for number in numbers:
         smalls = math.floor((_parse_number(number) or (0.0, 0))[0] * unit.size / small.size + 0.5)
         wholes, rest = divmod(smalls, ratio)
         texts.append(" ".join(f"{n:,} {u.symbol}" for n, u in ((wholes, large), (rest, small)) if n or u is small))
-    return _join_range(texts, between)
+    return _join(texts, between)
 
 
 def convert(arguments: list[str], named: Named) -> str:
-    """`{{convert|12|km|mi}}` is 12 km (7.5 mi): the measure as given and converted, by the units' symbols."""
+    """Show `{{convert|12|km|mi}}` as 12 km (7.5 mi): the measure as given and converted, with symbols of units."""
     if len(arguments) < 2 or not arguments[0]:
         return show_first(arguments, named)
     numbers, between, rest = _split_range(arguments)
@@ -320,52 +332,46 @@ def convert(arguments: list[str], named: Named) -> str:
     if len(numbers) == 1 and len(rest) > 2 and (compound := _show_compound(arguments[0], rest, named)) is not None:
         return compound
     unit = find_unit(name)
-    row = _join_range([show_number(number) for number in numbers], between)
+    row = _join([show_number(number) for number in numbers], between)
     given = _show_measure(row, unit or MeasureUnit(name, "", 0.0, ""))
     if unit is None or None in map(_parse_number, numbers):
         return given
     given = _add_qualifier(given, row, unit, rest, named)
-    shown = _show_conversions(numbers, between, unit, rest[1] if len(rest) > 1 else "", _read_rounding(rest[1:], named))
+    shown = _show_results(numbers, between, unit, rest[1] if len(rest) > 1 else "", _read_rounding(rest[1:], named))
     after = rest[2:] if len(rest) > 1 and not re.fullmatch("-?[0-9]", rest[1]) else rest[1:]
     return _arrange(given, shown, [word for word in after if not re.fullmatch("-?[0-9]", word)], named, row)
 
 
 def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
-    """A measure with the word that a template puts after it (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
+    """Add the word that a template puts after a measure (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
-    words = [
-        word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _COMPOUND
-    ]
+    words = [word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _PAIRS]
     if kind not in ("mid", "pre") or not words:
         return given
     word = words[-1 if kind == "mid" else 0].replace("+", " ").strip()
     return given + ("" if word.startswith("-") else " ") + word if kind == "mid" else f"{row} {word} {unit.symbol}"
 
 
-def _show_conversions(
-    numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rounding: _Rounding
-) -> list[str]:
-    """The measure in the units that are asked for, or in the default ones."""
-    if asked in _COMPOUND and UNITS[_COMPOUND[asked][0]].dimension == unit.dimension:
-        return [_show_in_two_units(numbers, between, unit, _COMPOUND[asked])]
+def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rule: _Rounding) -> list[str]:
+    """Convert a measure to the units that are asked for, or to the default ones."""
+    if asked in _PAIRS and UNITS[_PAIRS[asked][0]].dimension == unit.dimension:
+        return [_show_in_two_units(numbers, between, unit, _PAIRS[asked])]
     shown = []
     for name in asked.split():
-        if name in _COMPOUND and UNITS[_COMPOUND[name][0]].dimension == unit.dimension:
-            shown.append(_show_in_two_units(numbers, between, unit, _COMPOUND[name]))
+        if name in _PAIRS and UNITS[_PAIRS[name][0]].dimension == unit.dimension:
+            shown.append(_show_in_two_units(numbers, between, unit, _PAIRS[name]))
         elif (target := find_unit(name)) is not None and target.dimension == unit.dimension:
-            shown.append(
-                _show_measure(_join_range([_show_in_unit(n, unit, target, rounding) for n in numbers], between), target)
-            )
+            shown.append(_show_measure(_join([_show_in_unit(n, unit, target, rule) for n in numbers], between), target))
     targets = [] if shown else _list_default_units(unit)
     return shown + [
-        _show_measure(_join_range([_show_in_unit(n, unit, target, rounding) for n in numbers], between), target)
+        _show_measure(_join([_show_in_unit(n, unit, target, rule) for n in numbers], between), target)
         for target in targets
         if target.dimension == unit.dimension
     ]
 
 
 def _arrange(given: str, shown: list[str], after: list[str], named: Named, row: str = "") -> str:
-    """The measure and its conversions, in the order and between the marks that are asked for."""
+    """Join a measure and its conversions, in the order and with the marks that the template asks for."""
     converted, order = "; ".join(shown), named.get("order", "").lower()
     if not shown:
         return given
@@ -393,7 +399,7 @@ def _arrange(given: str, shown: list[str], after: list[str], named: Named, row: 
 
 
 def _strip_unit(measure: str) -> str:
-    """The numbers of a measure without its unit."""
+    """Return the numbers of a measure without its unit."""
     match = re.match(r"(?:[−0-9.,/×⁰¹²³⁴-⁹⁻–]+|(?: (?:to|and|or|×|±) ))+", measure)
     return match[0].strip() if match else measure
 
@@ -403,12 +409,12 @@ _POWER = re.compile(r"(?<=[A-Za-zΩ)])(-?[0-9]{1,2})(?![0-9A-Za-z])")
 
 
 def raise_powers(unit: str) -> str:
-    """A unit with its powers raised, and its words as they are: "hab./km2" is "hab./km²"."""
+    """Write the powers in a unit as superscripts ("hab./km2" -> "hab./km²"). A unit of several words is unchanged."""
     return unit if " " in unit else _POWER.sub(lambda match: to_superscript(match[1]), unit)
 
 
 def _show_unit_sign(code: str) -> str:
-    """The sign of a unit that `{{val}}` names by a code: "m/s2", "kg.m-3", "um".
+    """Return the sign of a unit that `{{val}}` names by a code: "m/s2", "kg.m-3", "um".
 
     >>> [_show_unit_sign(code) for code in ("m.s-2", "um", "degC", "GeV/c2")]
     ['m⋅s⁻²', 'μm', '°C', 'GeV/c²']
@@ -420,9 +426,9 @@ def _show_unit_sign(code: str) -> str:
 
 
 def show_value(arguments: list[str], named: Named) -> str:
-    """`{{val|1.5|0.2|e=6|u=m}}` is (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
+    """Show `{{val|1.5|0.2|e=6|u=m}}` as (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
     numbers, between, rest = _split_range(arguments) if arguments and arguments[0] else ([""], [], [])
-    text = _join_range([show_number(number) for number in numbers], between)
+    text = _join([show_number(number) for number in numbers], between)
     errors = [error for error in [*rest[:2], named.get("err", "")] if error]
     if errors[:1] and errors[0].startswith("("):
         text += errors[0]
@@ -445,7 +451,7 @@ def show_value(arguments: list[str], named: Named) -> str:
 
 
 def show_height(arguments: list[str], named: Named) -> str:
-    """`{{height|ft=6|in=2}}` or `{{height|m=1.88}}`."""
+    """Show `{{height|ft=6|in=2}}` or `{{height|m=1.88}}` with its conversion."""
     if "ft" in named:
         inches = named.get("in") or "0"
         return convert([named["ft"], "ft", inches, "in", "m"], {})
@@ -454,7 +460,7 @@ def show_height(arguments: list[str], named: Named) -> str:
 
 
 def show_density(arguments: list[str], named: Named) -> str:
-    """`{{pop density|5000|20|km2|sqmi}}`: 250/km² (650/sq mi). Without two numbers it shows nothing."""
+    """Show `{{pop density|5000|20|km2|sqmi}}` as 250/km² (650/sq mi); "" without two numbers."""
     people, area, name, *_ = [*arguments, "", "", ""]
     number, size = _parse_number(people), _parse_number(area)
     if number is None or size is None or not size[0] or find_unit(f"/{name or 'km2'}") is None:

@@ -1,23 +1,17 @@
-"""MediaWiki wikitext to clean prose, keeping the numbers, dates and units that live in templates.
+"""MediaWiki wikitext to clean prose, keeping the numbers, dates and units that are in templates.
 
-Promises: a pure function of the string; it raises for no `str`; its cost is bounded by a fixed number of
-passes over the page, whatever the nesting (no pattern runs past the next opening mark of its own kind); and
-no output holds a mark of `RESIDUE`, not even where a page shows wikitext literally. What a page leaves open
-(an unclosed link, template or reference) loses its marks and keeps its words.
+Promises: a pure function of the string; it raises for no `str`. Its cost is bounded by a fixed number of passes over
+the page, however it is nested (no pattern runs past the next opening mark of its own kind). No output holds a mark of
+`RESIDUE`, not even if a page shows wikitext literally. Markup that a page leaves open (an unclosed link, template or
+reference) loses its marks and keeps its words. The last step, quotes, holes and lines, changes only marks and spaces: a
+list item that is not a sentence is removed, and so is a heading without text under it.
 
-Costs: comments, references and the sections of apparatus go first, since most of an article's markup is in
-them. Links and templates then fall innermost first, one pass a level; tables, tags, entities, holes and lines
-take one pass each. The bulk of the links go through `split`, which runs without a call for each match.
+Costs: comments, references and the sections of apparatus are removed first, since most of an article's markup is in
+them. Links and templates are then replaced innermost first, one pass a level; tables, tags, entities, holes and lines
+take one pass each. Most links go through `split`, which runs without a call for each match.
 
 Source: the wikitext of mediawiki.org/wiki/Help:Formatting, Help:Links, Help:Tables, Help:Templates, and the
 documentation of the templates of the English Wikipedia; `Module:Convert` for its rule of rounding.
-
-Wikitext, step 5: quotes, the holes that dropped markup leaves, and lines as headings and paragraphs.
-
-Promise: words are never changed here, only marks and spaces; a list item that is not a sentence goes, and a
-heading under which nothing is left. Cost: a fixed number of passes over the page.
-
-Source: mediawiki.org/wiki/Help:Formatting.
 """
 
 import re
@@ -65,7 +59,7 @@ _LIST_MARKS = "*#:;"
 
 
 def drop_quotes(text: str) -> str:
-    """`text` without the marks of bold and italic; an apostrophe that is next to them stays."""
+    """Remove the marks of bold and italic. An apostrophe next to them is kept."""
     if "''''" in text:
         text = _BOLD_ELISION.sub("'", text)
     if "'''s" in text:
@@ -76,13 +70,14 @@ def drop_quotes(text: str) -> str:
 
 
 def collapse_spaces(text: str) -> str:
+    """Replace runs of spaces by one space."""
     while "  " in text:
         text = text.replace("  ", " ")
     return text
 
 
 def repair_holes(text: str) -> str:
-    """Repair what a dropped template leaves: empty brackets, doubled or loose punctuation."""
+    """Repair what a removed template leaves: empty brackets, doubled or loose punctuation."""
     for space in "\t\xa0\u2009\u202f\u200a":
         text = text.replace(space, " ")
     text = collapse_spaces(text)
@@ -103,14 +98,17 @@ def _is_sentence(item: str) -> bool:
 
 
 def _is_shown(marks: str, item: str, keeps_lists: bool) -> bool:
-    """Return True if the item after `marks` is prose. An indented line is not a list; its formula is in a sentence."""
+    """Return True if the item after `marks` is kept.
+
+    An indented line is not a list item; a formula in it is part of a sentence.
+    """
     if marks.strip(": "):
         return keeps_lists and _is_sentence(item)
     return MARK in item or _is_sentence(item)
 
 
 def _parse_marked_line(line: str, keeps_lists: bool) -> tuple[int, str]:
-    """Level and text of a line that begins with a mark: a heading has a level, all other lines level 0."""
+    """Return (level, text) of a line that begins with a mark: the level of a heading, 0 for all other lines."""
     first = line[0]
     if first == "=":
         level, title = parse_heading(line)
@@ -124,9 +122,11 @@ def _parse_marked_line(line: str, keeps_lists: bool) -> tuple[int, str]:
 
 
 def split_paragraphs(text: str, keeps_lists: bool = True) -> list[tuple[int, str]]:
-    """Headings (level >= 1, title) and paragraphs (level 0, lines as in the source) in their order.
+    """Split a text into headings (level, title) and paragraphs (0, text), in their order.
 
-    lists: keep the items of lists that are sentences
+    Args:
+        text: Text without markup, except for the marks at the beginning of lines.
+        keeps_lists: True to keep the items of lists that are sentences.
     """
     blocks: list[tuple[int, str]] = []
     lines: list[str] = []
@@ -148,7 +148,7 @@ def split_paragraphs(text: str, keeps_lists: bool = True) -> list[tuple[int, str
 
 
 def without_empty_sections(blocks: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The blocks without the headings under which no paragraph is left."""
+    """Return the blocks without headings under which no paragraph is left."""
     kept: list[tuple[int, str]] = []
     filled = [False] * 8  # by level: whether a section opened now would hold text, seen from the end
     for level, text in reversed(blocks):
@@ -175,11 +175,11 @@ _PAGE_NAME = re.compile(r"\{\{\s*+(?:FULL|SUB|BASE)?PAGENAME\s*+\}\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WikitextSettings:
-    """Settings for reading a wiki's pages.
+    """Settings for reading the pages of a wiki.
 
     math:   formulas in TeX as a "placeholder", as their "tex", or "drop"
     lists:  items of six words and more are "sentences"; or "drop" all items
-    hidden: names (in lower case) of the namespaces whose links show nothing: files and categories
+    hidden: names (in lower case) of the namespaces with links that show nothing: files and categories
     wiki:   code of the wiki's language, by which its templates, numbers and dates are read
     """
 
@@ -194,9 +194,13 @@ class WikitextSettings:
 
 
 class Prose(NamedTuple):
-    """The prose of a page and its headings as (level, title); each title is a paragraph of the text.
+    """The prose of a page.
 
-    unknown: the templates in its sentences that no table names; hidden: how many pieces it does not show
+    Attributes:
+        text: Paragraphs and headings with a blank line between them.
+        sections: The headings as (level, title); each title is also a paragraph of the text.
+        unknown: The templates in its sentences that no table names.
+        hidden: Number of pieces that the page does not show, because of their style.
     """
 
     text: str
@@ -209,7 +213,7 @@ DEFAULT_SETTINGS = WikitextSettings()
 
 
 def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS) -> str:
-    """The text of `read_wikitext`, for a page whose title is not known.
+    """Return the text that `read_wikitext` extracts from a page with an unknown title.
 
     >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
     'Ayr is 12 km (7.5 mi) from the port.'
@@ -218,12 +222,17 @@ def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTING
 
 
 def read_wikitext(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS, title: str = "") -> Prose:
-    """The prose of a page: paragraphs and headings, one blank line between them, lines as in the source.
+    """Extract the prose of a page.
 
-    Dropped: references, tables, files, galleries, categories, hatnotes, boxes, list items below six words,
-    and the sections of apparatus (`list_apparatus_titles`). Kept: labels of links, and what the known templates
-    show (measures, numbers, dates, foreign words, quotations). A bracket or sentence in which a template wrote
-    what cannot be known (the price of today, the reader's year) goes. Takes any `str`, returns no `RESIDUE`.
+    Dropped are references, tables, files, galleries, categories, hatnotes, boxes, list items below six words, and
+    sections of apparatus (`list_apparatus_titles`). Kept are the labels of links, and what the known templates show
+    (measures, numbers, dates, foreign words, quotations). A bracket or sentence is dropped if a template in it shows
+    what cannot be known (the price of today, the reader's year).
+
+    Args:
+        wikitext: Any string. The result holds no `RESIDUE`.
+        settings: The wiki, and how formulas and lists are treated.
+        title: Title of the page, which replaces `{{PAGENAME}}`; "" if it is not known.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
     hidden: list[str] = []
@@ -264,7 +273,10 @@ _VARIANT = re.compile(r"(?:^|[;|])\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:([^;|]*)")
 
 
 def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
-    """`-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia shows one of them; a text without a code stays."""
+    """Show one of the variants in `-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia.
+
+    A text without codes is shown whole.
+    """
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):
         return ""
@@ -273,7 +285,7 @@ def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
 
 
 def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
-    """`text` with its links and templates replaced by what they show, from the innermost out."""
+    """Replace links and templates by what they show, from the innermost out."""
     if "[" in text:
         text = show_external_links(text)
     for _ in range(MAX_DEPTH):
@@ -327,7 +339,7 @@ def is_redirect(wikitext: str) -> bool:
 
 
 def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
-    """Return True if the page lists the meanings of its title: it says so in the title or by its template."""
+    """Return True if the page lists the meanings of its title, which it says in the title or by a template."""
     text = wikitext.replace("_", " ")
     if _DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(text):
         return True
@@ -336,7 +348,7 @@ def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
 
 
 def is_stub(wikitext: str) -> bool:
-    """True if the page calls itself a stub, by its template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche|...}}`."""
+    """Return True if the page calls itself a stub by a template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche}}`."""
     return bool(_STUB.search(wikitext[-_STUB_CHARACTERS:]) or _STUB.search(wikitext[:_STUB_CHARACTERS]))
 
 

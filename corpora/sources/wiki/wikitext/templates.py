@@ -1,8 +1,8 @@
 """Wikitext, step 3: templates that carry text, by name.
 
-Promise: a template shows what its expansion or its symbol says, and nothing where the name is not known here.
-The patterns match templates without templates inside, so that the innermost fall first. Names mean what they mean in
-the page's wiki, whose numbers and dates are written as it writes them: a wiki is named by its code, such as "de".
+Promise: a template shows what its expansion or its symbol says, and nothing if the name is not known here. The patterns
+match templates without templates inside, so that the innermost are replaced first. Names mean what they mean in the
+page's wiki, and numbers and dates are written as it writes them. A wiki is named by its code, such as "de".
 
 Source: the documentation of the templates of the English Wikipedia, and mediawiki.org/wiki/Help:Magic_words.
 """
@@ -16,15 +16,15 @@ from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
     Expansion,
     Named,
-    group_thousands,
+    group_digits,
     read_arguments,
     show_first,
     to_english_number,
-    to_local_numbers,
+    to_local,
     to_local_quotes,
 )
-from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, show_unknown_template
-from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, find_unambiguous_kinds, read_wiki
+from corpora.sources.wiki.wikitext.unknown import UnknownTemplate, show_unknown
+from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, find_common_kinds, read_wiki
 
 Reader = Callable[[re.Match[str]], str]
 
@@ -36,7 +36,7 @@ _FUNCTION = re.compile(r"\s*(formatnum|lc|uc|lcfirst|ucfirst|#expr|#time|#timel)
 
 # What a template shows, by the kind that the files of `wikis/` give it.
 EXPANSIONS: dict[str, Expansion] = {
-    "accidental": words.show_accidental, "as_of": words.show_as_of, "aside": words.show_aside,
+    "accidental": words.show_accidental, "as_of": words.show_as_of_date, "aside": words.show_aside,
     "authors": words.show_authors, "body_height": measures.show_height, "century": words.show_century,
     "century_before": words.show_century_before, "chinese": words.show_chinese, "circa": words.show_circa,
     "convert": measures.convert, "currency": words.show_currency, "date": words.show_event,
@@ -63,34 +63,34 @@ _NAMESPACES = frozenset(  # of templates, before a name that could do without
     "sablon format şablon templat πρότυπο predložak テンプレート 模板 틀 قالب الگو תבנית साँचा".split()
 )
 _CONTEXT_CHARACTERS = 40
-_DATES = (words.show_event, words.show_death, words.show_free_date, words.show_as_of)
+_DATES = (words.show_event, words.show_death, words.show_free_date, words.show_as_of_date)
 
 
 @lru_cache(maxsize=64)
 def find_expansions(wiki: str) -> dict[str, Expansion]:
-    """The templates that are known in a wiki, and what they show there."""
-    expansions = {
-        name: _adapt_to_wiki(EXPANSIONS[kind], wiki) for name, kind in find_unambiguous_kinds().items() if wiki != "en"
-    }
+    """Return the templates that are known in a wiki: name -> function that returns the text it shows."""
+    expansions = {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in find_common_kinds().items() if wiki != "en"}
     for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
-        expansions |= {name: _adapt_to_wiki(EXPANSIONS[kind], wiki) for name, kind in form.map_template_kinds().items()}
-        expansions |= {
-            name: _adapt_to_wiki(words.build_prefixed(text), wiki, True) for name, text in form.before.items()
-        }
-        expansions |= {
-            name: _adapt_to_wiki(words.build_suffixed(text), wiki, True) for name, text in form.after.items()
-        }
+        expansions |= {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in form.map_template_kinds().items()}
+        expansions |= {name: _adapt(words.build_prefixed(text), wiki, True) for name, text in form.before.items()}
+        expansions |= {name: _adapt(words.build_suffixed(text), wiki, True) for name, text in form.after.items()}
     return expansions
 
 
 @lru_cache(maxsize=64)
 def find_symbols(wiki: str) -> dict[str, str]:
-    """The templates of a wiki that show one text wherever they are without arguments."""
+    """Return the templates of a wiki that always show the same text if they have no arguments: name -> text."""
     return {**read_wiki(ALL_WIKIS).symbols, **read_wiki(wiki).symbols}
 
 
-def _adapt_to_wiki(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansion:
-    """An expansion with the numbers, dates and names of languages that it writes in the form of a wiki."""
+def _adapt(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansion:
+    """Wrap an expansion so that it writes numbers, dates and names of languages as a wiki does.
+
+    Args:
+        expansion: Writes English forms.
+        wiki: Code of the wiki's language. For "en" the expansion is returned unchanged.
+        has_number: True if the first argument is a number to be converted.
+    """
     if wiki == "en":
         return expansion
     if has_number or expansion in _NUMBERS:
@@ -98,8 +98,8 @@ def _adapt_to_wiki(expansion: Expansion, wiki: str, has_number: bool = False) ->
         def with_numbers(arguments: list[str], named: Named) -> str:
             english = [to_english_number(argument, wiki) for argument in arguments]
             if has_number:
-                english = [group_thousands(argument) if len(argument) > 4 else argument for argument in english]
-            return to_local_numbers(expansion(english, named), wiki)
+                english = [group_digits(argument) if len(argument) > 4 else argument for argument in english]
+            return to_local(expansion(english, named), wiki)
 
         return with_numbers
     if expansion is words.show_literally:
@@ -114,7 +114,12 @@ def _adapt_to_wiki(expansion: Expansion, wiki: str, has_number: bool = False) ->
 
 
 def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
-    """Return what reads the templates of a page of a wiki. unknown: takes those in sentences that no file names."""
+    """Return a function that replaces a match of a template by what the template shows on a page of a wiki.
+
+    Args:
+        wiki: Code of the wiki's language.
+        unknown: Templates in sentences that no file names are appended to it.
+    """
     expansions, symbols = find_expansions(wiki), find_symbols(wiki)
     return lambda match: _show_template(match, expansions, symbols, wiki, unknown)
 
@@ -125,11 +130,7 @@ def _show_function(match: re.Match[str], wiki: str) -> str:
     text = argument[0].strip()
     match name:
         case "formatnum":
-            return (
-                text.replace(",", "")
-                if argument[2].strip().upper() == "R"
-                else to_local_numbers(group_thousands(text), wiki)
-            )
+            return text.replace(",", "") if argument[2].strip().upper() == "R" else to_local(group_digits(text), wiki)
         case "lc":
             return text.lower()
         case "uc":
@@ -146,7 +147,7 @@ def _show_template(
     wiki: str,
     unknown: list[UnknownTemplate],
 ) -> str:
-    """Return what a template without inner templates shows: nothing, unless it is known to carry text."""
+    """Return what a template without inner templates shows; "" unless it is known to carry text."""
     body = match[1]
     name = body.partition("|")[0].strip().lower()
     if "_" in name:
@@ -169,29 +170,27 @@ def _show_template(
         word = read_wiki(wiki).in_language.partition("{")[0]  # "en " before the name of a language
         return shown.removeprefix(word) if word and before.endswith(word) else shown
     call = _FUNCTION.fullmatch(body) if ":" in name else None
-    return (
-        _show_function(call, wiki) if call else show_unknown_template(body, match.string, match.start(), wiki, unknown)
-    )
+    return _show_function(call, wiki) if call else show_unknown(body, match.string, match.start(), wiki, unknown)
 
 
 def _has_named_language(before: str, code: str, wiki: str) -> bool:
-    """Return True if a page of a wiki that is not English has just named the language: "En inglés {{lang-en|mill}}"."""
-    name = read_wiki(wiki).find_language_name(code).lower()
+    """Return True if a page that is not English has just named the language itself: "En inglés {{lang-en|mill}}"."""
+    name = read_wiki(wiki).find_language(code).lower()
     return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
 def _show_default(match: re.Match[str]) -> str:
-    """A template's parameter outside its template shows its default, `{{{name|default}}}`."""
+    """Return the default of a template's parameter outside of its template, `{{{name|default}}}`."""
     return match[1].partition("|")[2]
 
 
 def show_templates(text: str, reader: Reader) -> str:
-    """`text` with its innermost templates replaced by what they show."""
+    """Replace the innermost templates by what they show. Templates around them need another call."""
     if "{{{" in text:
         text = _PARAMETER.sub(_show_default, text)
     return _TEMPLATE.sub(reader, text)
 
 
 def show_loose_templates(text: str, reader: Reader) -> str:
-    """The same where single braces are in the way."""
+    """Replace templates as `show_templates` does, including templates with single braces in them."""
     return _LOOSE_TEMPLATE.sub(reader, text)

@@ -1,13 +1,13 @@
-"""Templates that no table names: what they show by where they are, and where it cannot be known.
+"""Templates that no table names: what they show, judged by their position and contents.
 
 Promise: a template unknown by name shows its words if it is a part of a sentence, in any wiki. It is one after a space,
 an opening bracket or quotation mark, an elision or a letter of a script without spaces; at the beginning of a line if
-the sentence goes on after it in lower case. Then it shows the text of its second argument if the first is the code of
-a language, a number with its unit, or else its first argument. What follows a word without a space is a note or a
-mark, and shows nothing; so does a template alone on its line, unless it holds a whole paragraph. If a sentence
-cannot do without a word there, and there is none to show, the hole is marked. A bracket or else the sentence that
-holds a marked hole is dropped by `without_holes`: no sentence has a hole where a number was.
-Cost: nothing for the known ones, a look at what is around each of the others.
+the sentence continues after it in lower case. Then it shows the text of its second argument if the first is the code of
+a language, a number with its unit, or else its first argument. What follows a word without a space is a note or a mark,
+and shows nothing; so does a template that is the only thing on its line, unless it holds a whole paragraph. If a
+sentence needs a word there, and there is none to show, the hole is marked. A bracket or else the sentence with a marked
+hole is dropped by `without_holes`: no sentence has a hole in place of a number. Cost: nothing for known templates, a
+look at the text around each of the others.
 
 Source: read off the templates that real pages of twenty languages use in their sentences.
 """
@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
-    group_thousands,
+    group_digits,
     is_number,
     read_arguments,
     to_english_number,
-    to_local_numbers,
+    to_local,
 )
 from corpora.sources.wiki.wikitext.measures import find_unit, raise_powers
 from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, list_words_before_others, read_wiki
@@ -73,7 +73,13 @@ _SENTENCE_END = re.compile(
 
 
 class UnknownTemplate(NamedTuple):
-    """A use of a template that no table names. shown: what was made of it, or `HOLE`."""
+    """A use of a template that no table names.
+
+    Attributes:
+        name: The template's name in lower case.
+        used: The template as the page writes it, shortened.
+        shown: The text it was replaced by, or `HOLE`.
+    """
 
     name: str
     used: str
@@ -81,7 +87,7 @@ class UnknownTemplate(NamedTuple):
 
     @property
     def example(self) -> str:
-        """The use and its outcome, for a person."""
+        """The template as it was used and what it was read as, for people."""
         if self.shown == HOLE:
             return f"{self.used} took its sentence or bracket with it"
         outcome = f"“{self.shown[:MAX_EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
@@ -89,10 +95,14 @@ class UnknownTemplate(NamedTuple):
 
 
 class _Surroundings(NamedTuple):
-    """What is around a template on its line: the text before and after it, and what the sentence needs there.
+    """The text around a template on its line, and what the sentence needs in its place.
 
-    alone: nothing else is on its line. in_sentence: what it shows is a part of a sentence. needed: without it the
-    sentence breaks off.
+    Attributes:
+        before: Up to 60 characters before it.
+        after: Up to 60 characters after it.
+        is_alone: True if nothing else is on its line.
+        is_in_sentence: True if what it shows is a part of a sentence.
+        is_needed: True if the sentence breaks off without it.
     """
 
     before: str
@@ -102,16 +112,21 @@ class _Surroundings(NamedTuple):
     is_needed: bool
 
 
-def show_unknown_template(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
-    """Return what `{{body}}` at `text[start]` of a wiki's page shows if no table has its name.
+def show_unknown(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
+    """Return what a template shows if no table has its name.
 
-    unknown: takes a template of a sentence, with what was made of it
+    Args:
+        body: The template without its braces.
+        text: The page.
+        start: Index of the template's first brace in `text`.
+        wiki: Code of the wiki's language.
+        unknown: If the template is in a sentence, it is appended to this list with what it was replaced by.
     """
     name = body.partition("|")[0].strip()
     if _ORDINAL.fullmatch(name):
         return " ".join([name, *read_arguments(body)[0][:1]])
     code = _LANGUAGE_TEMPLATE.fullmatch(name.lower()) or _GERMAN_LANGUAGE.fullmatch(name)
-    if code and read_wiki("en").find_language_name(code[1]):
+    if code and read_wiki("en").find_language(code[1]):
         arguments, named = read_arguments(body)
         if len(arguments) != 1:
             return ""
@@ -140,6 +155,7 @@ def show_unknown_template(body: str, text: str, start: int, wiki: str, unknown: 
 
 
 def _read_surroundings(text: str, start: int, end: int, wiki: str) -> _Surroundings:
+    """Look at the text around the template at `text[start:end]`."""
     before = text[max(0, start - _CONTEXT_CHARACTERS) : start].rpartition("\n")[2]
     after = text[end : end + _CONTEXT_CHARACTERS].partition("\n")[0]
     is_needed = _needs_more(before, wiki)
@@ -159,7 +175,7 @@ def _is_caseless(letter: str) -> bool:
 
 
 def _needs_more(before: str, wiki: str) -> bool:
-    """Return True if the text breaks off where a word must follow: after a space and a preposition, or a currency."""
+    """Return True if a word must follow: the text ends with a currency sign, or a space after a preposition."""
     if before[-1:] in _CURRENCIES:
         return before != ""
     bare = before.rstrip(_OPENINGS)
@@ -168,13 +184,13 @@ def _needs_more(before: str, wiki: str) -> bool:
 
 
 def _show_sounds(body: str) -> str:
-    """`{{IPA|/a/}}` after a word, or `{{API|a|b}}`; in brackets the pronunciation goes, with the bracket."""
+    """Return the sounds in `{{IPA|/a/}}` or `{{API|a|b}}`. Other pronunciations show nothing."""
     arguments = read_arguments(body)[0]
     return "".join(arguments) if len(arguments) == 1 or "api" in body.partition("|")[0].lower() else ""
 
 
 def _show_coordinates(body: str) -> str:
-    """`{{coord|13|19|N|169|9|W|type:event}}` is 13°19′N 169°9′W; degrees in decimals have no letters."""
+    """Show `{{coord|13|19|N|169|9|W|type:event}}` as 13°19′N 169°9′W. Decimal degrees have no letters."""
     parts: list[str] = []
     numbers: list[str] = []
     for argument in read_arguments(body)[0]:
@@ -187,7 +203,10 @@ def _show_coordinates(body: str) -> str:
 
 
 def _show_paragraph(name: str, body: str, text: str, start: int) -> str:
-    """Return the paragraph in a template that is alone on its line; after a heading it is a note about the page."""
+    """Return the paragraph in a template that is alone on its line.
+
+    After a heading it is a note about the page, and "".
+    """
     if _NAMES["silent"].search(name) or not (arguments := read_arguments(body)[0]):
         return ""
     previous = text[max(0, start - _MAX_LINE_CHARACTERS) : start].rstrip().rpartition("\n")[2]
@@ -196,9 +215,9 @@ def _show_paragraph(name: str, body: str, text: str, start: int) -> str:
 
 
 def _show_words(name: str, body: str, around: _Surroundings, wiki: str) -> str | None:
-    """Return what a template of a sentence shows; `HOLE` if that is unclear and the sentence needs a word.
+    """Return what a template in a sentence shows; None if it has no words.
 
-    None: it has no words
+    If that is unclear, `HOLE` is returned if the sentence needs a word there, else "".
     """
     positional, named = read_arguments(body)
     arguments = [argument for argument in (*positional, *map(named.get, _NAMED_WORDS)) if argument]
@@ -228,7 +247,10 @@ def _show_words(name: str, body: str, around: _Surroundings, wiki: str) -> str |
 
 
 def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
-    """Return a number with its unit, or the date that three of them are; with anything else it is unclear."""
+    """Return a number with its unit, or the date that three arguments make.
+
+    If the arguments are unclear, return `hole`.
+    """
     number, second = to_english_number(arguments[0], wiki), arguments[1] if len(arguments) > 1 else ""
     if len(arguments) > 2 and is_number(arguments[2]) and not (find_unit(second) or second[-1:] in _POWERS):
         form, month = read_wiki(wiki), second.lower()
@@ -239,23 +261,19 @@ def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
     if _YEAR.fullmatch(number) and _YEAR.fullmatch(second):
         return f"{number}–{second}"
     if not second or is_number(second):
-        return to_local_numbers(number, wiki)
+        return to_local(number, wiki)
     unit = raise_powers(second)
     is_unit = find_unit(second) is not None or _SHORT_UNIT.fullmatch(unit)
-    return (
-        f"{to_local_numbers(group_thousands(number), wiki)} {unit}"
-        if is_unit
-        else hole or to_local_numbers(number, wiki)
-    )
+    return f"{to_local(group_digits(number), wiki)} {unit}" if is_unit else hole or to_local(number, wiki)
 
 
 def _is_between_words(around: _Surroundings) -> bool:
-    """Return True if a sentence goes on after a template that is between spaces, so that there was a word."""
+    """Return True if a template is between two spaces and its sentence continues, so that a word was there."""
     return around.before[-1:] == " " and around.after[:1] == " " and around.after[1:2].islower()
 
 
 def without_holes(text: str) -> str:
-    """`text` without the brackets and the sentences that hold a marked hole; of a heading only the mark goes."""
+    """Remove the brackets, or else the sentences, that hold a marked hole. From a heading only the mark is removed."""
     if _HOLE not in text:
         return text
     return "\n".join(_drop_holes(line) if _HOLE in line else line for line in text.split("\n"))

@@ -1,10 +1,10 @@
 """How each wiki writes numbers, dates, quotations and languages, and what its templates show: files in `wikis/`.
 
-Promise: a wiki is one file, `wikis/de.toml`, that needs no code: a template is added by its name, in lower case,
-after the kind of what it shows (the keys of `EXPANSIONS` in `templates.py`). `all.toml` has the templates that mean the
-same everywhere. A wiki without a file has those and what is not ambiguous in the files of the others.
+Promise: a wiki is one file, `wikis/de.toml`, that needs no code: a template is added by its name, in lower case, after
+the kind of what it shows (the keys of `EXPANSIONS` in `templates.py`). `all.toml` has the templates that mean the same
+everywhere. A wiki without a file has those and what is not ambiguous in the files of the others.
 
-A file's keys, each of them left out if the wiki writes as English does:
+A file's keys; each is omitted if the wiki writes as English does:
 
     also             codes of wikis without a file that have these numbers and templates, but other words; `all.toml`
                      has those that write as English does, and all titles of sections of wikis without a file
@@ -12,9 +12,9 @@ A file's keys, each of them left out if the wiki writes as English does:
     digits           the ten digits, if they are not 0 to 9
     quotes           the two marks of a quotation, and a dot between them
     months           twelve names, as they are in a date; date, month: its forms, with {day}, {month}, {number}, {year}
-    files_and_categories   the namespaces whose links show nothing; apparatus: titles of sections without prose
-    disambiguation   templates of pages that list the meanings of their title, but for those of `all.toml`
-    variants         codes of the scripts or countries in -{code:words}-, of which the first that is there is shown
+    files_and_categories   the namespaces with links that show nothing; apparatus: titles of sections without prose
+    disambiguation   templates of pages that list the meanings of their title, except those of `all.toml`
+    variants         codes of the scripts or countries in -{code:words}-; the first that is there is shown
     before_a_word    words after which a sentence cannot end: articles and prepositions
     in_language      how foreign words are written, with {language} and {words}; [languages]: their names, by code
     [templates]      what a template shows -> its names, between bars; [names] of `all.toml`: patterns of unknown ones
@@ -35,7 +35,7 @@ _BAR = re.compile(r"\s\|\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiki:
-    """What a file of `wikis/` says; its defaults are how English writes."""
+    """The contents of a file of `wikis/`, described in the head of this module. The defaults are how English writes."""
 
     also: str = ""
     group: str = ","
@@ -61,11 +61,11 @@ class Wiki:
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     def map_template_kinds(self) -> dict[str, str]:
-        """Return the names of its templates, each with the kind of what it shows."""
+        """Return the wiki's templates: name in lower case -> its kind, a key of `EXPANSIONS`."""
         return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
-    def find_language_name(self, code: str) -> str:
-        """Return the name of a language, "" if the wiki's file has none."""
+    def find_language(self, code: str) -> str:
+        """Look up the name of a language by its code, such as "de" or "zh-Hant"; "" if the wiki's file has none."""
         code = code.lower()
         return self.languages.get(code) or self.languages.get(code.partition("-")[0], "")
 
@@ -75,19 +75,22 @@ def _split_at_bars(names: str) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def list_wiki_codes() -> frozenset[str]:
-    """Return the codes of the wikis that have a file."""
+def list_codes() -> frozenset[str]:
+    """Return the codes of the wikis that have a file, without "all"."""
     return frozenset(path.name.removesuffix(".toml") for path in _FOLDER.iterdir()) - {ALL_WIKIS}
 
 
 @lru_cache(maxsize=128)
 def read_wiki(code: str) -> Wiki:
-    """Return what is known of a wiki: its file, or that of the language which its code begins with.
+    """Read how a wiki writes: its own file, or the file of a related language or of the one that its code begins with.
+
+    A wiki that is read by another's file has no names of months and languages of its own. If no file fits, the defaults
+    are returned.
 
     >>> read_wiki("de").decimal, read_wiki("zh-yue").month, read_wiki("tlh").group
     (',', '{year}年{number}月', ',')
     """
-    known = list_wiki_codes() | {ALL_WIKIS}
+    known = list_codes() | {ALL_WIKIS}
     name = next((name for name in (code, _map_relatives().get(code, ""), code.partition("-")[0]) if name in known), "")
     if not name:
         return Wiki()
@@ -97,8 +100,8 @@ def read_wiki(code: str) -> Wiki:
 
 @lru_cache(maxsize=1)
 def list_known_codes() -> frozenset[str]:
-    """Return the codes of the wikis that a file names."""
-    return list_wiki_codes() | _map_relatives().keys() | {*_read_file(ALL_WIKIS).also.split()}
+    """Return the codes of all wikis that have a file or are named in one."""
+    return list_codes() | _map_relatives().keys() | {*_read_file(ALL_WIKIS).also.split()}
 
 
 def _read_file(name: str) -> Wiki:
@@ -107,43 +110,44 @@ def _read_file(name: str) -> Wiki:
 
 @lru_cache(maxsize=1)
 def _map_relatives() -> dict[str, str]:
-    return {relative: code for code in sorted(list_wiki_codes()) for relative in _read_file(code).also.split()}
+    return {relative: code for code in sorted(list_codes()) for relative in _read_file(code).also.split()}
 
 
 @lru_cache(maxsize=1)
 def list_hidden_namespaces() -> frozenset[str]:
-    """Return the names of the namespaces of files and categories in all wikis."""
-    return frozenset(
-        name for code in list_wiki_codes() for name in _split_at_bars(read_wiki(code).files_and_categories)
-    )
+    """Return the names, in all wikis, of the namespaces of files and categories."""
+    return frozenset(name for code in list_codes() for name in _split_at_bars(read_wiki(code).files_and_categories))
 
 
 @lru_cache(maxsize=128)
 def list_disambiguation_templates(wiki: str) -> frozenset[str]:
-    """Return the names of the templates of pages that list the meanings of their title: a wiki's, and all others'."""
+    """Return the names of templates that mark a page as a list of the meanings of its title, in this wiki or in all."""
     return frozenset(name for code in (wiki, ALL_WIKIS) for name in _split_at_bars(read_wiki(code).disambiguation))
 
 
 @lru_cache(maxsize=128)
 def list_words_before_others(wiki: str) -> frozenset[str]:
-    """Return the words after which a sentence of a wiki cannot end: its own, and those of large wikis."""
+    """Return the words after which a sentence of this wiki cannot end, with those of the largest wikis."""
     return frozenset(word for code in (wiki, ALL_WIKIS) for word in read_wiki(code).before_a_word.split())
 
 
 @lru_cache(maxsize=128)
 def list_apparatus_titles(wiki: str) -> frozenset[str]:
-    """Return the titles of sections without prose: a wiki's and English ones, or those of all if it has none."""
-    has_own = wiki in list_wiki_codes() - {"en"} and read_wiki(wiki).apparatus
-    codes = [wiki, "en"] if has_own else sorted(list_wiki_codes() | {ALL_WIKIS})
+    """Return titles of sections without prose: the wiki's own and the English ones, or else those of all wikis."""
+    has_own = wiki in list_codes() - {"en"} and read_wiki(wiki).apparatus
+    codes = [wiki, "en"] if has_own else sorted(list_codes() | {ALL_WIKIS})
     return frozenset(title for code in codes for title in _split_at_bars(read_wiki(code).apparatus))
 
 
 @lru_cache(maxsize=1)
-def find_unambiguous_kinds() -> dict[str, str]:
-    """Return the templates of all wikis but the English one that mean the same in each that has them."""
+def find_common_kinds() -> dict[str, str]:
+    """Return the templates that mean the same in each wiki that has them, except English: name -> kind.
+
+    Names of one or two characters are omitted.
+    """
     kinds: dict[str, str] = {}
     clashes = set()
-    for code in sorted(list_wiki_codes() - {"en"}):
+    for code in sorted(list_codes() - {"en"}):
         for name, kind in read_wiki(code).map_template_kinds().items():
             if kinds.setdefault(name, kind) != kind:
                 clashes.add(name)

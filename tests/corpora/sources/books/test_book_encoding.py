@@ -3,7 +3,7 @@
 
 import pytest
 
-from corpora.sources.books.encoding import STRAYS, decode_text, text_encoding
+from corpora.sources.books.encoding import STRAYS, decode_text, guess_encoding
 from corpora.sources.books.epub import BadBook
 
 FRENCH = "“Où est le café?” — l’élève répond: «À l’hôtel, près de la forêt…» Ça été très gêné. "
@@ -30,13 +30,13 @@ FRENCH = "“Où est le café?” — l’élève répond: «À l’hôtel, prè
 )
 def test_encodings_are_told_by_their_bytes(text: str, written: str, told: str) -> None:
     data = text.encode(written)
-    assert text_encoding(data) == told
+    assert guess_encoding(data) == told
     assert decode_text(data).removeprefix("\ufeff") == text.removeprefix("\ufeff")
 
 
 def test_stray_bytes_cost_only_themselves() -> None:
     data = FRENCH.encode() * 5 + b"caf\xe9 \x93so\x94 \x81" + FRENCH.encode()
-    assert text_encoding(data) == STRAYS
+    assert guess_encoding(data) == STRAYS
     assert decode_text(data) == FRENCH * 5 + "café “so” \x81" + FRENCH
 
 

@@ -13,7 +13,7 @@ from source_reading import raw_files, reasons
 
 from corpora.errors import InputError
 from corpora.schema import Locator
-from corpora.sources.books.encoding import text_encoding
+from corpora.sources.books.encoding import guess_encoding
 from corpora.sources.books.source import BookCorpusSource
 from corpora.sources.contract import Record, Tally
 
@@ -296,7 +296,9 @@ def test_all_books_are_read_and_none_keeps_a_word_of_gutenberg(shared: Path) -> 
     assert 39_000_000 < size < 43_000_000  # of 41.15 MB of text and five EPUBs, 78 licences of 20 KB cut
     with (shared / "data" / "books" / "BOOKS.tsv").open(encoding="utf-8", newline="") as lines:
         stated = {row["file"]: row["encoding"] for row in csv.DictReader(lines, delimiter="\t")}
-    told = {(stated[name], text_encoding(record.raw)) for record in records if (name := record.locator.file)[-1] == "t"}
+    told = {
+        (stated[name], guess_encoding(record.raw)) for record in records if (name := record.locator.file)[-1] == "t"
+    }
     assert told == {(name, name) for name in ("ascii", "utf-8", "utf-8-sig")} | {("latin-1", "cp1252")}
 
 

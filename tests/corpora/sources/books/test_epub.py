@@ -8,7 +8,7 @@ import pytest
 from labelled_cases import cases_of
 
 from corpora.sources.books import epub as epub_module
-from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, page_paragraphs, read_epub
+from corpora.sources.books.epub import BadBook, LargeBook, LockedBook, read_epub, read_page_paragraphs
 
 CASES = cases_of(__file__, "epub")
 
@@ -115,7 +115,7 @@ def test_apparatus_is_passed_over_where_the_book_names_it() -> None:
 
 @pytest.mark.parametrize(("body", "expected"), CASES["markup"])
 def test_markup_becomes_paragraphs(body: str, expected: list[str]) -> None:
-    assert page_paragraphs(page(body).encode()) == expected
+    assert read_page_paragraphs(page(body).encode()) == expected
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ def test_markup_becomes_paragraphs(body: str, expected: list[str]) -> None:
     ],
 )
 def test_a_page_that_is_not_well_formed_is_read_as_a_browser_would(data: bytes, expected: list[str] | None) -> None:
-    found = page_paragraphs(data)
+    found = read_page_paragraphs(data)
     assert found == expected if expected is not None else isinstance(found, list)
 
 
 def test_no_entity_is_resolved() -> None:
     secret = "<!DOCTYPE html [<!ENTITY a SYSTEM 'file:///etc/passwd'><!ENTITY b 'bbbb'>]>"
     for body in ("<p>x&a;y</p>", "<p>x&b;y</p>"):
-        found = page_paragraphs(f"{secret}<html><body>{body}</body></html>".encode())
+        found = read_page_paragraphs(f"{secret}<html><body>{body}</body></html>".encode())
         assert len(found) == 1 and "root" not in found[0] and "bbbb" not in found[0]
     laughs = "<!ENTITY l0 'ha'>" + "".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(1, 12))
     container = f"<!DOCTYPE c [{laughs}]>{CONTAINER.replace('</container>', '&l11;</container>')}"
@@ -189,10 +189,10 @@ def test_a_packing_that_takes_any_memory_is_refused(packing: int) -> None:
 def test_a_page_of_tags_and_a_zip_of_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = book({"a.xhtml": page("<b></b>" * 30)})
     assert read_epub(data, 1_000_000).paragraphs == []
-    monkeypatch.setattr(epub_module, "MOST_TAGS", 50)
+    monkeypatch.setattr(epub_module, "MAX_TAGS", 50)
     with pytest.raises(LargeBook, match=r"OPS/a\.xhtml has over 50 tags"):
         read_epub(data, 1_000_000)
-    monkeypatch.setattr(epub_module, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(epub_module, "MAX_MEMBERS", 2)
     with pytest.raises(LargeBook, match="over 2 files in one zip"):
         read_epub(data, 1_000_000)
 
@@ -238,7 +238,7 @@ def test_landmarks_name_apparatus() -> None:
 
 @pytest.mark.parametrize(("body", "expected"), CASES["notes and verse"])
 def test_notes_go_and_verse_keeps_its_lines(body: str, expected: list[str]) -> None:
-    assert page_paragraphs(page(body).encode()) == expected
+    assert read_page_paragraphs(page(body).encode()) == expected
 
 
 def test_what_is_missing_is_said() -> None:

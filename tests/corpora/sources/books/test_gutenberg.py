@@ -4,7 +4,7 @@
 import pytest
 from labelled_cases import cases_of
 
-from corpora.sources.books.gutenberg import cut_gutenberg, cut_notes, stated_encoding
+from corpora.sources.books.gutenberg import cut_gutenberg, cut_notes, find_stated_encoding
 
 CASES = cases_of(__file__, "gutenberg")
 
@@ -63,7 +63,7 @@ def test_a_text_of_another_origin_is_left_as_it_is() -> None:
     ],
 )
 def test_the_header_says_its_encoding(line: str, encoding: str | None) -> None:
-    assert stated_encoding(f"Title: Emma\n\n{line}\n\n*** START OF") == encoding
+    assert find_stated_encoding(f"Title: Emma\n\n{line}\n\n*** START OF") == encoding
 
 
 @pytest.mark.parametrize("note", CASES["notes"])

@@ -3,7 +3,7 @@
 
 import pytest
 
-from corpora.sources.books.matter import cut_back, cut_contents, cut_front, cut_matter, prose_words
+from corpora.sources.books.matter import count_prose_words, cut_back, cut_contents, cut_front, cut_matter
 
 PROSE = "It was late in the evening when the lamp went out, and nobody in the house spoke of it."
 BOOK = [PROSE] * 400
@@ -97,6 +97,6 @@ def test_where_contents_stop_is_not_guessed() -> None:
 
 def test_prose_words_count_prose() -> None:
     tables = ["Abbey, 12, 45; Aberdeen, 33, 91; Acre, 7.", "CHAPTER ONE", "1 2 3 4 5 6 7 8 9 10.", "The Moon\nThe Star"]
-    assert prose_words(tables * 50, 1_000) == 0
-    assert prose_words([*tables, PROSE, PROSE], 1_000) == 2 * len(PROSE.split())
-    assert 100 <= prose_words(BOOK, 100) < 130
+    assert count_prose_words(tables * 50, 1_000) == 0
+    assert count_prose_words([*tables, PROSE, PROSE], 1_000) == 2 * len(PROSE.split())
+    assert 100 <= count_prose_words(BOOK, 100) < 130

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpora.sources.books.lines import title_and_author
+from corpora.sources.books.lines import find_title_and_author
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from corpora.sources.books.lines import title_and_author
     ],
 )
 def test_title_pages(page: list[str], expected: tuple[str, str]) -> None:
-    assert title_and_author([*page, "CHAPTER I", "It was late."]) == expected
+    assert find_title_and_author([*page, "CHAPTER I", "It was late."]) == expected
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_title_pages(page: list[str], expected: tuple[str, str]) -> None:
     ],
 )
 def test_nothing_is_guessed(page: list[str]) -> None:
-    assert title_and_author([*page, "It was late."]) == (None, None)
+    assert find_title_and_author([*page, "It was late."]) == (None, None)

@@ -17,7 +17,14 @@ from corpora.sources.bytes.faults import BadRecord
 from corpora.sources.files import formats as files_module
 from corpora.sources.files import tables as files_rows
 from corpora.sources.files.source import FilesSource
-from corpora.sources.files.tables import FIELD_START, OpenQuote, parse_row, read_rows, row_ends, row_ends_plain
+from corpora.sources.files.tables import (
+    FIELD_START,
+    OpenQuote,
+    find_row_ends,
+    find_row_ends_plain,
+    parse_row,
+    read_rows,
+)
 
 COMMA, QUOTE = ord(","), ord('"')
 
@@ -25,8 +32,8 @@ COMMA, QUOTE = ord(","), ord('"')
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([b'"', b",", b"\n", b"\r\n", b"a", b"\xc3\xa9"]), max_size=40).map(b"".join))
 def test_the_kernel_is_its_plain_twin(data: bytes) -> None:
-    ends, state = row_ends(np.frombuffer(data, np.uint8), FIELD_START, COMMA, QUOTE)
-    assert (ends.tolist(), state) == row_ends_plain(data, FIELD_START, COMMA, QUOTE)
+    ends, state = find_row_ends(np.frombuffer(data, np.uint8), FIELD_START, COMMA, QUOTE)
+    assert (ends.tolist(), state) == find_row_ends_plain(data, FIELD_START, COMMA, QUOTE)
 
 
 cells = st.lists(st.sampled_from(['"', '""', ",", "\n", "\r\n", "a", "é", " "]), max_size=6).map("".join)

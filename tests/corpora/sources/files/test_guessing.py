@@ -13,7 +13,7 @@ import pytest
 from source_reading import raw_file
 
 from corpora.sources.contract import StatCache, Tally, hash_files
-from corpora.sources.files.guessing import FoundText, guess_text
+from corpora.sources.files.guessing import TextColumns, guess_text_columns
 from corpora.sources.files.source import FilesSource
 
 WORDS = "the ferry was late because fog lay over harbour and nobody could see its lights from an old stone pier".split()
@@ -25,9 +25,9 @@ def said(seed: int, words: int) -> str:
     return " ".join(draw.choice(WORDS) for _ in range(words)) + "."
 
 
-def guess(folder: Path, known: tuple[str, ...] = (), **settings: Any) -> FoundText:
+def guess(folder: Path, known: tuple[str, ...] = (), **settings: Any) -> TextColumns:
     source = FilesSource(name="own", path=str(folder), **settings)
-    return guess_text(source, hash_files(source.files(), StatCache()), known)
+    return guess_text_columns(source, hash_files(source.files(), StatCache()), known)
 
 
 def put(folder: Path, name: str, rows: list[dict[str, Any]], **dialect: Any) -> None:

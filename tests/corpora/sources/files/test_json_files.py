@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from source_reading import raw_file, read_and_find, reasons
 from tiers import examples
 
-from corpora.sources.files.guessing import guess_text
-from corpora.sources.files.json_file import PIECE_BYTES, layout_of, read_values
+from corpora.sources.files.guessing import guess_text_columns
+from corpora.sources.files.json_file import PIECE_BYTES, find_layout, read_values
 from corpora.sources.files.source import FilesSource
 
 ROWS = [{"id": number, "text": f'The ferry {number} was "late" \\ é\n[{{'} for number in range(6)]
@@ -42,7 +42,7 @@ def test_every_form_has_the_same_records(tmp_path: Path, form: str, codec: str) 
     path.write_bytes(FORMS[form].encode(codec))
     own = source(path)
     assert [record.text for record in read_and_find(own)] == TEXTS
-    assert guess_text(own, [raw_file(own)]).names == ("text",)
+    assert guess_text_columns(own, [raw_file(own)]).names == ("text",)
 
 
 @pytest.mark.parametrize("data", ['{"text": "one"}', '{"text": "one",\n "by": [{"name": "Ada"}]}', '["one"]', '"one"'])
@@ -91,7 +91,7 @@ def test_values_are_those_that_json_reads(values: list[Any], indent: int, data: 
     """Fails where brackets or quotes in strings, or the place where a piece ends, change what a value is."""
     text = json.dumps(values, ensure_ascii=data.draw(st.booleans()), indent=indent or None)
     stream = _Pieces(text.encode(errors="surrogatepass"), data.draw(st.integers(1, 9)))
-    found = read_values(stream, 1 << 20, layout_of(b"["))
+    found = read_values(stream, 1 << 20, find_layout(b"["))
     assert [json.loads(line.data or b"") for line in found] == values
 
 
@@ -119,7 +119,7 @@ class _Endless(io.RawIOBase):
 def test_a_value_of_any_length_is_passed_over(tmp_path: Path) -> None:
     """Fails where a string of 64 MB comes into memory, or costs the value after it."""
     tracemalloc.start()
-    lines = list(read_values(_Endless(64 << 20), 1000, layout_of(b"[")))  # type: ignore[arg-type]
+    lines = list(read_values(_Endless(64 << 20), 1000, find_layout(b"[")))  # type: ignore[arg-type]
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [line.data for line in lines] == [b'{"text": "a"}', None, b"{}"]

@@ -56,7 +56,7 @@ def test_records_are_those_of_json(place: Path, form: JsonLines) -> None:
     def law(lines: list[bytes]) -> None:
         place.write_bytes(b"\n".join(lines))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(JsonLines, "_plain_records", lambda self, lines, *_: [None] * len(lines))
+            patch.setattr(JsonLines, "_read_plain_records", lambda self, lines, *_: [None] * len(lines))
             expected = read_all(form, place, ())
         assert repr(read_all(form, place, ())) == repr(expected)
         with pytest.MonkeyPatch.context() as patch:
@@ -69,7 +69,7 @@ def test_records_are_those_of_json(place: Path, form: JsonLines) -> None:
 def test_plain_lines_need_no_python() -> None:
     """Fails if the kernel leaves ordinary lines to Python, whose answer would be right and slow."""
     rows = ['{"id": 7, "text": "\\u00e9 \\"quoted\\" \\ud83d\\ude00", "meta": {"a": [1, -2.5e3, null, {}]}}', "{ }"]
-    lines = Lines.of([row.encode() for row in rows])
+    lines = Lines.from_lines([row.encode() for row in rows])
     spans, plain = find_values(lines, ["text", "id"])
     assert plain.all() and (spans[1] == ABSENT).all()
     assert lines.data[slice(*spans[0, 1])] == b"7"
@@ -80,7 +80,7 @@ def test_plain_lines_need_no_python() -> None:
 
 def test_one_line_of_another_encoding_costs_no_other() -> None:
     """Fails if a byte that is not UTF-8 sends the lines around it the long way."""
-    _, plain = find_columns(Lines.of([b'{"text":"a"}', b'{"text":"\xe9"}', '{"text":"\u00e9"}'.encode()]), {})
+    _, plain = find_columns(Lines.from_lines([b'{"text":"a"}', b'{"text":"\xe9"}', '{"text":"\u00e9"}'.encode()]), {})
     assert plain.tolist() == [True, False, True]
 
 
@@ -97,7 +97,7 @@ def test_a_line_in_quarantine_sends_its_part_the_long_way(tmp_path: Path) -> Non
 def test_a_line_that_is_longer_than_a_block_is_parsed_by_itself() -> None:
     """It may end the worker, and is named only then."""
     long = b'{"text":"%s"}' % (b"x" * raw_files.BLOCK_BYTES)
-    assert find_columns(Lines.of([b'{"text":"a"}', long]), {})[1].tolist() == [True, False]
+    assert find_columns(Lines.from_lines([b'{"text":"a"}', long]), {})[1].tolist() == [True, False]
 
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 500])
@@ -110,5 +110,5 @@ def test_each_line_is_in_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     size = path.stat().st_size
     for cut in (0, 1, 14, 40, size - 8, size - 2_000):
         both = [Slice(file=raw_file(path), start=start, stop=stop) for start, stop in ((0, cut), (cut, size))]
-        found = [line for each in both for block in form.blocks(each, "") for line in block]
+        found = [line for each in both for block in form.iter_blocks(each, "") for line in block]
         assert found == [*rows[:9], b"", rows[10]]

@@ -13,10 +13,10 @@ from corpora.sources.files import source as source_module
 from corpora.sources.files.office import pdf as pdf_module
 from corpora.sources.files.office.docx_pptx import read_docx
 from corpora.sources.files.office.package import LargeDocument, LockedDocument
-from corpora.sources.files.office.pdf import can_read_pdf, paragraphs_of, read_pdf
+from corpora.sources.files.office.pdf import build_paragraphs, can_read_pdf, read_pdf
 from corpora.sources.files.source import FilesSource
 from corpora.sources.passed_over import FileCounts, FileGroup
-from flows.run.inputs.unread_files import looked_lines
+from flows.run.inputs.unread_files import describe_unread
 
 MOST = 5_000_000
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -123,7 +123,7 @@ def test_lines_of_pages_become_paragraphs() -> None:
         "went home over the well-\r\nknown hill behind the church.\r\n2 The sea . . . . . . . . . . . . 17",
         "Such was the well-known end of it.",
     ]
-    assert paragraphs_of([page.format(n=n, body=body) for n, body in enumerate(bodies, 1)]) == [
+    assert build_paragraphs([page.format(n=n, body=body) for n, body in enumerate(bodies, 1)]) == [
         "1 The harbour",
         "The ferry was late on that day, for there was fog in the harbour, and on the sea.",
         "• One boat was lost",
@@ -203,4 +203,4 @@ def test_without_the_extra_a_pdf_is_passed_over_with_its_remedy(
     with pytest.raises(source_module.InputError, match="make install"):
         FilesSource(name="own", path=str(tmp_path / "b.pdf")).files()
     passed = FileCounts(num_read=1, passed_over=(FileGroup(kind=".pdf", number=1, names=("b.pdf",)),))
-    assert looked_lines({"own": passed}, "text")[1].startswith("own: PDF is read with the extra `documents`: `make")
+    assert describe_unread({"own": passed}, "text")[1].startswith("own: PDF is read with the extra `documents`: `make")

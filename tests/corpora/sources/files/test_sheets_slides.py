@@ -10,7 +10,7 @@ from source_reading import raw_file, read_and_find, reasons
 
 from corpora.errors import InputError
 from corpora.sources.bytes.faults import BadRecord
-from corpora.sources.files.guessing import guess_text
+from corpora.sources.files.guessing import guess_text_columns
 from corpora.sources.files.office.docx_pptx import read_pptx
 from corpora.sources.files.office.package import LargeDocument
 from corpora.sources.files.source import FilesSource
@@ -80,7 +80,7 @@ def test_a_sheet_without_text_is_counted_and_no_damage(tmp_path: Path) -> None:
     ]
     path = written(tmp_path, xlsx_parts(*sheets, sheet(text("A1", "price"), cell("A2", "7"))))
     own = FilesSource(name="own", path=str(path))
-    names = guess_text(own, [raw_file(own)]).names
+    names = guess_text_columns(own, [raw_file(own)]).names
     assert set(names) == {"body", "note"}
     records = read_and_find(FilesSource(name="own", path=str(path), fields={"text": names}))
     assert reasons(records) == [None, None, "no column of text"]

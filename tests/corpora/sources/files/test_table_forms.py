@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from source_reading import raw_file, read_and_find
 
-from corpora.sources.files.guessing import guess_text
+from corpora.sources.files.guessing import guess_text_columns
 from corpora.sources.files.source import FilesSource
 
 LINE, OTHER = "The ferry was late, because of fog.", "Nobody knew; so they waited | and slept."
@@ -26,7 +26,7 @@ FORMS = {
 def texts(path: Path) -> list[str]:
     """The texts of a table, with the column guessed."""
     source = FilesSource(name="own", path=str(path), encoding="auto")
-    names = guess_text(source, [raw_file(source)]).names
+    names = guess_text_columns(source, [raw_file(source)]).names
     return [record.text for record in read_and_find(replace(source, fields={"text": names}))]
 
 

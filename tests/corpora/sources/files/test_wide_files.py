@@ -9,7 +9,7 @@ from source_reading import raw_file
 from corpora.errors import InputError
 from corpora.sources.contract import RawFile, Record, StatCache, Tally, hash_files
 from corpora.sources.files import formats
-from corpora.sources.files.guessing import guess_text
+from corpora.sources.files.guessing import guess_text_columns
 from corpora.sources.files.source import FilesSource
 
 CODECS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")
@@ -37,7 +37,7 @@ def test_lines_are_those_of_the_same_file_in_utf_8(
     source, files, records = read(path)
     assert [record.text for record in records] == TEXTS
     assert [source.raw_record(path, record.locator) for record in records] == [record.raw for record in records]
-    assert guess_text(FilesSource(name="own", path=str(path), encoding="auto"), files).names == ("note",)
+    assert guess_text_columns(FilesSource(name="own", path=str(path), encoding="auto"), files).names == ("note",)
 
 
 def test_bytes_that_are_not_in_it_end_the_file_with_a_word(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from source_reading import raw_files, read_and_find
 
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING
-from corpora.sources.bytes.objects import raw_path
+from corpora.sources.bytes.objects import parse_raw_path
 from corpora.sources.bytes.zip_members import MemberPath
 from corpora.sources.contract import RawFile, StatCache, Tally, hash_files
 from corpora.sources.files import formats
@@ -28,7 +28,7 @@ def texts(source: FilesSource) -> dict[str, list[str]]:
     for file in raw_files(source):
         records = [record for piece in source.slices(file) for record in source.records(piece, Tally())]
         for record in records:
-            assert source.raw_record(raw_path(file.path), record.locator).strip() == record.raw.strip()
+            assert source.raw_record(parse_raw_path(file.path), record.locator).strip() == record.raw.strip()
         found[file.name] = [record.text for record in records]
     return found
 
@@ -144,9 +144,9 @@ def test_a_member_is_recognised_by_its_bytes(tmp_path: Path) -> None:
     path.write_bytes(package({"0.txt": "Zero.", "a.txt": "One."}))
     _, after = hash_files(FilesSource(name="own", path=str(path)).files(), cache)
     assert (before.sha256, before.size_bytes) == (after.sha256, after.size_bytes)
-    assert isinstance(raw_path(after.path), MemberPath) and isinstance(after, RawFile)
+    assert isinstance(parse_raw_path(after.path), MemberPath) and isinstance(after, RawFile)
     path.unlink()
-    assert not raw_path(after.path).exists()
+    assert not parse_raw_path(after.path).exists()
 
 
 def test_resources_of_a_saved_page_are_no_documents(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from tiers import LONG, a_few
 
 from corpora.errors import InputError
 from corpora.sources.bytes.bz2_streams import (
-    MOST_BLOCK_BYTES,
+    MAX_BLOCK_BYTES,
     PIECE_BYTES,
     StreamPiece,
     read_at,
-    stream_pieces,
-    verified,
+    read_bz2_pieces,
+    verify_pieces,
 )
 from corpora.sources.bytes.faults import DamagedBytes
 from corpora.sources.contract import Record, group_slices
@@ -234,7 +234,7 @@ def test_a_damaged_stream_costs_what_its_index_promises(tmp_path: Path, where: i
 
 def test_of_a_stream_read_in_part_the_rest_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a stream too large to be held back whole: its first pages are out when the damage is found."""
-    monkeypatch.setattr("corpora.sources.bytes.bz2_streams.MOST_BLOCK_BYTES", 1)
+    monkeypatch.setattr("corpora.sources.bytes.bz2_streams.MAX_BLOCK_BYTES", 1)
     random_text = random.Random(2)
     pages = [page(n, PROSE.format(n) + random_text.randbytes(100_000).hex()) for n in range(1, 13)]
     dump = write_multistream(tmp_path, [[page(50)], pages, [page(20)]])
@@ -388,7 +388,7 @@ def test_pieces_are_bounded_and_read_at_reads_across_streams(tmp_path: Path) -> 
     data = bytes(range(256)) * 4000
     path = tmp_path / "x.bz2"
     path.write_bytes(bz2.compress(data[:500_000]) + bz2.compress(data[500_000:]))
-    pieces = list(stream_pieces(path, 0, path.stat().st_size))
+    pieces = list(read_bz2_pieces(path, 0, path.stat().st_size))
     assert b"".join(piece.data for piece in pieces) == data
     assert max(len(piece.data) for piece in pieces) <= PIECE_BYTES
     assert read_at(path, 0, 499_990, 20) == data[499_990:500_010]
@@ -421,9 +421,9 @@ def test_verified_passes_no_wrong_byte_on(tmp_path: Path) -> None:
     for part in range(1, 10):
         path.write_bytes(good)
         _flip(path, second + (len(good) - second) * part // 10)
-        checked = stream_bytes(verified(stream_pieces(path, 0, len(good))))
+        checked = stream_bytes(verify_pieces(read_bz2_pieces(path, 0, len(good))))
         assert checked == data[:1000]
-        wrong += not (data[:1000] + data).startswith(stream_bytes(stream_pieces(path, 0, len(good))))
+        wrong += not (data[:1000] + data).startswith(stream_bytes(read_bz2_pieces(path, 0, len(good))))
     assert wrong > 0, "no flip showed why bytes are held back"
 
 
@@ -446,6 +446,6 @@ def test_verified_holds_back_no_more_than_a_block_can_become() -> None:
 
     counted = []
     with pytest.raises(DamagedBytes):
-        for piece in verified(pieces()):
+        for piece in verify_pieces(pieces()):
             counted.append(piece.offset)
-    assert counted == [number * len(data) for number in range(60 - -(-MOST_BLOCK_BYTES // len(data)))]
+    assert counted == [number * len(data) for number in range(60 - -(-MAX_BLOCK_BYTES // len(data)))]

@@ -11,12 +11,12 @@ from corpora.sources.wiki.wikitext.arguments import (
     HOLE,
     Expansion,
     to_english_number,
-    to_local_numbers,
+    to_local,
     to_local_quotes,
 )
 from corpora.sources.wiki.wikitext.prose import WikitextSettings, read_wikitext, wikitext_to_text
-from corpora.sources.wiki.wikitext.unknown import MAX_BRACKETS, UnknownTemplate, show_unknown_template, without_holes
-from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, Wiki, list_wiki_codes, read_wiki
+from corpora.sources.wiki.wikitext.unknown import MAX_BRACKETS, UnknownTemplate, show_unknown, without_holes
+from corpora.sources.wiki.wikitext.wikis import ALL_WIKIS, Wiki, list_codes, read_wiki
 
 WIKIS = cases_of(__file__, "wikis")
 NUMBERS = ["", "1", "12", "1950", "2", "-3.5", "1,200", "²", "٣", "1/2", "0", "9" * 40, "1e99", "1e-99", "0.0000000001"]
@@ -26,7 +26,7 @@ NAMED = "lang texte text df u e order disp sigfig frac round prec ft in m".split
 
 
 @given(
-    st.sampled_from(sorted(list_wiki_codes())).flatmap(
+    st.sampled_from(sorted(list_codes())).flatmap(
         lambda wiki: st.sampled_from([*templates.find_expansions(wiki).values()])
     ),
     st.lists(ARGUMENT, max_size=8),
@@ -37,7 +37,7 @@ def test_every_expansion_takes_any_arguments(expansion: Expansion, arguments: li
     assert isinstance(expansion(arguments, named), str)
 
 
-@pytest.mark.parametrize("wiki", [ALL_WIKIS, *sorted(list_wiki_codes())])
+@pytest.mark.parametrize("wiki", [ALL_WIKIS, *sorted(list_codes())])
 def test_the_file_of_a_wiki_says_what_can_be_used(wiki: str) -> None:
     """Fails on a name that could never be found or has two kinds, an unknown kind, and a form that writes nonsense."""
     form = read_wiki(wiki)
@@ -48,9 +48,9 @@ def test_the_file_of_a_wiki_says_what_can_be_used(wiki: str) -> None:
     assert len(form.months.split()) in (0, 12) and len(form.digits) == 10 and "{words}" in form.in_language
     assert form.date.format(day=1, month="May", number=5, year=1950) != form.date
     assert ("{month}" in form.date) <= bool(form.months) or form.date == Wiki().date
-    assert not {*form.also.split()} & list_wiki_codes()
+    assert not {*form.also.split()} & list_codes()
     assert to_local_quotes("“x”", wiki)[1:-1].strip() == "x"
-    assert to_english_number(to_local_numbers("1,234,567.5", wiki), wiki) in ("1234567.5", "1,234,567.5", "12,34,567.5")
+    assert to_english_number(to_local("1,234,567.5", wiki), wiki) in ("1234567.5", "1,234,567.5", "12,34,567.5")
 
 
 def test_a_wiki_without_a_file_is_read_by_its_relative() -> None:
@@ -62,7 +62,7 @@ def test_a_wiki_without_a_file_is_read_by_its_relative() -> None:
 
 def test_every_template_that_wraps_words_keeps_them() -> None:
     """Fails if a template of a wiki that marks words as doubtful, or formats them, takes them away; in every wiki."""
-    for wiki in sorted(list_wiki_codes()):
+    for wiki in sorted(list_codes()):
         kinds = read_wiki(wiki).map_template_kinds()
         for name in (name for name, kind in kinds.items() if kind in ("wrapped", "first")):
             page = f"Alpha {{{{{name}|beta gamma}}}} delta."
@@ -111,7 +111,7 @@ def test_every_template_that_wraps_words_keeps_them() -> None:
 def test_what_an_unknown_template_shows(before: str, body: str, shown: str) -> None:
     text = before + "{{" + body + "}} and on"
     met: list[UnknownTemplate] = []
-    assert show_unknown_template(body, text, len(before), "en", met) == shown
+    assert show_unknown(body, text, len(before), "en", met) == shown
     assert [template.shown for template in met] in ([], [shown])
 
 

@@ -33,7 +33,7 @@ from flows.recipes.model_and_tasks import TaskSettings
 from flows.recipes.recipe import read_shipped_recipes
 from flows.recipes.recipe_templates import read_published_recipes, read_templates
 from flows.recipes.tables import merge_tables, to_toml
-from flows.run.record.run_record import RunRecord, newest_runs
+from flows.run.record.run_record import RunRecord, iter_newest_runs
 from trainer.settings.model import FAMILIES, OBJECTIVES
 
 pytestmark = pytest.mark.slow
@@ -142,7 +142,7 @@ class Runs:
     def _twice(self, path: Path, sets: Sequence[str] = ()) -> Ran:
         run = ("run", str(path), "--workers", "1", "--store", self.place.address, "--no-watch", *sets)
         first, second = self.ask(*run), self.ask(*run)
-        return Ran(path, first, second, next(newest_runs(self.place)))
+        return Ran(path, first, second, next(iter_newest_runs(self.place)))
 
     def _place(self, name: str) -> str:
         """Return what replaces a name of the table."""
@@ -224,7 +224,7 @@ def serve(runs: Runs, ran: Ran, sets: Sequence[str]) -> None:
     given = ("--every", "3600", "--run-now", "--store", runs.place.address, *sets)
     with serving(runs.folder / "home", world, *given, port=free_port()) as service:
         service.wait_for_line("Report: ")
-        stages = {stage.folder for stage in next(newest_runs(runs.place)).stages}
+        stages = {stage.folder for stage in next(iter_newest_runs(runs.place)).stages}
         assert stages == {stage.folder for stage in ran.record.stages} and " built " not in service.said
 
 

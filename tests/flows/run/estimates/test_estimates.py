@@ -12,9 +12,9 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.run.estimates import capacity as room
 from flows.run.estimates.run_estimates import estimate_run
-from flows.run.estimates.stage_estimates import Estimates, StageEstimate, estimate_of
+from flows.run.estimates.stage_estimates import Estimates, StageEstimate, estimate_stage
 from flows.run.plan_run import plan_run
-from flows.run.record.ledger_balance import num_tokens, size_bytes
+from flows.run.record.ledger_balance import count_tokens, sum_bytes
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def test_estimates_are_near_what_a_run_takes(few: World) -> None:
         if manifest.kind in ("documents", "corpora"):
             near(stage.documents, manifest.count_rows("documents"))
         if manifest.kind == "tokens":
-            near(stage.tokens, num_tokens(manifest.parts))
+            near(stage.tokens, count_tokens(manifest.parts))
         if manifest.kind == "shards":
             near(stage.tokens, figures["example tokens"])
-        if (size := size_bytes(manifest)) > 20_000:
+        if (size := sum_bytes(manifest)) > 20_000:
             near(stage.disk_bytes, size)
         assert stage.memory_bytes > 500_000_000 and stage.cpu_seconds > 0 and stage.seconds > 0
 
@@ -67,8 +67,8 @@ def test_nothing_is_estimated_of_what_is_there(few: World) -> None:
     found = {stage.stage: stage for stage in estimate(few).stages}
     assert "documents/notes" not in found and found["documents/pages"].documents == 20
     assert found["corpora/small"].documents == pytest.approx(100)
-    assert found["corpora/small"].disk_bytes < size_bytes(before.manifest("corpora"))
-    assert found["tokens/small"].disk_bytes < size_bytes(before.manifest("tokens"))
+    assert found["corpora/small"].disk_bytes < sum_bytes(before.manifest("corpora"))
+    assert found["tokens/small"].disk_bytes < sum_bytes(before.manifest("tokens"))
 
 
 def test_a_rule_that_would_stop_the_run_is_named_beforehand(few: World) -> None:
@@ -136,9 +136,9 @@ def test_the_corpora_of_roberta_fit_a_machine_of_24_gb() -> None:
     corpus = {"documents": 78e6, "text_bytes": 161e9, "tokens": 36e9, "different": 14e6}
     amounts = {**corpus, "parts": 5e3, "workers": 2, "stage": 1}
     kinds = ("documents", "signatures", "verdicts", "corpora", "counts", "totals", "vocabularies", "measures", "tokens")
-    peaks = {kind: estimate_of(kind, amounts).memory_bytes for kind in kinds}
+    peaks = {kind: estimate_stage(kind, amounts).memory_bytes for kind in kinds}
     assert max(peaks, key=lambda kind: peaks[kind]) == "verdicts" and max(peaks.values()) < 24e9
-    assert 24e9 < estimate_of("verdicts", amounts).scratch_bytes < 120e9
+    assert 24e9 < estimate_stage("verdicts", amounts).scratch_bytes < 120e9
 
 
 def test_scratch_needs_room_beside_what_is_kept(few: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_scratch_needs_room_beside_what_is_kept(few: World, monkeypatch: pytest.
     room.refuse_without_room(store, stage(disk_bytes=1_000, scratch_bytes=1_000), 2 * 10**9)
     with pytest.raises(InputError, match=r"about 1000000\.0 GB of scratch in .*--store"):
         room.refuse_without_room(store, stage(scratch_bytes=10**15), 2 * 10**9)
-    monkeypatch.setattr(room, "free_bytes", lambda place: None)  # as of an object store
+    monkeypatch.setattr(room, "read_free_bytes", lambda place: None)  # as of an object store
     with pytest.raises(InputError, match=r"about 1000000\.0 GB of scratch in .*TMPDIR"):
         room.refuse_without_room(store, stage(scratch_bytes=10**15), 2 * 10**9)
 
@@ -180,8 +180,8 @@ def test_what_does_not_fit_is_refused_with_what_to_turn(few: World) -> None:
         room.refuse_without_room(store, stage(memory_bytes=3 * 10**9), 2 * 10**9)
     recipe, lock = few.resolved()
     [file, *_] = lock.generations[0]["pages"]
-    room.refuse_plainly_without_room(recipe, [file], 1)
+    room.refuse_without_least_room(recipe, [file], 1)
     with pytest.raises(InputError, match="would come to at least"):
-        room.refuse_plainly_without_room(recipe, [replace(file, size_bytes=10**17)], 1)
+        room.refuse_without_least_room(recipe, [replace(file, size_bytes=10**17)], 1)
     with pytest.raises(InputError, match=r"Run with --workers \d+\.$"):
-        room.refuse_plainly_without_room(recipe, [file], 100_000)
+        room.refuse_without_least_room(recipe, [file], 100_000)

@@ -9,7 +9,7 @@ import pytest
 from corpora.errors import InputError
 from trainer.tasks.formats.records import FileSettings, RowCounts
 from trainer.tasks.formats.retrieval import read_judgements
-from trainer.tasks.vectors.embed import named_texts
+from trainer.tasks.vectors.embed import read_named_texts
 
 DOCUMENTS = [("a", "Wings & flaps at Mach 2 ."), ("b", "Heat")]
 
@@ -30,7 +30,7 @@ def test_documents_in_both_forms(tmp_path: Path) -> None:
         (written(tmp_path, "docs.tsv", addressed), "msmarco"),
         (written(tmp_path, "corpus.jsonl", "".join(json.dumps(each) + "\n" for each in objects)), "beir"),
     ):  # fmt: skip
-        assert [*named_texts(FileSettings(path=path, format=form), RowCounts())] == DOCUMENTS, path
+        assert [*read_named_texts(FileSettings(path=path, format=form), RowCounts())] == DOCUMENTS, path
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_documents_in_both_forms(tmp_path: Path) -> None:
 def test_documents_that_are_refused(tmp_path: Path, form: str, text: str, message: str) -> None:
     """Fails if a form that is not read is read as another one."""
     with pytest.raises(InputError, match=message):
-        [*named_texts(FileSettings(path=written(tmp_path, "x.txt", text), format=form), RowCounts())]
+        [*read_named_texts(FileSettings(path=written(tmp_path, "x.txt", text), format=form), RowCounts())]
 
 
 def test_judgements(tmp_path: Path) -> None:

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.tasks.kinds.answers import answer_scores, best_match, best_threshold, normalised, optional_answer_scores
+from trainer.tasks.kinds.answers import (
+    compute_answer_scores,
+    compute_optional_answer_scores,
+    find_best_match,
+    find_best_threshold,
+    normalize_answer,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +33,7 @@ from trainer.tasks.kinds.answers import answer_scores, best_match, best_threshol
     ],
 )
 def test_normal_forms(text: str, normal: str) -> None:
-    assert normalised(text) == normal
+    assert normalize_answer(text) == normal
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_normal_forms(text: str, normal: str) -> None:
     ],
 )
 def test_matches_by_hand(golds: list[str], answer: str, exact: float, f1: float) -> None:
-    assert best_match(golds, answer) == pytest.approx((exact, f1))
+    assert find_best_match(golds, answer) == pytest.approx((exact, f1))
 
 
 Texts = st.lists(st.sampled_from(["the", "A", "cat", "Cat.", "dog", "-", "é", "a-b", " "]), max_size=5).map(" ".join)
@@ -60,7 +66,7 @@ def test_a_match_equals_its_definition(gold: str, answer: str) -> None:
     common = sum((Counter(wanted) & Counter(found)).values())
     precision, recall = common / max(1, len(found)), common / max(1, len(wanted))
     f1 = 2 * precision * recall / (precision + recall) if common else float(wanted == found)
-    assert best_match([gold], answer) == pytest.approx((float(wanted == found), f1))
+    assert find_best_match([gold], answer) == pytest.approx((float(wanted == found), f1))
 
 
 def _tokens(text: str) -> list[str]:
@@ -69,7 +75,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def test_means_over_questions() -> None:
-    found = answer_scores([["Paris", "paris, France"], ["in 1066"], ["x"]], ["Paris France", "1066", "y"])
+    found = compute_answer_scores([["Paris", "paris, France"], ["in 1066"], ["x"]], ["Paris France", "1066", "y"])
     assert found == pytest.approx({"exact": 1 / 3, "f1": (1 + 2 / 3 + 0) / 3})
 
 
@@ -79,20 +85,20 @@ KINDS = ("exact", "f1", "has_answer_exact", "has_answer_f1", "no_answer_exact", 
 
 
 def test_questions_without_answer_by_hand() -> None:
-    found = optional_answer_scores(GOLDS, ANSWERS, [0.0] * 4)
+    found = compute_optional_answer_scores(GOLDS, ANSWERS, [0.0] * 4)
     wanted = (2 / 4, (1 + 2 / 3 + 1 + 0) / 4, 1 / 2, (1 + 2 / 3) / 2, 1 / 2, 1 / 2)
     assert tuple(found[kind] for kind in KINDS) == pytest.approx(wanted)
 
 
 def test_gold_answers_that_are_empty_in_normal_form() -> None:
     """Next to others they do not count; alone they are answered right by nothing, though the question has an answer."""
-    found = optional_answer_scores([["cat", "the"], ["the"], ["an"]], ["", "", "cat"], [0.0] * 3)
+    found = compute_optional_answer_scores([["cat", "the"], ["the"], ["an"]], ["", "", "cat"], [0.0] * 3)
     assert [found.get(kind) for kind in KINDS] == [pytest.approx(1 / 3)] * 4 + [None] * 2
 
 
 def test_thresholds_by_hand() -> None:
     """q4 is left unanswered above .5, which is right; above .1 q2 as well, which costs its share of F1."""
-    found = optional_answer_scores(GOLDS, ANSWERS, [0.1, 0.5, 0.2, 0.9], threshold=0.4)
+    found = compute_optional_answer_scores(GOLDS, ANSWERS, [0.1, 0.5, 0.2, 0.9], threshold=0.4)
     assert (found["exact"], found["f1"]) == pytest.approx((3 / 4, 3 / 4))
     assert (found["best_exact"], found["best_exact_threshold"]) == pytest.approx((3 / 4, 0.1))
     assert (found["best_f1"], found["best_f1_threshold"]) == pytest.approx(((3 + 2 / 3) / 4, 0.5))
@@ -100,7 +106,7 @@ def test_thresholds_by_hand() -> None:
 
 @pytest.mark.parametrize("values", [[0.3, 0.8], [0.0, 0.8], [-4.0, 3.0]])
 def test_nothing_answered_is_tried(values: list[float]) -> None:
-    best = best_threshold(np.zeros(2), np.array([False] * 2), np.array([True] * 2), np.array(values))
+    best = find_best_threshold(np.zeros(2), np.array([False] * 2), np.array([True] * 2), np.array(values))
     assert best.score == 1 and best.value <= 0 and all(value > best.value for value in values)
 
 
@@ -124,9 +130,9 @@ Rows = st.lists(
 def test_the_best_is_that_of_the_official_script(rows: list[tuple[str, list[str], int]]) -> None:
     """Fails where an answer that is nothing in its normal form costs nothing, or equal values are taken at once."""
     texts, golds, odds = zip(*rows, strict=True)
-    scores = optional_answer_scores(golds, texts, odds)
+    scores = compute_optional_answer_scores(golds, texts, odds)
     for number, name in enumerate(("exact", "f1")):
-        own = {at: best_match(golds[at], text)[number] for at, text in enumerate(texts)}
+        own = {at: find_best_match(golds[at], text)[number] for at, text in enumerate(texts)}
         has = {at: bool(each) for at, each in enumerate(golds)}
         wanted = official(own, has, dict(enumerate(texts)), dict(enumerate(odds)))
         assert scores[f"best_{name}"] == pytest.approx(wanted, abs=1e-12)

@@ -7,14 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from trainer.tasks.kinds.tags import TaggedSpan, in_scheme, span_counts, span_scores, spans_of, token_accuracy
-from trainer.tasks.kinds.texts import rates
+from trainer.tasks.kinds.tags import (
+    TaggedSpan,
+    compute_span_scores,
+    compute_token_accuracy,
+    count_spans,
+    find_spans,
+    to_scheme,
+)
+from trainer.tasks.kinds.texts import compute_rates
 
 
 def test_by_hand() -> None:
     """Gold: PER 1-2, LOC 4. Answered: PER 1-2, ORG 4, LOC 5; one of three is right, of two gold ones."""
     gold, answers = ["O", "B-PER", "I-PER", "O", "B-LOC", "O"], ["O", "B-PER", "I-PER", "O", "B-ORG", "B-LOC"]
-    assert span_scores([gold], [answers]) == pytest.approx(
+    assert compute_span_scores([gold], [answers]) == pytest.approx(
         {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5, "token_accuracy": 4 / 6}
     )
 
@@ -28,7 +35,7 @@ def test_by_hand() -> None:
     ],
 )
 def test_tags_of_other_forms_by_hand(tags: str, spans: list[tuple[str, int, int]]) -> None:
-    assert spans_of(tags.split()) == spans
+    assert find_spans(tags.split()) == spans
 
 
 def sentences(letters: str, types: Sequence[str] = ("P", "Q")) -> st.SearchStrategy[list[list[str]]]:
@@ -41,7 +48,7 @@ def test_spans_equal_to_the_rules_of_conlleval(tags: list[list[str]]) -> None:
     """BILOU is BIOES with other letters."""
     for sentence in tags:
         other = [tag.replace("E-", "L-").replace("S-", "U-") for tag in sentence]
-        assert spans_of(sentence) == spans_of(other) == _conlleval(sentence)
+        assert find_spans(sentence) == find_spans(other) == _conlleval(sentence)
 
 
 def _conlleval(tags: list[str]) -> list[TaggedSpan]:
@@ -75,11 +82,13 @@ def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
     answers = [
         data.draw(st.lists(st.sampled_from(["O", "B-P", "I-P", "I-Q"]), min_size=len(s), max_size=len(s))) for s in gold
     ]
-    wanted, found = ({(n, *span) for n, tags in enumerate(side) for span in spans_of(tags)} for side in (gold, answers))
-    expected = rates(len(wanted & found), len(found), len(wanted))
-    scores = span_scores(gold, answers)
+    wanted, found = (
+        {(n, *span) for n, tags in enumerate(side) for span in find_spans(tags)} for side in (gold, answers)
+    )
+    expected = compute_rates(len(wanted & found), len(found), len(wanted))
+    scores = compute_span_scores(gold, answers)
     assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(expected)
-    assert span_counts(gold, answers).sum(0).tolist() == [len(wanted & found), len(found), len(wanted)]
+    assert count_spans(gold, answers).sum(0).tolist() == [len(wanted & found), len(found), len(wanted)]
 
 
 @examples(30)
@@ -90,16 +99,16 @@ def test_equal_to_nervaluate(data: st.DataObject) -> None:
     gold = data.draw(sentences("BI").filter(any))
     drawn = data.draw(st.lists(st.sampled_from(["O", "B-P", "I-P", "I-Q"]), min_size=32, max_size=32))
     gold, answers = (
-        [in_scheme(tags, "bio2") for tags in side] for side in (gold, [drawn[: len(tags)] for tags in gold])
+        [to_scheme(tags, "bio2") for tags in side] for side in (gold, [drawn[: len(tags)] for tags in gold])
     )
     overall = nervaluate.Evaluator(gold, answers, tags=["P", "Q"], loader="list").evaluate()["overall"]["strict"]
-    scores = span_scores(gold, answers)
+    scores = compute_span_scores(gold, answers)
     expected = (overall.precision, overall.recall, overall.f1)
     assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(expected)
 
 
 def test_no_span_on_either_side_scores_nothing() -> None:
-    assert span_scores([["O", "O"], []], [["O", "O"], []]) == {
+    assert compute_span_scores([["O", "O"], []], [["O", "O"], []]) == {
         "precision": 0,
         "recall": 0,
         "f1": 0,
@@ -109,4 +118,4 @@ def test_no_span_on_either_side_scores_nothing() -> None:
 
 def test_tokens_by_hand() -> None:
     """Over tokens, not the mean of the sentences' shares; a tag need not be one of spans."""
-    assert token_accuracy([["a", "b", ""], ["-"]], [["a", "x", "y"], ["-"]]) == 2 / 4
+    assert compute_token_accuracy([["a", "b", ""], ["-"]], [["a", "x", "y"], ["-"]]) == 2 / 4

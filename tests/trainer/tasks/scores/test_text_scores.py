@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from trainer.tasks.kinds.texts import class_scores, correlations, multilabel_scores, option_scores
+from trainer.tasks.kinds.texts import (
+    compute_class_scores,
+    compute_correlations,
+    compute_multilabel_scores,
+    compute_option_scores,
+)
 
 Pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -27,14 +32,14 @@ def test_equal_to_scikit_learn(pairs: list[tuple[int, int]], tables: tuple[list[
     """Fails where a divisor or a degenerate case is another than there (with nan for a class that is nowhere)."""
     metrics = pytest.importorskip("sklearn.metrics")
     labels, answers = np.array(pairs, np.int64).T
-    found = class_scores(labels, answers, 4)
+    found = compute_class_scores(labels, answers, 4)
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(labels, answers))
     assert found["macro_f1"] == pytest.approx(metrics.f1_score(labels, answers, average="macro"))
     assert found["matthews"] == pytest.approx(metrics.matthews_corrcoef(labels, answers))
     two = metrics.f1_score(labels % 2, answers % 2, zero_division=0)
-    assert class_scores(labels % 2, answers % 2, 2)["f1"] == pytest.approx(two)
+    assert compute_class_scores(labels % 2, answers % 2, 2)["f1"] == pytest.approx(two)
     gold, marked = (np.pad(table, ((0, 0), (0, 1))) for table in tables)  # of one column it makes two classes
-    several = multilabel_scores(gold, marked)
+    several = compute_multilabel_scores(gold, marked)
     assert several["micro_f1"] == pytest.approx(metrics.f1_score(gold, marked, average="micro", zero_division=0))
     assert several["subset_accuracy"] == pytest.approx(metrics.accuracy_score(gold, marked))
     if (gold | marked).any():
@@ -44,7 +49,7 @@ def test_equal_to_scikit_learn(pairs: list[tuple[int, int]], tables: tuple[list[
 
 def test_options_by_hand() -> None:
     """TP 2, FP 1, FN 1, and of three questions one is all right."""
-    found = option_scores([[1, 1, 1, 1], [1, 1, 2, 0], [0, 1, 0, 0]])
+    found = compute_option_scores([[1, 1, 1, 1], [1, 1, 2, 0], [0, 1, 0, 0]])
     assert found == {"f1a": pytest.approx(4 / 6), "exact": pytest.approx(1 / 3)}
 
 
@@ -56,7 +61,7 @@ def test_equal_to_scipy(pairs: list[tuple[int, int]]) -> None:
     """Fails where ties get other ranks; scipy has no correlation of a constant, here it is 0."""
     stats = pytest.importorskip("scipy.stats")
     one, other = (np.array(side, np.float64) for side in zip(*pairs, strict=True))
-    found = correlations(one, other)
+    found = compute_correlations(one, other)
     if np.ptp(one) and np.ptp(other):
         assert found["pearson"] == pytest.approx(stats.pearsonr(one, other)[0], abs=1e-12)
         assert found["spearman"] == pytest.approx(stats.spearmanr(one, other)[0], abs=1e-12)
@@ -67,5 +72,5 @@ def test_equal_to_scipy(pairs: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("number", [0.1, 1 / 3, 1e17, -1.1])
 def test_a_constant_answer_tells_nothing(number: float) -> None:
     """Fails where the mean of equal numbers is off by a bit and the noise is correlated."""
-    assert correlations(np.full(7, number), np.arange(7.0)) == {"pearson": 0.0, "spearman": 0.0}
-    assert correlations(np.arange(7.0), np.full(7, number)) == {"pearson": 0.0, "spearman": 0.0}
+    assert compute_correlations(np.full(7, number), np.arange(7.0)) == {"pearson": 0.0, "spearman": 0.0}
+    assert compute_correlations(np.arange(7.0), np.full(7, number)) == {"pearson": 0.0, "spearman": 0.0}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from corpora.errors import InputError
-from trainer.tasks.kinds.vectors import MEASURE_KINDS, ranked, ranking_scores, ranking_scores_by_query
+from trainer.tasks.kinds.vectors import MEASURE_KINDS, compute_query_scores, compute_ranking_scores, rank_documents
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0, "d": 1}, "q2": {"a": 1}}
 RUN = {"q1": {"c": 4.0, "b": 3.0, "x": 2.0, "a": 1.0}, "other": {"a": 1.0}}
@@ -18,7 +18,7 @@ RUN = {"q1": {"c": 4.0, "b": 3.0, "x": 2.0, "a": 1.0}, "other": {"a": 1.0}}
 def test_by_hand() -> None:
     """Uses levels by rank for q1 of 0, 1, -, 2, with d missing; q2 is not answered, other is not judged."""
     names = ["ndcg", "ndcg@2", "mrr", "mrr@1", "map", "map@2", "recall@2"]
-    found = ranking_scores_by_query(QRELS, RUN, names)
+    found = compute_query_scores(QRELS, RUN, names)
     log = math.log2
     expected = {
         "ndcg": (1 / log(3) + 2 / log(5)) / (2 + 1 / log(3) + 1 / log(4)),
@@ -28,19 +28,23 @@ def test_by_hand() -> None:
     }
     assert found["q1"] == pytest.approx(expected)
     assert found["q2"] == dict.fromkeys(names, 0) and list(found) == ["q1", "q2"]
-    assert ranking_scores(QRELS, RUN, names) == pytest.approx({name: score / 2 for name, score in expected.items()})
+    assert compute_ranking_scores(QRELS, RUN, names) == pytest.approx(
+        {name: score / 2 for name, score in expected.items()}
+    )
 
 
 def test_equal_scores_are_ranked_by_falling_id() -> None:
     """Fails where the order of the run decides, or ids are compared otherwise than by their bytes."""
-    assert ranked({"d1": 1.0, "d10": 1.0, "d2": 1.0, "é": 1.0, "Z": 2.0}) == ["Z", "é", "d2", "d10", "d1"]
-    assert ranking_scores({"q": {"a": 1}}, {"q": {"a": 1.0, "b": 1.0}}, ["mrr"]) == {"mrr": 1 / 2}
+    assert rank_documents({"d1": 1.0, "d10": 1.0, "d2": 1.0, "é": 1.0, "Z": 2.0}) == ["Z", "é", "d2", "d10", "d1"]
+    assert compute_ranking_scores({"q": {"a": 1}}, {"q": {"a": 1.0, "b": 1.0}}, ["mrr"]) == {"mrr": 1 / 2}
 
 
 def test_no_relevant_document_scores_nothing() -> None:
     names = [*MEASURE_KINDS, "ndcg@1"]
-    assert ranking_scores({"q": {"a": 0, "b": -2}}, {"q": {"b": 1.0, "a": 0.5}}, names) == dict.fromkeys(names, 0)
-    assert ranking_scores({"q": {"a": 1}}, {"q": {}}, names) == dict.fromkeys(names, 0)
+    assert compute_ranking_scores({"q": {"a": 0, "b": -2}}, {"q": {"b": 1.0, "a": 0.5}}, names) == dict.fromkeys(
+        names, 0
+    )
+    assert compute_ranking_scores({"q": {"a": 1}}, {"q": {}}, names) == dict.fromkeys(names, 0)
 
 
 DOCUMENTS = st.sampled_from(["a", "b", "c", "d10", "d2", "é"])
@@ -71,7 +75,7 @@ def test_equal_to_trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dic
         "map@2": ir.AP @ 2,
         "recall@2": ir.R @ 2,
     }
-    found = ranking_scores(qrels, run, list(theirs))
+    found = compute_ranking_scores(qrels, run, list(theirs))
     expected = ir.calc_aggregate([*theirs.values()], qrels, run)
     assert found == pytest.approx({name: expected[measure] for name, measure in theirs.items()})
 
@@ -88,12 +92,12 @@ def test_equal_to_trec_eval(qrels: dict[str, dict[str, int]], run: dict[str, dic
 )
 def test_what_cannot_be_ranked_is_refused(qrels: Any, run: Any, measures: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        ranking_scores(qrels, run, measures)
+        compute_ranking_scores(qrels, run, measures)
 
 
 def test_scores_that_trec_eval_holds_for_equal_are_equal() -> None:
     """It holds 32 bits of a score. Fails where one that differs by less decides, which a run read by it would not."""
     run = {"q": {"a": 1.0 + 1e-9, "b": 1.0}}
-    assert ranking_scores({"q": {"a": 1}}, run, ["mrr@10"]) == {"mrr@10": 1 / 2}
+    assert compute_ranking_scores({"q": {"a": 1}}, run, ["mrr@10"]) == {"mrr@10": 1 / 2}
     ir: Any = pytest.importorskip("ir_measures")
     assert ir.calc_aggregate([ir.RR], {"q": {"a": 1}}, run) == {ir.RR: 1 / 2}

@@ -36,8 +36,8 @@ WORDS = {"classes": 1.0, "number": 0.9, "tags": 1.0, "choice": 1.0, "similarity"
 def scores_of(kind: str, rows: Sequence[dict[str, Any]], **settings: Any) -> tuple[str, dict[str, dict[str, float]]]:
     """The first metric of a task, and the scores of its baselines on the rows that they learn from."""
     task = read_task({"kind": kind, **settings})
-    examples = [task.example(row, True) for row in rows]
-    task = task.fitted(examples, "rows")
+    examples = [task.make_example(row, True) for row in rows]
+    task = task.fit(examples, "rows")
     return task.metrics[0], compute_baseline_scores(task, examples, examples)
 
 

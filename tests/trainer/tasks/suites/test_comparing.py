@@ -70,7 +70,8 @@ def test_scores_of_rows_are_those_of_the_task() -> None:
     texts = [TextExample("x", None, drawn.choice("abc"), ()) for _ in range(50)]
     tags = TagsTask(labels=("B-X", "I-X", "O"), units="spans")
     sentences = [
-        tags.example({"words": list("abcd"), "tags": drawn.choices(("O", "B-X", "I-X"), k=4)}, True) for _ in range(30)
+        tags.make_example({"words": list("abcd"), "tags": drawn.choices(("O", "B-X", "I-X"), k=4)}, True)
+        for _ in range(30)
     ]
     choices = [
         ChoiceExample(context="", question="q", choices=("x", "y"), right=drawn.randrange(2), level="")
