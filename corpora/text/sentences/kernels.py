@@ -1,9 +1,10 @@
 """The sentence splitter over UTF-8 bytes: the kernels of `corpora.text.sentences.splitter.sentence_offsets`.
 
-Promise: the same sentences as the definition, `corpora.text.sentences.splitter.split_sentences`; a kernel says whose
-twin it is, and the property test compares the two from end to end. Cost: a block of bytes is first marked where
-something could be decided, a loop that the compiler turns into vector instructions; then only the marked bytes, some
-three in a hundred of a book, are looked at. No Python object per sentence, and memory for the offsets and one block.
+Promise: the same sentences as the definition, `corpora.text.sentences.splitter.split_sentences`; a kernel names its
+twin, and the property test compares the two from end to end. Cost: in a block of bytes those are first marked at
+which something could be decided, a loop that the compiler turns into vector instructions; then only the marked bytes,
+some three in a hundred of a book, are looked at. No Python object per sentence, and memory for the offsets and one
+block.
 """
 
 import numpy as np
@@ -67,12 +68,13 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 
 @kernel
 def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
-    """Mark the bytes of a block where `_find_boundary` could find something: 1 there, else 0, and a 1 after the last.
+    """Mark the bytes of a block at which `_find_boundary` could find something: 1 there, else 0, and a 1 after the
+    last.
 
     They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
     is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
     and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts
-    have D8 9F, DB 94, D6 89, E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F, of which some are letters.
+    have D8 9F, DB 94, D6 89, E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F; some of these are letters.
 
     halves: the colon, semicolon or space that ends a sentence in the language, 10 for none
     """
@@ -443,7 +445,7 @@ def split_rows(
 
     Args:
         data: UTF-8 bytes of all rows.
-        offsets: int64 `(n + 1,)`, where each row begins in `data`.
+        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
         classes: Classes of characters.
         tables: int64 matrix, a row of words for each language, as `build_word_slots` returns them.
         numbers: int64 `(n,)`, the row of `tables` that each text is read with.

@@ -68,9 +68,8 @@ def find_run_end_at(
 
 @kernel
 def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
-    """Return the bytes of a quote that can close here:
-
-    one that mostly opens, or a space and one that closes; else 0.
+    """Return the bytes of a quote that can close here: one that mostly opens, or a space and one that
+    closes; else 0.
     """
     if stop - at < 2:
         return 0
@@ -191,7 +190,7 @@ def find_colon_end_at(
 
 @kernel
 def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """Return where the next sentence begins if `is_spaced_end` is true here; else 0."""
+    """Return the first byte of the next sentence if `is_spaced_end` is true here; else 0."""
     following, newlines = skip_space(data, at, stop, classes)
     if newlines or at - sentence < LONG_CLAUSE or following >= stop:
         return 0

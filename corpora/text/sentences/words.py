@@ -105,7 +105,7 @@ def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, in
 
 @kernel
 def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
-    """The twin of `_find_space_start`: where the white space before a place begins, `begin` at the least."""
+    """The twin of `_find_space_start`; the result is at least `begin`."""
     while at > begin:
         before = find_start_before(data, at)
         kind, _ = classify_at(data, before, classes)
@@ -196,7 +196,7 @@ def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `_can_open_dotted`, for a full stop alone."""
+    """The twin of `_can_open_dotted`, for a lone full stop."""
     if following + 6 >= stop or at == sentence or classify_before(data, at, classes) <= PERIOD:
         return False
     for step in range(6):
@@ -313,7 +313,7 @@ def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, c
 
 @kernel
 def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
-    """The twin of `_find_word_before`: where the word begins."""
+    """The twin of `_find_word_before`; returns the first byte of the word."""
     start = at
     while start > sentence:
         before = find_start_before(data, start)
