@@ -124,7 +124,7 @@ def count_files(
         if not file.size_bytes:
             empty.add(EMPTY_FILE, file.name)
     read_paths = {to_absolute(file.path) for file in files} | set(read_by_others)
-    read_paths |= {to_absolute(str(path)) for path in _list_companions(source)}
+    read_paths |= {to_absolute(str(path)) for path in getattr(source, "companions", tuple)()}
     for name, path, kind in unopened:
         passed_over.add(kind, name)
         read_paths.add(path)
@@ -151,12 +151,6 @@ def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> I
         else:
             inside = members(name, parse_raw_path(path))
             yield from ((each, to_absolute(str(member)), why) for each, member, why in inside)
-
-
-def _list_companions(source: Source) -> Iterable[Path]:
-    """List the files that are read along with raw files without being raw files, such as the index of a dump."""
-    list_paths: Callable[[], Iterable[Path]] = getattr(source, "companions", tuple)
-    return list_paths()
 
 
 def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
