@@ -46,8 +46,8 @@ from corpora.sources.web.main_text.blocks import (
     FORESTS_FILE,
     MAX_LOG_ODDS,
     STEPS_PER_UNIT,
-    average_blocks,
     choose_blocks,
+    compute_mean_row,
     describe_choice,
     weigh_articles,
     without_errands,
@@ -238,7 +238,7 @@ class Forests:
     def grow(cls, pages: Sequence[FittingPage]) -> "Forests":
         """Grow them on pages."""
         pages = [page for page in pages if page.blocks]
-        rows = np.concatenate([average_blocks(page.rows) for page in pages])
+        rows = np.concatenate([compute_mean_row(page.rows) for page in pages])
         wanted = np.array([is_article(page) for page in pages], float)
         weights = np.array([1.0 if page.measured else OTHER_WEIGHT for page in pages])
         return cls(
@@ -259,7 +259,7 @@ class Forests:
 
     def weigh_articles(self, rows: Float32s) -> float:
         """How much the forest of articles and news counts on a page."""
-        return weigh_articles(float(np.asarray(self.kinds.predict(average_blocks(rows)))[0]))
+        return weigh_articles(float(np.asarray(self.kinds.predict(compute_mean_row(rows)))[0]))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What the package reads of them."""

@@ -16,7 +16,7 @@ from corpora.sources.contract import Record
 
 @dataclass(frozen=True, slots=True)
 class StepDrop:
-    """The step that dropped a record, and its reason."""
+    """Why a record was dropped: the step, the reason that is counted in reports, and a detail for this record or ""."""
 
     step: str
     reason: str
@@ -24,9 +24,16 @@ class StepDrop:
 
 
 class BatchState:
-    """The records of a batch, and how far the steps are with them.
+    """The records of a batch while the judging steps run: which are left, their current texts, and every drop.
 
-    watch: called after each step that was applied
+    `texts` is a large_string column without nulls, one row for each record that is left; `drops` has a drop or None for
+    each record of the batch; `left_indices` are the indices of the records that are left; `figures` are counts for
+    reports.
+
+    Args:
+        records: The records of the batch.
+        max_document_bytes: A record with a longer text (bytes of UTF-8) is dropped at once with the reason "too large".
+        on_step: Called after each step with the step's name and this object.
     """
 
     def __init__(
@@ -42,25 +49,37 @@ class BatchState:
 
     @property
     def records_left(self) -> list[Record]:
-        """The records that are left."""
+        """The records that no step has dropped, in their order."""
         return [self.records[index] for index in self.left_indices]
 
     @property
     def columns(self) -> dict[str, list[object]]:
-        """Return what steps noted of the records that are left, by the document's column."""
+        """The values that steps have set, by document column: one value for each record that is left."""
         return {name: [values[index] for index in self.left_indices] for name, values in self._columns.items()}
 
     def set_column(self, column: str, values: Sequence[object]) -> None:
-        """Note a step's value for a column of the documents, one for each record that is left."""
+        """Set the values of a document column, one for each record that is left. Raises ValueError for another number
+        of values.
+        """
         self._columns[column] = dict(zip(self.left_indices, values, strict=True))
 
     def replace_texts(self, step: str, texts: pa.Array) -> None:
-        """Take a step's texts."""
+        """Replace the texts of the records that are left, and drop the records with an empty new text.
+
+        Args:
+            step: The name of the step, for the drops and the callback.
+            texts: A large_string column without nulls, one row for each record that is left.
+        """
         self.texts = texts
         self.apply_drops(step, [None] * len(texts))
 
     def apply_drops(self, step: str, new_drops: Sequence[StepDrop | None]) -> None:
-        """Note what a step found in each row, and keep those in which it found nothing and left something."""
+        """Drop the records for which a step returned a drop, and those with an empty text (reason "empty").
+
+        Args:
+            step: The name of the step, for the callback.
+            new_drops: A drop or None for each record that is left. Raises ValueError for another number of entries.
+        """
         lengths = pc.binary_length(self.texts).to_pylist()
         drops = [drop or (None if n else StepDrop(step, "empty")) for drop, n in zip(new_drops, lengths, strict=True)]
         for index, drop in zip(self.left_indices, drops, strict=True):
@@ -73,6 +92,7 @@ class BatchState:
 
 
 def _find_parse_drop(record: Record, max_document_bytes: int) -> StepDrop | None:
+    """Return the drop of a record that its parser dropped or that is too large; else None."""
     if record.drop is not None:
         return StepDrop("parse", record.drop.reason, record.drop.detail)
     if 4 * len(record.text) > max_document_bytes and len(record.text.encode()) > max_document_bytes:

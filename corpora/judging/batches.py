@@ -48,11 +48,11 @@ NO_TABLE_PREFIX = "no table of words: "  # begins the name of the figure of a la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingStep:
-    """A step of judging.
+    """A step of judging, as an entry of `STEPS`.
 
-    name:   as its drops, previews and reports call it
-    tables: of a recipe, and fields of `DocumentsSettings`, that are its settings
-    apply:  does it to a batch, or nothing where the settings have it off
+    name:   how drops, previews and reports call it
+    tables: the recipe tables with its settings, which are fields of `DocumentsSettings`
+    apply:  applies the step to a batch in place; does nothing if the settings have it off
     """
 
     name: str
@@ -61,7 +61,7 @@ class JudgingStep:
 
 
 def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Repair and normalize the texts."""
+    """Repair and normalize the texts of a batch."""
     texts, given_up = clean_and_count(batch.texts, settings.clean)
     if given_up:
         batch.figures["lines repaired in part"] += given_up
@@ -69,7 +69,7 @@ def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: Judging
 
 
 def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Take out the lines that the rules of lines name, and those that many documents of the source share."""
+    """Remove the lines that line rules name, and the lines that many documents of the source share."""
     repeated = inputs.statistics.repeated_lines
     if settings.lines != LineSettings() or repeated is not None:
         texts, removed = edit_lines(batch.texts, settings.lines, repeated)
@@ -79,7 +79,7 @@ def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingI
 
 
 def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop what is in another language, and note the language of the others."""
+    """Drop documents in languages that are not wanted, and set the column `language` of the others."""
     languages, reasons = judge_languages(batch.texts, settings.language)
     codes = languages.to_pylist()
     batch.set_column("language", codes)
@@ -93,7 +93,7 @@ def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: Judg
 
 
 def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop what fails a rule, and note the quality of the others."""
+    """Drop documents that fail a rule, and set the column `quality` of the others."""
     languages = choose_rule_languages(batch.columns["language"], settings.language)
     counts = measure_texts_in(batch.texts, languages, runs=settings.rules.repetition.enabled)
     codes = judge_counts(counts, settings.rules, languages)
@@ -106,7 +106,7 @@ def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: Judging
 
 
 def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Replace personal data."""
+    """Replace personal data in the texts."""
     if any(settings.personal_data.kinds):
         languages = choose_rule_languages(batch.columns["language"], settings.language)
         texts, masked = mask_private(batch.texts, settings.personal_data, languages)
@@ -115,7 +115,7 @@ def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: 
 
 
 def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop, or only count, what holds a piece of an evaluation set."""
+    """Drop the documents that share a run of words with an evaluation set, or only count them if `drop` is off."""
     if inputs.evaluation is not None:
         matches, drop = find_evaluation_matches(batch.texts, inputs.evaluation), settings.contamination.drop
         batch.figures.update(f"meets {match.set}" for match in matches if match is not None)
@@ -124,7 +124,7 @@ def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: J
 
 
 def _select_by_score(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Keep what scores as high as the share of the source that is wanted."""
+    """Drop documents that score lower than the least score of the source."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
         values = score_documents(batch.texts, inputs.questions).tolist()
@@ -149,7 +149,10 @@ STEP_TABLES: Mapping[str, type[Any]] = {table: _SETTINGS_TYPES[table] for step i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBatch:
-    """A batch of records after all steps. `reasons` has "step: reason" of each dropped row."""
+    """A batch of records after all steps.
+
+    `reasons` has "STEP: REASON" for each dropped row, in the order of `dropped`; `figures` are counts for reports.
+    """
 
     documents: pa.RecordBatch
     dropped: pa.RecordBatch
@@ -158,19 +161,23 @@ class JudgedBatch:
 
 
 def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
-    """Apply some work to a batch: at once, or record by record where the batch ended a worker before."""
+    """Apply `work` to a batch; if this batch has ended a worker process before, apply it to one record at a time.
+
+    Returns:
+        The results of `work`, one for each call. So a watcher finds the record that is to blame.
+    """
     return run_batch(records, lambda record: to_quarantine_key(record.locator), lambda some: work([*some]))
 
 
 def judge_watched(
     records: list[Record], source: str, settings: DocumentsSettings, inputs: JudgingInputs = NO_INPUTS
 ) -> JudgedBatch:
-    """Judge records as `judge_records` does, and report a record that ends the worker to its watcher."""
+    """Judge records as `judge_records` does, one at a time if this batch has ended a worker process before."""
     return merge_judged(run_watched(records, lambda some: judge_records(some, source, settings, inputs)))
 
 
 def merge_judged(pieces: Sequence[JudgedBatch]) -> JudgedBatch:
-    """The pieces of a batch as if it had been judged at once."""
+    """Merge pieces of a batch that were judged one by one: rows and reasons in their order, figures summed."""
     if len(pieces) == 1:
         return pieces[0]
     figures = Counter[str]()
@@ -191,7 +198,15 @@ def judge_records(
     inputs: JudgingInputs = NO_INPUTS,
     on_step: Callable[[str, BatchState], None] = lambda step, batch: None,
 ) -> JudgedBatch:
-    """Take a batch through all steps in their order. watch: called after each step with the batch's state"""
+    """Take a batch of records through all steps.
+
+    Args:
+        records: The records. They need not have a text: what their parser dropped is passed through.
+        source: The name of their source, which enters the ids of documents.
+        settings: Settings of all steps.
+        inputs: Evaluation sets, questions and statistics.
+        on_step: Called after each step with its name and the state of the batch.
+    """
     batch = BatchState(records, settings.max_document_bytes, on_step)
     _apply_added_steps(batch, settings, "parse")
     for step in STEPS:
@@ -208,7 +223,7 @@ def judge_records(
 
 
 def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: str) -> None:
-    """The steps of other packages that come directly after one of ours."""
+    """Apply the steps of other packages that come directly after a step."""
     for entry in settings.steps:
         if entry.after == after:
             kind = entry.step.kind
@@ -219,7 +234,9 @@ def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: st
 
 
 def compute_document_id(record: Record, source: str) -> bytes:
-    """A record's identity: of its key where its source has one, else of its own bytes."""
+    """Compute the id of a record's document: from the source and its key if it has one, else from the source and its
+    bytes.
+    """
     return compute_keyed_id(source, record.key) if record.key is not None else compute_record_id(source, record.raw)
 
 

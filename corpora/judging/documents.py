@@ -56,7 +56,11 @@ NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsJob:
-    """The inputs of one part's build. statistics: the folder of the source's statistics, and their part."""
+    """What one part (file set) of a source's documents is built from.
+
+    `slices` are the pieces of raw files to read, `quarantine` the places of records in them to skip, `statistics` the
+    folder and the part of the source's stage `fits`, if its settings need it.
+    """
 
     source: Source
     settings: DocumentsSettings
@@ -76,14 +80,20 @@ def plan_documents(
     statistics: Manifest | None = None,
     left_out: Mapping[str, str] = NOTHING_LEFT_OUT,
 ) -> Stage:
-    """The stage that turns these raw files into documents. Reads no more than the files' indexes.
+    """Plan the stage that turns raw files of a source into documents. No more than the files' indexes are read.
 
-    With `with_parts=False` the files need not be there: the stage has its identity and no parts.
+    Args:
+        source: The source that parses the files.
+        files: The raw files.
+        settings: Settings of the documents stage.
+        with_parts: If False, the stage has its fingerprint and no parts, and no file is opened.
+        quarantine: Places of records that must not be read, as `quarantine_place` returns them.
+        inputs: Evaluation sets and questions, as `read_inputs` returns them.
+        statistics: Manifest of the source's stage `fits`; needed if `settings.needs_statistics`.
+        left_out: Files that are not read, by their sha256, with the reason.
 
-    quarantine: the places of records that are not to be read (`quarantine_place`)
-    inputs:     what the settings name by path
-    statistics: the stage `fits` of the source, where its settings need it
-    left_out:   files that are not read: sha256 -> why
+    Raises:
+        FileFault: If some files cannot be cut into slices; it names all of them.
     """
     quarantined = find_quarantined_places(quarantine, files)
     read = [file for file in files if file.sha256 not in left_out]
@@ -118,7 +128,10 @@ def plan_documents(
 def collect_settings(
     source: Source, settings: DocumentsSettings, inputs: JudgingInputs, statistics: Manifest | None = None
 ) -> dict[str, Json]:
-    """All that decides what documents these records become, their bytes aside."""
+    """Collect everything that decides what documents the records of a source become, except the records themselves.
+
+    It is part of the fingerprint of the stage.
+    """
     described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
     package = find_distribution(source.kind) if is_kind(source.kind) else None
     if package is not None:
@@ -134,7 +147,7 @@ def collect_settings(
 
 
 def read_document_libraries(source: Source, files: Sequence[RawFile]) -> dict[str, str]:
-    """Versions of the libraries that decide what documents come out of some files."""
+    """Return the versions of the libraries that decide what documents come out of some files, by name."""
     list_for_files: Callable[[Sequence[RawFile]], tuple[str, ...]] = getattr(source, "libraries_of", lambda files: ())
     return read_library_versions("ftfy", "pycld2", *source.libraries, *list_for_files(files)) | {
         "unicode": unidata_version
@@ -142,7 +155,7 @@ def read_document_libraries(source: Source, files: Sequence[RawFile]) -> dict[st
 
 
 def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], quarantined: Sequence[str]) -> tuple[PartPlan, ...]:
-    """The parts that read all slices, in their order."""
+    """Plan the parts that read all slices, in their order; each has about `part_bytes` of them."""
     groups = group_slices(slices, job.settings.part_bytes)
     return tuple(
         _plan_part(f"{number:05d}", replace(job, slices=group), quarantined) for number, group in enumerate(groups)
@@ -150,7 +163,7 @@ def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], quarantined: Sequenc
 
 
 def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> PartPlan:
-    """One part, with those records in quarantine that it would read."""
+    """Plan one part, with the records in quarantine that it would read."""
     here = find_places_in_slices(quarantined, job.slices)
     key: list[Json] = [piece.to_json() for piece in job.slices]
     return PartPlan(
@@ -159,13 +172,13 @@ def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> Part
 
 
 def find_quarantined_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
-    """The places in quarantine that are in some files, in order."""
+    """Return the places in quarantine that lie in some files, sorted."""
     digests = {file.sha256 for file in files}
     return sorted(place for place in quarantine if place.split(" ")[0] in digests)
 
 
 def find_places_in_slices(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]:
-    """Those of some places in quarantine that are read with some slices."""
+    """Return the places (file, stream, offset) of records that are read with some slices."""
     return tuple(place for place in places if any(_is_in_slice(place, piece) for piece in slices))
 
 
@@ -180,13 +193,17 @@ def _is_in_slice(place: str, piece: Slice) -> bool:
 
 
 def build_raw_parent(files: Sequence[RawFile]) -> Parent:
-    """Raw files by content and name, as one parent."""
+    """Build the one parent of a stage that stands for all its raw files, from their names and digests."""
     digest = compute_fingerprint(files=[[file.name, file.sha256] for file in files])
     return Parent(role="raw", name=f"{len(files)} files", fingerprint=digest)
 
 
 def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Read the slices of one part and write its documents and its dropped rows."""
+    """Read the slices of one part and write its documents and dropped rows: the build function of the documents stage.
+
+    Returns:
+        The counts of the part: every record is a document or a drop with its reason.
+    """
     job: DocumentsJob = plan.job
     tally, drops, figures = Tally(job.quarantine), Counter[str](), Counter[str]()
     inputs, kept = read_job_inputs(writer.place, job), 0
@@ -208,17 +225,18 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def read_job_inputs(place: Place, job: DocumentsJob) -> JudgingInputs:
-    """Return what a part's documents are judged by, the source's statistics included."""
+    """Return what the documents of a part are judged by, with the statistics of the source read from the store."""
     if job.statistics is None:
         return job.inputs
     return replace(job.inputs, statistics=read_statistics(place, *job.statistics))
 
 
 def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
-    """The records of some slices, those in quarantine without text; between two of them none is being read.
+    """Yield the records of some slices in order. A record in quarantine has no text and a drop.
 
-    After a file that cannot be read no record is given, but the others are read, so that all faults are known at once.
-    Raises FileFault.
+    Raises:
+        FileFault: After all slices were tried, for all files that cannot be read; once one has failed, no more records
+            are given out.
     """
     faults: dict[str, FileFault] = {}
     for piece in slices:
@@ -238,7 +256,11 @@ def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterat
 
 
 def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
-    """The slices of some files, in order. Raises FileFault for all that cannot be cut."""
+    """Cut files into slices, in their order.
+
+    Raises:
+        FileFault: For all files that cannot be cut.
+    """
     slices: list[Slice] = []
     faults: list[FileFault] = []
     for file in files:
@@ -253,10 +275,12 @@ def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
 
 @contextmanager
 def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
-    """Have what fails while a file is read name it.
+    """Make errors that are raised in this block name the raw file that is being read (a context manager).
 
-    Raises UnreadableFile if its bytes are the reason, and LostFile where it is gone, closed to this user, or on a
-    disk that fails. Other errors of the machine, and those of an object store, stay as they are.
+    Raises:
+        UnreadableFile: If the bytes of the file are the reason.
+        LostFile: If the file is gone, not allowed to this user, or on a disk that fails. Other errors of the machine,
+            and those of an object store, pass unchanged.
     """
     named = (source.name, file.name, file.sha256, file.path)
     try:
@@ -277,9 +301,10 @@ def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
 
 
 def _check_unchanged(source: Source, file: RawFile) -> None:
-    """Raise LostFile if a file is another one than when it was hashed, or has another size.
+    """Raise LostFile if a file was changed since it was hashed.
 
-    A pipe, and an object of an object store, is not looked at. Another machine knows the size alone.
+    It is compared by size, time and inode on the machine that hashed it, by size on another; pipes and objects of an
+    object store are not compared.
     """
     path = parse_raw_path(file.path)
     if not (now := read_state(path)):
@@ -298,7 +323,7 @@ def _iter_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def iter_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in order, in lists of at most BATCH_ROWS rows; about BATCH_BYTES characters of text and raw bytes."""
+    """Group records into lists of at most BATCH_ROWS records and about BATCH_BYTES characters of text and raw bytes."""
     batch: list[Record] = []
     size = 0
     for record in records:
@@ -312,7 +337,10 @@ def iter_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[str]:
-    """Return how many records of documents are damaged, and how many are sound."""
+    """Count the damaged and the sound records of a documents stage, under the keys `damaged` and `sound`.
+
+    Raw files that were left out count as one damaged record each if `max_damaged_share` is at least a half.
+    """
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
     damaged = ledger.figures.get("damaged records", 0)
     files = len(left_out) if settings.max_damaged_share >= MAJORITY_SHARE and isinstance(left_out, Sized) else 0
@@ -320,7 +348,8 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
 
 
 def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
-    """Return the last of some counts, together with as many earlier ones as it takes to count enough.
+    """Add up the last of some counts and as many earlier ones as are needed to reach `min_total`; all if they are too
+    few.
 
     >>> pool_counts([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
     Counter({'sound': 9, 'damaged': 1})
@@ -336,11 +365,16 @@ def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
 def check_damage(
     place: Place, manifest: Manifest, settings: DocumentsSettings, earlier: Sequence[Counter[str]] = ()
 ) -> None:
-    """Stop a run whose source is damaged beyond its bound: the rest is then not to be trusted either.
+    """Raise InputError if more of a source's records are damaged than `max_damaged_share` allows.
 
-    Less than `rule_share_from` records say too little, so they are judged together with those that came before.
+    Fewer than `rule_share_from` records say too little, so they are pooled with earlier generations (runs that added
+    raw files); the bound must be exceeded both with and without these.
 
-    earlier: counts of each earlier generation, the oldest first
+    Args:
+        place: The store.
+        manifest: The documents stage of this generation.
+        settings: Its settings.
+        earlier: The counts of each earlier generation, the oldest first, as `count_damaged` returns them.
     """
     newest = count_damaged(manifest, settings)
     together = pool_counts([*earlier, newest], settings.rule_share_from)
@@ -361,9 +395,10 @@ def check_damage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOverLimit:
-    """A rule that dropped more of a source than it may. `step` and `reason` are those of its dropped rows.
+    """A rule that dropped more documents of a source than `max_rule_share` allows.
 
-    stops: whether that stops the run; a small source says too little to stop for, and is warned of
+    `step` and `reason` are those of its dropped rows, `dropped` and `documents` are counts, `bound` is a share. If
+    `stops` is False, the source is too small to stop the run, and the user is only warned.
     """
 
     source: str
@@ -380,11 +415,14 @@ class RuleOverLimit:
 
 
 def find_rules_over_limit(source: str, outcomes: Mapping[str, int], settings: DocumentsSettings) -> list[RuleOverLimit]:
-    """The rules, and steps of one's own, that dropped more than `max_rule_share` of what the source's parser gave.
+    """Find the rules and added steps that dropped a larger share of a source's parsed records than `max_rule_share`.
 
-    Not asked: parsing (an archive holds much that is not a page) and language (a crawl is in all of them).
+    Parsing and language are not judged: an archive holds much that is not a page, a crawl is in all languages.
 
-    outcomes: of the source's records, as in its ledger
+    Args:
+        source: The name of the source, for the result.
+        outcomes: The number of records by outcome ("documents", "dropped: STEP: REASON"), as in the ledger.
+        settings: Settings of the documents stage.
     """
     parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
     asked = ("rules", *(entry.step.kind for entry in settings.steps))
@@ -406,7 +444,7 @@ def find_rules_over_limit(source: str, outcomes: Mapping[str, int], settings: Do
 
 
 def compute_max_dropped(documents: int, settings: DocumentsSettings) -> float:
-    """Return how many of a source's documents a rule may drop before it stops the run.
+    """Compute how many of a source's documents a rule may drop before it stops the run.
 
     >>> [compute_max_dropped(number, DocumentsSettings()) for number in (9, 10, 50, 100, 10_000_000)]
     [9, 5.0, 25.0, 20.0, 2000000.0]

@@ -15,11 +15,11 @@ from corpora.judging.steps.selection import QuestionIndex, StoriesScoreSettings,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingInputs:
-    """Inputs of the steps besides the texts; None where a step is off.
+    """What the steps judge by besides settings and texts. A value is None if its step is off.
 
-    evaluation: the items of evaluation sets
-    questions:  what selection scores documents by
-    statistics: of the source
+    evaluation: index of the items of evaluation sets
+    questions:  index of the questions that selection scores documents by
+    statistics: statistics of the source
     """
 
     evaluation: EvaluationIndex | None = None
@@ -31,13 +31,19 @@ NO_INPUTS = JudgingInputs()
 
 
 def read_inputs(settings: DocumentsSettings) -> JudgingInputs:
-    """Read what the settings name by path: evaluation sets and questions. Raises InputError if one cannot be read."""
+    """Read the files that the settings name: evaluation sets and questions.
+
+    They are cached until one of them changes (size, times or inode).
+
+    Raises:
+        InputError: If a file cannot be read or holds no text.
+    """
     paths = [*(group.path for group in settings.contamination.sets), *settings.selection.questions]
     return _read_inputs(settings.contamination, settings.selection, tuple(_read_stamp(Path(path)) for path in paths))
 
 
 def _read_stamp(path: Path) -> tuple[int, ...]:
-    """Return what changes with a file."""
+    """Return size, times and inode of a file, which change with its content; () if there is no such file."""
     if not path.expanduser().exists():
         return ()
     stat = path.expanduser().stat()

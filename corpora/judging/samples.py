@@ -28,11 +28,17 @@ def sample_records(
     on_fault: Callable[[FileFault], None] = _raise_fault,
     tally: Tally | None = None,
 ) -> Iterator[Record]:
-    """The records of some files, those of every kind and of every file in turn.
+    """Yield records of some files, alternating between the kinds of files (by ending) and between the files of a kind.
 
-    tally:    knows the records in quarantine, and takes what is remarked
+    Args:
+        source: The source that the files belong to; it parses them.
+        files: The raw files to sample.
+        on_fault: Called with the error of a file that cannot be read; the rest of that file is skipped. By default the
+            error (a FileFault) is raised.
+        tally: Counts the records and knows which are in quarantine. If None, each file has a new one.
 
-    on_fault: called with a file that cannot be read, which is then left; by default it raises FileFault
+    Yields:
+        All records in a fixed order. At most MAX_OPEN_FILES files of each kind are open at a time.
     """
     kinds: dict[str, list[RawFile]] = {}
     for file in files:
@@ -45,6 +51,7 @@ def sample_records(
 
 
 def _read_file(source: Source, file: RawFile, on_fault: Callable[[FileFault], None], tally: Tally) -> Iterator[Record]:
+    """Yield the records of one file; if it cannot be read, call `on_fault` instead of raising."""
     try:
         yield from read_slices(source, cut_files(source, [file]), tally)
     except FileFault as fault:
@@ -52,7 +59,9 @@ def _read_file(source: Source, file: RawFile, on_fault: Callable[[FileFault], No
 
 
 def interleave(streams: Iterable[Iterator[Item]], max_open: int) -> Iterator[Item]:
-    """The items of several streams, one of each in turn; of `max_open` streams at a time.
+    """Yield the items of several iterators in turn, one of each, with at most `max_open` iterators in use at a time.
+
+    An exhausted iterator is replaced by the next one that waits.
 
     >>> "".join(interleave(map(iter, ("aaa", "b", "cc", "dd")), 2))
     'abaaccdd'

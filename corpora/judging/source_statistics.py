@@ -54,10 +54,10 @@ class RepeatedLineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatistics:
-    """Statistics of a source, taken from a sample of its documents; None if they were not asked for.
+    """Statistics of a source, computed from a sample of its documents. A value is None if its step is off.
 
-    repeated_lines: hashes of lines that many documents share, ascending
-    least_score:    of a document that selection keeps
+    repeated_lines: hashes of the lines that many documents share, ascending
+    least_score:    documents with a lower score are dropped by selection
     """
 
     repeated_lines: UInt64s | None = None
@@ -68,7 +68,13 @@ NO_STATISTICS = SourceStatistics()
 
 
 def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
-    """The statistics of a source, from the folder and the one part of the stage `fits`."""
+    """Read the statistics of a source from the only part (file set) of its stage `fits`.
+
+    Args:
+        place: The store.
+        folder: The folder of the stage in the store.
+        part: The part, as the manifest of the stage has it.
+    """
     schemas = {"lines": LINES, "cut": CUT}
     kinds = {file.table: schemas[file.table] for file in part.files}
     tables = {

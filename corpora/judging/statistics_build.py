@@ -51,7 +51,10 @@ MAX_WAITING_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsJob:
-    """The inputs from which the statistics of a source are taken."""
+    """What the statistics of a source are computed from: one part of the stage `fits` has one of these.
+
+    `slices` are the sampled pieces of raw files, `quarantine` the places (file, stream, offset) of records to skip.
+    """
 
     source: Source
     settings: DocumentsSettings
@@ -68,11 +71,15 @@ def plan_statistics(
     with_parts: bool = True,
     quarantine: Collection[str] = (),
 ) -> Stage:
-    """The stage that takes statistics of a source from a sample of these raw files: one part.
+    """Plan the stage `fits`, which computes statistics of a source from a sample of its raw files, as one part.
 
-    With `with_parts=False` the files need not be there: the stage has its identity and no parts.
-
-    quarantine: the places of records that are not to be read
+    Args:
+        source: The source that parses the files.
+        files: The raw files.
+        settings: Settings of the documents stage.
+        inputs: Evaluation sets and questions, as `read_inputs` returns them.
+        with_parts: If False, the stage has its fingerprint and no parts, and no file is opened.
+        quarantine: Places of records that must not be read, as `quarantine_place` returns them.
     """
     sample = sample_slices(source, files, settings.repeated_lines.sample_bytes) if with_parts else ()
     quarantined = find_quarantined_places(quarantine, files)
@@ -95,7 +102,11 @@ def plan_statistics(
 
 
 def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> tuple[Slice, ...]:
-    """Slices of about `size_bytes` together, chosen by a hash of what they are, in the order of the files."""
+    """Choose slices of raw files with about `size_bytes` bytes in total, by a hash of each slice.
+
+    Returns:
+        The chosen slices in the order of the files; all of them if the files are smaller than that.
+    """
     slices = cut_files(source, files)
     drawn = sorted(slices, key=lambda piece: hashlib.sha256(json.dumps(piece.to_json()[1:]).encode()).digest())
     before = np.cumsum([0, *(piece.stop - piece.start for piece in drawn)])
@@ -104,7 +115,7 @@ def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> 
 
 
 def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Read the sample, count lines and scores in it, and write the results."""
+    """Read the sample, count its lines and scores, and write the results: the build function of the stage `fits`."""
     job: StatisticsJob = plan.job
     tally, kept, dropped = Tally(job.quarantine), 0, 0
     lines, histograms = RepeatedLines(), [build_histogram(np.empty(0, np.int32))]
@@ -127,7 +138,7 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 class _BatchMeasures(NamedTuple):
-    """Records after all steps; of the documents among them the hashes of their lines, and how they score."""
+    """Some judged records, with the line hashes (and offsets) and the score histogram of the documents among them."""
 
     judged: JudgedBatch
     lines: tuple[UInt64s, Int64s]
@@ -145,7 +156,7 @@ def _measure(job: StatisticsJob, records: list[Record]) -> _BatchMeasures:
 
 
 def _join_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, Int64s]:
-    """Hashes and offsets of a batch as if they had been taken at once."""
+    """Concatenate the line hashes of several batches, and their offsets so that they fit the result."""
     before = np.cumsum([0, *(hashes.size for hashes, _ in pieces)])
     offsets = [starts[:-1] + shift for (_, starts), shift in zip(pieces, before, strict=False)]
     return np.concatenate([hashes for hashes, _ in pieces]), np.concatenate([*offsets, before[-1:]])
@@ -163,7 +174,7 @@ def _build_cut_row(histograms: Sequence[Histogram], share: float) -> pa.Table:
 
 
 class RepeatedLines:
-    """Lines, and how many documents have each; of those that come again and again the text is noted, too."""
+    """Counts in how many documents each line occurs, and keeps the text of lines that occur often."""
 
     def __init__(self) -> None:
         self._hashes: UInt64s = np.empty(0, np.uint64)
@@ -173,7 +184,12 @@ class RepeatedLines:
         self._waiting_bytes = self._documents = 0
 
     def add_documents(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s) -> None:
-        """Count the lines of some more documents, by their `hash_lines`: each line once a document."""
+        """Count the lines of some documents, each line once a document.
+
+        Args:
+            texts: The documents, a large_string column without nulls.
+            hashes, offsets: The line hashes of these documents, as `hash_lines` returns them.
+        """
         self._waiting.append((texts, hashes, offsets))
         self._documents += len(texts)
         self._waiting_bytes += count_text_bytes(texts) + 8 * (len(texts) + 1)  # and their offsets
@@ -181,7 +197,10 @@ class RepeatedLines:
             self._merge_waiting()
 
     def build_table(self, settings: RepeatedLineSettings) -> pa.Table:
-        """The lines that many documents have, by hash."""
+        """Build the table of the lines that many documents have, in ascending order of their hashes.
+
+        A line is in it if it occurs in at least `min_documents` documents and in `min_share` of all that were added.
+        """
         self._merge_waiting()
         chosen = self._counts >= max(settings.min_documents, math.ceil(settings.min_share * self._documents))
         hashes, counts = self._hashes[chosen], self._counts[chosen]
@@ -189,7 +208,7 @@ class RepeatedLines:
         return pa.table(arrange_columns(columns, LINES), schema=LINES)
 
     def _merge_waiting(self) -> None:
-        """Add what waits to the counts."""
+        """Add the documents that wait to the counts."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         together = np.concatenate([self._hashes, *(hashes for _, hashes, _ in waiting)])
         counts = np.ones(together.size, np.int64)
@@ -201,7 +220,7 @@ class RepeatedLines:
             self._store_texts(texts, hashes, offsets, wanted)
 
     def _store_texts(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
-        """Note the text of those lines that are wanted, where they are among these documents'."""
+        """Store the text of the wanted lines that occur in these documents, and remove them from `wanted`."""
         here = np.flatnonzero(np.isin(hashes, np.fromiter(wanted, np.uint64, len(wanted))))
         for row in np.unique(np.searchsorted(offsets, here, "right") - 1).tolist():
             for line in texts[row].as_py().split("\n"):

@@ -108,7 +108,7 @@ class Record(NamedTuple):
         key: Stable name within the source. If None, the id of the record is made of `raw`.
         raw: The record's own bytes, or what else identifies it.
         revision: Among records with the same key, the one with the highest revision is kept.
-        group: Name of what must not be divided by a split, such as the host of a web page.
+        group: Records of one group are never divided by a split; for web pages it is the host.
         meta: A JSON object with what else the source knows about the record.
         drop: The reason why the record is dropped; None if it is kept.
     """
@@ -213,7 +213,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the source within its recipe. It is part of every document's identity."""
+        """Name of the source within its recipe; part of every document's identity."""
 
     def settings(self) -> dict[str, Json]:
         """Return the settings that determine the bytes of the documents, as JSON."""

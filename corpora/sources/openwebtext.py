@@ -7,7 +7,7 @@ nor a subset (a tar of pages) is a record: a page, or a drop with its reason. An
 anywhere is refused. A plain `.tar` is cut into slices at its subsets, Parquet at its row groups, JSON lines every 8 MB.
 An `.xz` is one slice, since no member of it can be found except from its beginning (`xz -d` makes it a plain tar).
 Costs: `.tar.xz` and `.tar` are read at 37 MB of text a second (one core), four fifths of it xz's own time (45 MB/s for
-decompression alone); Parquet 180 MB/s, JSON lines 120 MB/s. Memory: one page and the windows of two decompressors; for
+only decompressing); Parquet 180 MB/s, JSON lines 120 MB/s. Memory: one page and the windows of two decompressors; for
 Parquet 64 pages.
 """
 

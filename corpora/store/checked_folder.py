@@ -41,12 +41,20 @@ def list_files(folder: Path) -> list[str]:
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Json]:
-    """Return the size and digest of each file by name. The files are read completely."""
+    """Read files completely, and describe each by size and digest.
+
+    Args:
+        folder: The folder.
+        names: Relative paths of the files.
+
+    Returns:
+        Maps each name to a JSON object with the size and the digest.
+    """
     return {name: _build_description((folder / name).stat().st_size, _hash_file(folder / name)) for name in names}
 
 
 def describe_bytes(data: bytes) -> Json:
-    """Return the entry that `describe_files` would have for a file with these bytes."""
+    """Describe bytes by size and digest, as `describe_files` would describe a file with these bytes."""
     return _build_description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 
@@ -202,7 +210,7 @@ def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[
 
 
 def _is_ours(data: bytes, mark: bytes) -> bool:
-    """Return whether a file was written by this program, and not by another one that uses the same file name.
+    """Return True if a file was written by this program, and not by another one that uses the same file name.
 
     `mark` is a field that our file contains even if its digest is lost.
     """

@@ -39,10 +39,10 @@ class ActivitySheet(ctypes.Structure):
 
 
 class Activity(NamedTuple):
-    """What a worker process is currently doing. At most one of `record`, `batch` and `rows` is set.
+    """The current activity of a worker process. At most one of `record`, `batch` and `rows` is set.
 
     Attributes:
-        part: The part that is being built.
+        part: The part (set of files) that is being built.
         record: The record that is being read or processed, identified by its position in the raw input.
         batch: The batch of records that are processed together. The same records always give the same name.
         rows: The rows of a table that are processed together.
@@ -111,7 +111,7 @@ def begin_call(suspect_batches: Collection[str]) -> None:
 
 
 def report_part(part: str) -> None:
-    """Report that this process begins to build a part."""
+    """Report that this process begins to build a part (a set of files of an artifact)."""
     begin_call(_suspect_batches)
     _write_field("part", part)
 

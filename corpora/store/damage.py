@@ -49,7 +49,10 @@ def seal(document: bytes) -> bytes:
 
 
 def find_digest(data: bytes) -> str:
-    """Return the digest at the end of a sealed document, or "" if there is none. The document is not verified."""
+    """Find the digest at the end of a document that `seal` returned; "" if there is none.
+
+    The document is not verified.
+    """
     match = _SEAL.search(data[-MAX_SEAL_BYTES:])
     return match[1].decode() if match is not None else ""
 

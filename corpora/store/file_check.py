@@ -106,7 +106,7 @@ def copy_checked_file(source: Place, path: str, file: StoredFile, target: Place,
 def find_damage(
     place: Place, kind: str, path: str, file: StoredFile, record_path: str, checks: TableChecks | None
 ) -> Damaged | None:
-    """Verify a file and, optionally, the part record that describes it.
+    """Verify a file and, optionally, the part record (the document with the digests of its pieces) that describes it.
 
     Args:
         place: The store.
@@ -117,7 +117,7 @@ def find_damage(
         checks: The entry of the part record for an Arrow file. If None, only the file is verified.
 
     Returns:
-        An error that describes the damage, or None if there is none.
+        An error that describes the damage, to be raised or reported by the caller; None if there is none.
 
     Raises:
         InputError: If permission is denied, or the object store does not answer.
@@ -139,17 +139,19 @@ def _find_mismatch(data: memoryview, kind: str, file: StoredFile, checks: TableC
 
 
 def is_table(file: StoredFile) -> bool:
-    """Return whether a file is an Arrow file, i.e. whether the part record has digests of its pieces."""
+    """Return True if a file is an Arrow file, so that the part record has digests of its pieces."""
     return file.path.endswith(".arrow")
 
 
 def rebuild_part_record(place: Place, kind: str, folder: str, part: Part) -> PartRecord:
-    """Recreate the record of a part from its files. One record batch is decoded at a time.
+    """Compute the record of a part (a set of files of an artifact) again from its files. Nothing is written.
+
+    One record batch is decoded at a time.
 
     Args:
         place: The store.
         kind: Kind of the artifact.
-        folder: The folder of the part's stage, in the store.
+        folder: The folder of the part's stage in the store, `KIND/NAME`.
         part: The part, as the manifest describes it.
 
     Raises:

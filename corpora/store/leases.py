@@ -56,7 +56,7 @@ class Process:
     began: int
 
     def is_gone(self, silent_seconds: float) -> bool:
-        """Return whether the process has ended.
+        """Return True if the process has ended.
 
         Args:
             silent_seconds: Time since its last report. It decides only if the process is on another machine, which
@@ -69,7 +69,7 @@ class Process:
 
 
 def identify_this_process() -> Process:
-    """Return the identity of the calling process."""
+    """Build the identity of the calling process, which is unique across machines."""
     pid = os.getpid()
     return Process(
         host=platform.node(),
@@ -89,7 +89,7 @@ def _read_pid_namespace() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The last report of a process.
+    """The last report of a process, which it repeats so that others know that it is alive.
 
     Attributes:
         process: The process that reported.
@@ -110,7 +110,7 @@ class Heartbeat:
 
 
 def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
-    """Read the last report in a file, or return None if the file is missing, unreadable or not a valid report."""
+    """Read the last report of a process from a file; None if the file is missing, unreadable or not a valid report."""
     try:
         fields = json.loads(place.read(path))
         time = datetime.fromisoformat(fields["beat"])
@@ -198,14 +198,14 @@ class HeartbeatWriter:
 
 
 class ArtifactHold:
-    """Protects an artifact from removal while this object exists. Pickled copies protect it in their processes, too.
+    """A lease on an artifact: protects it from removal while this object exists.
 
-    There is no protection, and no error, if the artifact does not exist or its file system does not support locks, as
-    in object stores.
+    Pickled copies protect it in their processes, too. There is no protection, and no error, if the artifact does not
+    exist or its file system does not support locks, as in object stores.
 
     Args:
         place: The store.
-        folder: The folder of the artifact, in the store.
+        folder: The folder of the artifact in the store, `KIND/NAME/FINGERPRINT`.
 
     Raises:
         InputError: If the artifact is being removed at this moment.
@@ -271,7 +271,7 @@ def remove_unless_held(place: Place, folder: str) -> bool:
 
 
 def is_held(place: Place, folder: str) -> bool:
-    """Return whether an `ArtifactHold` protects the artifact in a folder. False if the store does not support locks."""
+    """Return True if an `ArtifactHold` protects the artifact in a folder; False if the store does not support locks."""
     if not place.is_local:
         return False
     try:

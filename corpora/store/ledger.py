@@ -17,7 +17,7 @@ class LedgerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The counts of one unit in a stage. `+` adds two accounts of the same unit.
+    """Counts of one unit in a stage: how many came in, and what became of them. `+` adds two accounts of the same unit.
 
     Attributes:
         unit: What is counted, e.g. "documents".
@@ -48,16 +48,16 @@ class Account:
             raise LedgerError(f"{self.total} {self.unit} came in and {added} are accounted for: {dict(self.outcomes)}")
 
     def sum_outcomes(self, prefix: str) -> int:
-        """Return the sum of all outcomes with names that start with `prefix`, e.g. "dropped"."""
+        """Add up all outcomes with names that start with `prefix`, e.g. "dropped"."""
         return sum(count for name, count in self.outcomes.items() if name.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The counts of a part or an artifact. `+` adds two ledgers.
+    """The counts of a part (a set of files) or an artifact, from which losses can be explained. `+` adds two ledgers.
 
     Attributes:
-        accounts: One account per unit.
+        accounts: One account per unit, with the number that came in and what became of them.
         figures: Further sums by name, e.g. the number of sentences, which do not have to balance.
     """
 
@@ -113,7 +113,7 @@ class Ledger:
 
 
 def sum_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
-    """Verify that each ledger balances, and return their sum.
+    """Verify that each ledger (a set of counts) balances, and add them up.
 
     The ledgers are verified one by one, because errors in two of them could cancel out. For many ledgers, this is
     faster than `+`.

@@ -61,7 +61,7 @@ def to_canonical_json(value: Json) -> str:
 
 
 def fingerprint_json(facts: Mapping[str, str]) -> str:
-    """Like `compute_fingerprint`, for facts that are already serialized by `to_canonical_json`.
+    """Compute the fingerprint of facts that `to_canonical_json` has already serialized. See `compute_fingerprint`.
 
     Settings that many parts share are then serialized only once.
     """
@@ -70,7 +70,7 @@ def fingerprint_json(facts: Mapping[str, str]) -> str:
 
 
 def stage_folder(kind: str, name: str) -> str:
-    """Return the folder of all artifacts of a kind and name, relative to the store. Also used in messages.
+    """Return the folder, relative to the store, of all artifacts (results of a stage) of a kind and name.
 
     >>> stage_folder("documents", "pages")
     'documents/pages'
@@ -87,10 +87,10 @@ def _sort_keys(value: Json) -> Json:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file of a part.
+    """One file of a part (a set of files of an artifact), as manifests describe it.
 
     Attributes:
-        path: Path relative to the stage's folder. It may point into the folder of another artifact.
+        path: Path relative to the stage's folder, `KIND/NAME`. It may point into the folder of another artifact.
         table: Name of the table that the file contains rows of, or "files" if it is not a table.
         content: Number of rows and their digest.
         size_bytes: Size of the file.
@@ -116,10 +116,10 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAddress:
-    """Where a part's record is stored.
+    """Where the record of a part (the document that marks a set of files as finished) is stored.
 
     Attributes:
-        path: Path relative to the stage's folder.
+        path: Path relative to the stage's folder, `KIND/NAME`.
         digest: The digest that the record must have.
     """
 
@@ -133,15 +133,16 @@ class RecordAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A finished part of an artifact. Parts are built, resumed and reused as a whole.
+    """A finished part of an artifact: a set of files that are built, resumed and reused together.
 
     Attributes:
         name: Name of the part, unique in the artifact.
-        fingerprint: Identifies the request: the part's slice of the input, and the settings and libraries that affect
-            it.
+        fingerprint: Hash of what was requested: the part's slice of the input, and the settings and libraries that
+            affect it.
         files: The files of the part.
-        ledger: The counts of what came in and what became of it.
-        labels: The split, source or generation that the part belongs to.
+        ledger: Counts of what came in and what became of it.
+        labels: The split, source and generation (update of the raw files) that the part belongs to, as far as they
+            apply.
         record: Where the part's record is stored, or None if it has not been written yet.
     """
 
@@ -158,7 +159,7 @@ class Part:
         return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table in this part, or 0 if the part does not have the table."""
+        """Count the rows of a table in this part; 0 if the part does not have the table."""
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
@@ -183,13 +184,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """Something that an artifact was made from: another artifact, or raw input.
+    """An input of an artifact: another artifact, or raw input.
 
     Attributes:
         role: Kind of the parent artifact, or the role of the raw input.
         name: Name of the artifact or input.
         fingerprint: Fingerprint of the artifact, or SHA-256 of the raw input.
-        label: Distinguishes parents with the same role and name, e.g. by generation. "" if that is not needed.
+        label: Distinguishes parents with the same role and name, e.g. by generation (update of the raw files). "" if
+            that is not needed.
     """
 
     role: str
@@ -210,7 +212,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestAddress:
-    """Identifies one version of a manifest. It is small, so that it can be sent to workers.
+    """Identifies one version of a manifest by folder and digest. It is small, so that it can be sent to workers.
 
     Attributes:
         folder: The folder of the artifact, relative to its store.
@@ -223,17 +225,17 @@ class ManifestAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The description of an artifact: what was requested, what it was made from, and the parts that it consists of.
+    """The description of an artifact (the result of a stage): what was requested, what it was made from, and its files.
 
     Attributes:
         kind: Kind of the artifact, e.g. "documents".
         name: Name of the artifact.
         build_version: Version of the code that built it.
-        fingerprint: Identifies the request, i.e. everything that determines the artifact's bytes.
+        fingerprint: Hash of the request, i.e. of everything that determines the artifact's bytes.
         settings: The settings that determine its bytes.
         parents: The artifacts and raw inputs that it was made from.
         libraries: Name and version of each library that affects its bytes.
-        parts: The finished parts, in order.
+        parts: The finished parts (sets of files), in order.
         facts: Information for readers that the rows do not contain, e.g. the vocabulary size.
         digest: Digest at the end of the manifest file. "" if the manifest was neither read from a store nor published.
     """
@@ -288,11 +290,15 @@ class Manifest:
         return sum_ledgers(part.ledger for part in self.parts)
 
     def as_parent(self, label: str = "") -> Parent:
-        """Return this artifact as a parent for another stage. `label` is as in `Parent`."""
+        """Return this artifact as a parent for another stage.
+
+        Args:
+            label: Distinguishes it from other parents with the same kind and name; "" if that is not needed.
+        """
         return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table over all parts, or 0 if no part has the table."""
+        """Count the rows of a table over all parts; 0 if no part has the table."""
         return self.tables.get(table, Content()).rows
 
     def to_bytes(self) -> bytes:
@@ -336,7 +342,10 @@ class Manifest:
             return Manifest(**fields, digest=find_digest(data))
 
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
-        """Return a copy with the given parts. Its digest is "", because the copy is not stored anywhere."""
+        """Return a copy with the given parts (sets of files).
+
+        Its digest is "", because the copy is not stored anywhere.
+        """
         return replace(self, parts=parts, digest="")
 
 
@@ -411,7 +420,7 @@ def _to_tables_json(tables: Mapping[str, Content]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
-    """The document that marks a part as finished.
+    """The document that marks a part (a set of files of an artifact) as finished.
 
     Attributes:
         part: The part.
@@ -448,7 +457,7 @@ class PartRecord:
 
 
 def part_record_path(artifact: str, name: str) -> str:
-    """Return the path of a part's record, relative to the stage's folder.
+    """Return the path of the record of a part (a set of files of an artifact), relative to the stage's folder.
 
     Args:
         artifact: Fingerprint of the artifact that the part was built for.
@@ -461,7 +470,7 @@ def part_record_path(artifact: str, name: str) -> str:
 
 
 def is_part_record(path: str) -> bool:
-    """Return whether a path, relative to the store, has the form of a part record's path.
+    """Return True if a path, relative to the store, has the form of a part record's path. No file is read.
 
     >>> is_part_record("documents/pages/77d5/parts/00000.json"), is_part_record("documents/parts/77d5/manifest.json")
     (True, False)
@@ -473,11 +482,11 @@ def is_part_record(path: str) -> bool:
 
 
 def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecord:
-    """Read a part record.
+    """Read the record of a part: the document that describes its files and has the digests of their pieces.
 
     Args:
         place: The store.
-        stage_folder: The folder of the stage, in the store.
+        stage_folder: The folder of the stage in the store, `KIND/NAME`.
         address: Path of the record, relative to `stage_folder`.
 
     Raises:
@@ -490,9 +499,17 @@ def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecor
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
-    """Read only the part from a part record, without the digests of its tables.
+    """Read the description of a part from its record, without the digests of its tables, which is faster.
 
-    The arguments and errors are those of `read_part_record`.
+    Args:
+        place: The store.
+        stage_folder: The folder of the stage in the store, `KIND/NAME`.
+        address: Path of the record, relative to `stage_folder`.
+
+    Raises:
+        FileNotFoundError: If there is no such record.
+        Damaged: If the record is damaged or was changed.
+        InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"
 
@@ -510,7 +527,16 @@ def _parse_part(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
 
 
 def read_checks(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
-    """Return the digests of each Arrow file of a part, by the file's path. The last few thousand records are cached.
+    """Read the digests with which the Arrow files of a part (a set of files) are verified. The last few thousand are
+    cached.
+
+    Args:
+        place: The store.
+        stage_folder: The folder of the stage in the store, `KIND/NAME`.
+        part: The part; its `record` must not be None.
+
+    Returns:
+        Maps the path of each Arrow file, as in `StoredFile.path`, to its digests.
 
     Raises:
         Damaged: If the part's record is missing, damaged, or not the one that the part refers to.

@@ -23,7 +23,12 @@ MIN_PARTS_PER_MERGE = 64  # parts in a merged one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeJob:
-    """The parts of an artifact that become one merged part. `folder` is the folder of their stage, in the store."""
+    """The parts (sets of files) of an artifact to merge into one part.
+
+    Attributes:
+        folder: The folder of their stage in the store, `KIND/NAME`.
+        parts: The parts to merge, in order.
+    """
 
     folder: str
     parts: tuple[Part, ...]

@@ -19,14 +19,14 @@ from corpora.store.places.place import HashingSink, Place
 
 
 class PartWriter:
-    """Writes the tables and files of one part, and collects the contents of the part's record.
+    """Writes the tables and files of one part (a set of files of an artifact), and records their digests.
 
     Every build function gets one as its first argument.
 
     Args:
         place: The store to read from.
         out: The store to write to. It differs from `place` only if a part is built again for comparison.
-        folder: The folder of the stage, in the store.
+        folder: The folder of the stage in the store, `KIND/NAME`.
         artifact: Fingerprint of the artifact that the part is built for.
         name: Name of the part.
 
@@ -126,7 +126,7 @@ class _Tap:
 
 
 class TableSink:
-    """Writes rows to a table, and computes the digests for the part's record on the way."""
+    """Writes rows to one table of a part, and computes the digests by which readers verify them. See `create_table`."""
 
     def __init__(self, writer: Any, tap: _Tap, sorted_by: str | None) -> None:
         self._writer = writer

@@ -23,7 +23,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the ids of the living child processes of a process, or an empty list if the process is gone."""
+    """List the ids of the living child processes of a process; empty if the process is gone."""
     try:
         threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
@@ -34,7 +34,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def list_process_tree(pid: int) -> list[int]:
-    """Return the id of a process followed by those of its living descendants, parents before children."""
+    """List the id of a process, followed by those of its living descendants, parents before children."""
     members = [pid]
     for member in members:  # grows on the way
         members += list_children(member)
@@ -42,23 +42,23 @@ def list_process_tree(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process exists and has not ended. A zombie (ended, but not waited for) is not alive."""
+    """Return True if a process exists and has not ended. A zombie (ended, but not waited for) is not alive."""
     return _read_stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
 def read_start_ticks(pid: int) -> int:
-    """Return when a process was started, in clock ticks since boot, or 0 if it is gone."""
+    """Read the start time of a process, in clock ticks since boot; 0 if it is gone."""
     fields = _read_stat(pid)
     return int(fields[19]) if fields else 0
 
 
 def is_any_runnable(pids: Iterable[int]) -> bool:
-    """Return whether any of the processes is running or waiting for a processor."""
+    """Return True if any of the processes is running or waiting for a processor."""
     return any(_read_stat(pid)[:1] == ["R"] for pid in pids)
 
 
 def is_signal_ignored(pid: int, number: signal.Signals) -> bool:
-    """Return whether a process ignores a signal. Returns False if the process is gone."""
+    """Return True if a process ignores a signal; False if it does not or is gone."""
     lines = _read_file(pid, "status").splitlines()
     ignored = next((line.split()[1] for line in lines if line.startswith("SigIgn")), "0")
     return bool(int(ignored, 16) >> (number - 1) & 1)
@@ -77,12 +77,12 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 
 
 def read_cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the total user and system time of the given processes and of their children that have been waited for."""
+    """Read the total user and system time of the given processes and of their children that have been waited for."""
     return sum(int(ticks) for pid in pids for ticks in _read_stat(pid)[11:15]) / _TICKS_PER_SECOND
 
 
 def read_resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes, or 0 if it is gone."""
+    """Read the resident memory of a process in bytes; 0 if it is gone."""
     fields = _read_file(pid, "statm").split()
     return int(fields[1]) * _PAGE_BYTES if fields else 0
 

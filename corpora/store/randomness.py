@@ -45,7 +45,7 @@ def _mix(word: Word) -> Word:
 
 
 def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
-    """Hash an item into a state: return uint64 words, in the common shape of the arguments.
+    """Hash an item's number into a state, and return the item's key: uint64, in the common shape of the arguments.
 
     For a fixed `state`, different items give different results.
 
@@ -58,7 +58,7 @@ def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
 
 
 def compute_address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
-    """Return the state that all items of a purpose and epoch share. `fold(state, item)` is the key of an item.
+    """Compute the state that all items of a purpose and epoch share. `fold(state, item)` is the key of an item.
 
     Args:
         seed: The seed, from 0 up to, but not including, 2^64.
@@ -75,15 +75,19 @@ def compute_address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64
 
 
 def compute_root(seed: int, purpose: str) -> np.uint64:
-    """Return the state that all epochs of a purpose share, for use in kernels.
+    """Compute the state that all epochs of a purpose share, for use in compiled kernels.
 
     There, `fold_one(fold_one(root, epoch), item)` is the key of an item.
+
+    Args:
+        seed: The seed, from 0 up to, but not including, 2^64.
+        purpose: Any text. Different purposes give unrelated random numbers.
     """
     return np.uint64(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed))
 
 
 def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
-    """Return the 64-bit keys of items, from which `draw` and its variants compute random numbers.
+    """Compute the 64-bit keys of items, from which `draw` and its variants compute random numbers.
 
     Args:
         seed: The seed, from 0 up to, but not including, 2^64.
@@ -101,7 +105,9 @@ def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayL
 
 
 def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
-    """Return random words that are uniform in [0, 2^64): uint64, in the common shape of the arguments.
+    """Draw random words that are uniform in [0, 2^64): uint64, in the common shape of the arguments.
+
+    The same arguments always give the same words.
 
     Args:
         key: The keys of items, from `compute_keys`.
@@ -112,7 +118,7 @@ def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
 
 
 def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
-    """Return random integers that are uniform in [0, bound): uint64, in the common shape of `key` and `counter`.
+    """Draw random integers that are uniform in [0, bound): uint64, in the common shape of `key` and `counter`.
 
     The result is the high word of draw * bound (Lemire 2019). Each value's probability differs from 1/bound by less
     than 2^-64.
@@ -128,9 +134,13 @@ def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64
 
 
 def draw_uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> Float64s:
-    """Return random numbers that are uniform in [0, 1): float64, in the common shape of the arguments.
+    """Draw random numbers that are uniform in [0, 1): float64, in the common shape of the arguments.
 
-    They are multiples of 2^-53, all equally likely. The arguments are those of `draw`.
+    They are multiples of 2^-53, all equally likely.
+
+    Args:
+        key: The keys of items, from `compute_keys`.
+        counter: Zero-based index of the random number in the item's sequence.
     """
     return np.asarray((draw(key, counter) >> _11) * _UNIT)
 
@@ -148,21 +158,21 @@ _mix_one = kernel(_mix)
 
 @kernel
 def fold_one(state: np.uint64, item: np.uint64) -> np.uint64:
-    """Compiled form of `fold`, for a single item."""
+    """Hash one item's number into a state, inside a compiled kernel. See `fold`."""
     return _mix_one(_mix_one(state + GOLDEN_RATIO) ^ item)
 
 
 @kernel
 def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
-    """Compiled form of `draw`, for a single number."""
+    """Draw one random word that is uniform in [0, 2^64), inside a compiled kernel. See `draw`."""
     return _mix_one(key + (np.uint64(counter) + _1) * GOLDEN_RATIO)
 
 
 @kernel
 def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
-    """Compiled form of `draw_below`, for a single number. `bound` is not checked.
+    """Draw one random integer that is uniform in [0, bound), inside a compiled kernel. `bound` is not checked.
 
-    The result is signed, because numba converts to float when uint64 and int64 are mixed.
+    The result is signed, because numba converts to float when uint64 and int64 are mixed. See `draw_below`.
     """
     word, factor = draw_one(key, counter), np.uint64(bound)
     high = ((word >> _32) * factor + (((word & _LOW_32) * factor) >> _32)) >> _32
@@ -171,5 +181,5 @@ def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
 
 @kernel
 def draw_uniform_one(key: np.uint64, counter: int | np.int64) -> float:
-    """Compiled form of `draw_uniform`, for a single number."""
+    """Draw one random number that is uniform in [0, 1), inside a compiled kernel. See `draw_uniform`."""
     return np.float64(draw_one(key, counter) >> _11) * _UNIT

@@ -28,10 +28,9 @@ Column = npt.NDArray[Any]
 
 
 def make_scratch_folder(place: Place) -> str:
-    """Return the folder for scratch files while working on a store.
+    """Create the folder for scratch files while working on a store, and return its path.
 
-    This is the store's own folder, which is created if it is missing, or the system's temporary folder for object
-    stores.
+    This is the store's own folder, or the system's temporary folder for object stores.
 
     Raises:
         InputError: If the folder cannot be created.
@@ -157,7 +156,7 @@ class ScratchTable:
         self._waiting, self._num_waiting = [], 0
 
     def read_column(self, name: str, first: int = 0, stop: int | None = None) -> Column:
-        """Return the values of a column from row `first` up to, but not including, `stop` (default: the end)."""
+        """Read the values of a column from row `first` up to, but not including, `stop` (default: the end)."""
         self.flush()
         stop = self.rows if stop is None else stop
         kind = self._dtypes[name]
@@ -173,7 +172,7 @@ class ScratchTable:
         return values
 
     def read_values(self, name: str, rows: Int64s) -> Column:
-        """Return the values of a column in the given rows. Only the blocks with these rows are read.
+        """Read the values of a column in the given rows. Only the blocks with these rows are read.
 
         Args:
             name: Name of the column.

@@ -27,7 +27,14 @@ MAX_SHOWN_CHARACTERS = 60  # characters of a name, which may be the text of a fi
 
 
 def limit_field(default: Any) -> Any:
-    """Declare a setting that only limits a run and does not affect its output. Fingerprints leave it out."""
+    """Declare a setting that limits a run and does not affect its output, so that fingerprints leave it out.
+
+    Args:
+        default: The default value.
+
+    Returns:
+        The field of a dataclass.
+    """
     return dataclasses.field(default=default, metadata={"limit": True})
 
 
@@ -38,6 +45,9 @@ def later_field(neutral: Any) -> Any:
 
     Args:
         neutral: The default value. It must give the same output as the versions without the setting.
+
+    Returns:
+        The field of a dataclass.
     """
     return dataclasses.field(default=neutral, metadata={"neutral": neutral})
 
@@ -46,6 +56,12 @@ def later_table(kind: type[Settings]) -> Any:
     """Declare a nested settings dataclass that was added in a later version.
 
     Fingerprints leave it out while all of its settings have their default values.
+
+    Args:
+        kind: The dataclass; all of its fields need defaults.
+
+    Returns:
+        The field of a dataclass.
     """
     return dataclasses.field(default_factory=kind, metadata={"neutral": kind()})
 
@@ -70,7 +86,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def to_settings_json(settings: Any) -> dict[str, Json]:
-    """Return the settings that enter a fingerprint, as JSON. Nested dataclasses are included.
+    """Convert settings to the JSON value that enters a fingerprint. Nested dataclasses are included.
 
     Left out are fields declared with `limit_field`, and fields declared with `later_field` or `later_table` that have
     their default value.
@@ -122,7 +138,7 @@ class NumberRange(NamedTuple):
         return f"{_NAMES[self.kind]} from {self.low:,} to {self.high:,}"
 
     def is_valid(self, value: Any) -> bool:
-        """Return whether a value is a number of this kind and in the range. Booleans and NaN are not valid."""
+        """Return True if a value is a number of this kind and in the range. Booleans and NaN are not valid."""
         number = isinstance(value, numbers.Integral if self.kind is int else numbers.Real)
         return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
 
@@ -264,7 +280,7 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
 
 
 def _is_of_kind(value: Json, kind: Any) -> bool:
-    """Return whether a recipe value matches one member of a union. Nested values are not checked."""
+    """Return True if a recipe value matches one member of a union. Nested values are not checked."""
     if dataclasses.is_dataclass(kind):
         return isinstance(value, Mapping)
     return isinstance(value, (list, tuple)) if get_origin(kind) is tuple else type(value) is kind

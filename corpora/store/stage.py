@@ -58,14 +58,16 @@ class NotReproducible(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """The plan of one part of an artifact. A part is a fixed slice of the stage's input, which is built as a whole.
+    """The plan of one part of an artifact: a fixed slice of the stage's input, and the files that are built from it
+    together.
 
     Attributes:
         name: Name of the part, unique in the stage.
         key: Identifies the part's slice of the input. Together with the stage's settings and build version, it
             determines the part's bytes, so it enters the fingerprint.
         job: Whatever the build function needs to find that input on this machine. It does not enter the fingerprint.
-        labels: The split, source or generation that the part belongs to. They enter the fingerprint.
+        labels: The split, source or generation (update of the raw files) that the part belongs to. They enter the
+            fingerprint.
         known_fingerprint: The part's fingerprint, if the artifact that the stage continues contains the part, else "".
             If it is given, `key`, `job` and `labels` are not used to find the part.
     """
@@ -177,7 +179,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What a store already contains of a stage.
+    """The state of a stage in a store, as `survey_stage` finds it: which of its parts (sets of files) exist.
 
     Attributes:
         manifest: The published manifest, or None if it is missing or damaged, or if a file of its parts is missing.
@@ -210,7 +212,14 @@ def read_library_versions(*names: str) -> dict[str, str]:
 
 
 def read_manifest(place: Place, folder: str) -> Manifest | None:
-    """Read the manifest in an artifact's folder, or return None if the artifact is not published.
+    """Read the manifest (description) of an artifact.
+
+    Args:
+        place: The store.
+        folder: The folder of the artifact in the store, `KIND/NAME/FINGERPRINT`.
+
+    Returns:
+        The manifest, or None if no artifact is published there.
 
     Raises:
         Damaged: If the file is damaged or was changed.
@@ -225,7 +234,7 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 
 @lru_cache(maxsize=_MAX_CACHED_MANIFESTS)
 def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
-    """Read the manifest that an address identifies. Recent results are cached.
+    """Read the version of a manifest that an address identifies. Recent results are cached in this process.
 
     Raises:
         Damaged: If the manifest is missing or damaged, or has a different digest.
@@ -241,7 +250,7 @@ def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
 
 
 def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
-    """Return the folder and the digest of the manifest that is currently published there.
+    """Read the address (folder and digest) of the manifest that is currently published in a folder.
 
     Only the last bytes of the file are read, and they are not verified. The digest is "" if the file does not end with
     one.
@@ -256,7 +265,7 @@ def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
 
 
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
-    """Read the manifests of all published artifacts of a kind and name, sorted by fingerprint.
+    """Read the manifests (descriptions) of all published artifacts of a kind and name, sorted by fingerprint.
 
     Raises:
         Damaged: If one of the manifests is damaged or was changed.
@@ -267,11 +276,11 @@ def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
 
 
 def list_missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> list[str]:
-    """Return the files of a part, including its record, that are missing or do not have the recorded size.
+    """List the files of a part, including its record, that do not exist or do not have the recorded size.
 
     Args:
         sizes: Size in bytes of each existing file, by its path in the store.
-        folder: The folder of the stage, in the store.
+        folder: The folder of the stage in the store, `KIND/NAME`.
         part: The part to look for. The size of its record is not compared.
 
     Returns:
@@ -335,13 +344,16 @@ def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()
 
 
 def find_complete_stage(place: Place, stages: Sequence[Stage]) -> tuple[Stage, Manifest] | None:
-    """Return the first stage that is complete in the store, with its manifest, or None if none is complete.
+    """Find the first of several stages that is complete in the store.
 
     A stage is complete if its manifest is intact and every file of its parts exists and has the recorded size.
 
     Args:
         place: The store.
         stages: Stages of the same kind and name, in order of preference.
+
+    Returns:
+        The stage and its manifest, or None if no stage is complete.
     """
     sizes = place.list_files(stages[0].stage_folder) if stages else {}
     found = ((stage, _read_if_complete(place, stage, sizes)) for stage in stages)
@@ -349,13 +361,16 @@ def find_complete_stage(place: Place, stages: Sequence[Stage]) -> tuple[Stage, M
 
 
 def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manifest] | None:
-    """Return the manifests of all stages, or None if any of them is not complete in the store.
+    """Read the manifests of several stages, if all of them are complete in the store.
 
     A stage is complete if its manifest is intact and every file of its parts exists and has the recorded size.
 
     Args:
         place: The store.
         stages: Stages of any kind and name.
+
+    Returns:
+        The manifests in the order of `stages`, or None if a stage is not complete.
     """
     listed = {folder: place.list_files(folder) for folder in dict.fromkeys(stage.stage_folder for stage in stages)}
     manifests = []
@@ -458,7 +473,7 @@ def _find_parts_of_others(finished: _FinishedParts, paths: Sequence[str]) -> Non
 def build_part(
     place: Place, stage: Stage, plan: PartPlan, out: Place | None = None, may_be_published: bool = True
 ) -> Part:
-    """Build one part, check that its ledger balances, and write its part record last.
+    """Build one part (a set of files) of an artifact, check that its counts balance, and write its record last.
 
     Args:
         place: The store to read from.
@@ -473,7 +488,7 @@ def build_part(
 
     Raises:
         NotReproducible: If the published manifest has different rows for this part. The new files are deleted.
-        LedgerError: If the ledger does not balance.
+        LedgerError: If the counts do not balance.
 
     Errors of the build function are passed on unchanged.
     """
@@ -499,7 +514,7 @@ def build_part(
 def build_parts(
     place: Place, stage: Stage, plans: Sequence[PartPlan], damaged_paths: Collection[str] = ()
 ) -> list[Part]:
-    """Build several parts, one after another, and skip those that this artifact has finished already.
+    """Build several parts (sets of files) one after another, and skip those that this artifact has finished already.
 
     Args:
         place: The store.
@@ -572,7 +587,7 @@ def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
 
 
 def list_contents(part: Part) -> list[tuple[str, str]]:
-    """Return (table, content) for each file of a part, as text.
+    """List the table and the content of each file of a part (a set of files), both as text.
 
     The content of a file is the number of its rows and a digest of them, so two builds of a part give equal lists if
     their rows are equal.
@@ -581,9 +596,10 @@ def list_contents(part: Part) -> list[tuple[str, str]]:
 
 
 def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
-    """Write the manifest atomically after every part is finished. Until then, the artifact does not exist.
+    """Write the manifest of a stage, after every part is finished. Until then, readers see no artifact.
 
-    If two runs publish the same fingerprint, both succeed, because they write the same bytes.
+    The manifest is written atomically. If two runs publish the same fingerprint, both succeed, because they write the
+    same bytes.
 
     Args:
         place: The store.
@@ -626,6 +642,9 @@ def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Pa
 
 
 def build_stage(place: Place, stage: Stage) -> Manifest:
-    """Build all missing parts of a stage in this process, and publish the artifact."""
+    """Build all missing parts of a stage in this process, publish the artifact, and return its manifest.
+
+    Errors are those of `survey_stage`, `build_parts` and `publish_stage`.
+    """
     survey = survey_stage(place, stage)
     return publish_stage(place, stage, survey, build_parts(place, stage, survey.missing))

@@ -45,9 +45,11 @@ def read_part_table(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of one table of one part. Only the needed columns and batches are read and verified.
 
+    A part is a set of files of an artifact. Rows are numbered through all its files of the table.
+
     Args:
         place: The store.
-        stage_folder: The folder of the part's stage, in the store.
+        stage_folder: The folder of the part's stage in the store, `KIND/NAME`.
         part: The part.
         table: Name of the table. If the part does not have it, nothing is yielded.
         columns: Names of the columns to read, in this order (default: all columns).
@@ -57,7 +59,7 @@ def read_part_table(
             its own.
 
     Raises:
-        Damaged: If a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -68,13 +70,13 @@ def read_part_table(
 def read_part_rows(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str], rows: Int64s
 ) -> Iterator[pa.RecordBatch]:
-    """Yield selected rows of one table of one part.
+    """Yield selected rows of one table of one part (a set of files of an artifact).
 
     For each record batch that contains selected rows, one batch with only these rows is yielded.
 
     Args:
         place: The store.
-        stage_folder: The folder of the part's stage, in the store.
+        stage_folder: The folder of the part's stage in the store, `KIND/NAME`.
         part: The part.
         table: Name of the table. If the part does not have it, nothing is yielded.
         columns: Names of the columns to read, in this order.
@@ -82,7 +84,7 @@ def read_part_rows(
             ignored, and a repeated index is yielded once.
 
     Raises:
-        Damaged: If a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -91,11 +93,11 @@ def read_part_rows(
 
 
 class MappedBatch(NamedTuple):
-    """A record batch that has not been verified yet.
+    """A record batch of a memory-mapped file that has not been verified yet.
 
     Attributes:
         rows: The record batch.
-        check: Verifies the columns of the batch, and raises Damaged if one of them is damaged.
+        check: Verifies the columns of the batch, and raises Damaged if one of them is damaged. Call it before use.
     """
 
     rows: pa.RecordBatch
@@ -105,20 +107,20 @@ class MappedBatch(NamedTuple):
 def map_part_table(
     place: Place, stage_folder: str, part: Part, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[MappedBatch]:
-    """Yield the record batches of one table of one part without verifying their columns.
+    """Yield the record batches of one table of one part (a set of files) without verifying their columns.
 
     The caller verifies each batch before it uses the rows. From an object store, batches are verified as they are
     fetched.
 
     Args:
         place: The store.
-        stage_folder: The folder of the part's stage, in the store.
+        stage_folder: The folder of the part's stage in the store, `KIND/NAME`.
         part: The part.
         table: Name of the table. If the part does not have it, nothing is yielded.
         columns: Names of the columns to read, in this order (default: all columns).
 
     Raises:
-        Damaged: If a file is missing, or is damaged outside the columns.
+        Damaged: During iteration, if a file is missing, or is damaged outside the columns.
     """
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
         yield from table_file.iter_mapped()
@@ -152,7 +154,7 @@ def _shift_rows(rows: Sequence[int], first: int) -> Sequence[int]:
 def read_table(
     place: Place, manifest: Manifest, table: str, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of one table over all parts of an artifact, in order.
+    """Yield the record batches of one table of an artifact, part by part, in order.
 
     Args:
         place: The store.
@@ -161,22 +163,22 @@ def read_table(
         columns: Names of the columns to read, in this order (default: all columns).
 
     Raises:
-        Damaged: If a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
     """
     for part in manifest.parts:
         yield from read_part_table(place, manifest.stage_folder, part, table, columns)
 
 
 def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first: int, last: int) -> range:
-    """Return a range of rows that includes all rows with keys from `first` to `last`, both inclusive.
+    """Find a range of rows that includes all rows of a part with keys from `first` to `last`, both inclusive.
 
     The range consists of whole record batches, so it may also include other keys. It is found from the part's record,
     without reading any rows.
 
     Args:
         place: The store.
-        stage_folder: The folder of the part's stage, in the store.
-        part: The part.
+        stage_folder: The folder of the part's stage in the store, `KIND/NAME`.
+        part: The part (a set of files of an artifact).
         table: Name of the table, which must have been written with `sorted_by`.
         first: The lowest key.
         last: The highest key.
@@ -248,7 +250,12 @@ def _read_batch_contents(place: Place, stage_folder: str, part: Part, table: str
 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
-    """Return the bytes of a file that is not a table.
+    """Read a file that is not a table, and verify it.
+
+    Args:
+        place: The store.
+        stage_folder: The folder of the file's stage in the store, `KIND/NAME`.
+        file: The file, as a manifest describes it.
 
     Raises:
         Damaged: If the file is missing, damaged or was changed.
@@ -270,7 +277,10 @@ def _read_whole_file(place: Place, path: str, file: StoredFile) -> bytes:
 
 
 def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
-    """Return the bytes of all files of an artifact that are not tables, by file name without folder.
+    """Read all files of an artifact that are not tables, and verify them.
+
+    Returns:
+        Maps the name of each file, without folder, to its bytes.
 
     Raises:
         Damaged: If a file is missing, damaged or was changed.

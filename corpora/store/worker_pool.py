@@ -181,7 +181,10 @@ class WorkerPool:
                 self._idle.append(worker)
 
     def limit_workers(self, number: int) -> None:
-        """Reduce the maximum number of workers to `number`, and end idle workers beyond it. No call may be running."""
+        """Reduce the maximum number of workers to `number`, and end idle workers beyond it.
+
+        No call may be running.
+        """
         with self._changed:
             self.num_workers = number
             surplus_workers, self._idle = self._idle[number:], self._idle[:number]
@@ -223,7 +226,7 @@ class WorkerPool:
                 self.tell(f"{death} Its records are taken one by one.")
 
     def get_progress(self) -> tuple[Activity, ...]:
-        """Return what each worker is currently processing. The result changes while any worker makes progress."""
+        """Return the current activity of each worker. The result changes while any worker makes progress."""
         with self._changed:
             workers = list(self._workers)
         return tuple(worker.read_activity() for worker in workers)
@@ -415,7 +418,7 @@ class _Worker:
         return read_activity(self._sheet)
 
     def is_alive(self) -> bool:
-        """Return whether the process is running and can take a call."""
+        """Return True if the process is running and can take a call."""
         return not self._killed and self._process.is_alive()
 
     def kill(self) -> None:

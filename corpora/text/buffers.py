@@ -18,7 +18,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class TextBuffers(NamedTuple):
-    """UTF-8 bytes of a text column and where each row begins; read-only, for they are Arrow's own.
+    """The UTF-8 bytes of a text column and where each row begins. They are Arrow's own memory, so they are read-only.
 
     data:    uint8, the bytes of all rows one after another
     offsets: int64, n + 1 entries; row i is data[offsets[i]:offsets[i + 1]]
@@ -29,9 +29,10 @@ class TextBuffers(NamedTuple):
 
 
 def to_text_buffers(column: pa.Array) -> TextBuffers:
-    """The buffers of a large_string or large_binary array without nulls (slices welcome).
+    """Return the buffers of a large_string or large_binary array without nulls; slices are allowed, nothing is copied.
 
-    Raises InputError for another type, for a column with nulls, and for one that is not valid UTF-8 row by row.
+    Raises:
+        InputError: If the column has another type, nulls, or rows that are not valid UTF-8.
     """
     if column.type not in (pa.large_string(), pa.large_binary()):
         raise InputError(f"A text column must be large_string or large_binary, not {column.type}: cast it first.")
@@ -49,7 +50,12 @@ def to_text_buffers(column: pa.Array) -> TextBuffers:
 
 
 def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
-    """Raise InputError unless each data[starts[t]:ends[t]] lies inside of the data and is valid UTF-8."""
+    """Check texts in a byte buffer: text i is data[starts[i]:ends[i]].
+
+    Raises:
+        InputError: If there are not as many ends as starts, or a text is outside of the data, cuts a character, or is
+            not valid UTF-8.
+    """
     if len(starts) != len(ends):
         raise InputError(f"{len(starts)} texts begin and {len(ends)} end: give one end for each start.")
     if not len(starts):
@@ -72,7 +78,7 @@ def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
 
 
 def _check_column(column: pa.Array) -> None:
-    """Raise InputError if a large_string column is not what Arrow says one is."""
+    """Raise InputError if a large_string column is not valid UTF-8 with offsets inside of its data."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -83,7 +89,10 @@ def _check_column(column: pa.Array) -> None:
 
 
 def make_read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """The same numbers, in one piece and read-only as Arrow's are, so that each kernel is compiled once."""
+    """Return the array as a read-only view, copied if it is not contiguous:
+
+    like Arrow's, so each kernel compiles once.
+    """
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -38,14 +38,14 @@ BULLETS = "-*•‣▪●◦"
 
 
 def classify_character(character: str) -> int:
-    """Return a character's class for the splitter: one of fifteen."""
+    """Return a character's class for the sentence splitter: one of the fifteen constants from SPACE to OTHER."""
     code = ord(character)
     return int(read_character_classes()[code]) if code < _TABLE_SIZE else LETTER if code < 0x40000 else OTHER
 
 
 @cache
 def read_character_classes() -> Bytes:
-    """The kind of every code point below 0x20000, by Unicode category but for the marks named above."""
+    """Return the class of every code point below 0x20000 as uint8, from disk if it was computed before; cached."""
     name = f"character classes, Unicode {unicodedata.unidata_version}"
     return read_or_make_arrays(name, __file__, lambda: {"classes": _build_character_classes()})["classes"]
 
@@ -65,7 +65,7 @@ def _build_character_classes() -> Bytes:
 
 @kernel
 def classify_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
-    """The class of the character at byte `at`, and its width."""
+    """Return the class of the character at byte `at` of valid UTF-8, and its width in bytes."""
     code, width = decode(data, at)
     if code < classes.size:
         return int(classes[code]), width
@@ -73,7 +73,7 @@ def classify_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 def pack_word(word: bytes) -> int:
-    """Return what `pack_bytes` gives for all bytes of a word.
+    """Pack a word into one integer as `pack_bytes` does.
 
     >>> pack_word(b"Dr") == pack_word(b"dr") == 0x6472
     True
@@ -84,7 +84,9 @@ def pack_word(word: bytes) -> int:
 
 @kernel
 def pack_bytes(data: Bytes, start: int, stop: int) -> int:
-    """Up to eight bytes as one integer, big end first, ASCII capitals made small; 0 for none or more."""
+    """Pack data[start:stop] into one integer, big-endian, with ASCII capitals lower-case; 0 for no bytes or more than
+    eight.
+    """
     if stop - start > 8:
         return 0
     key = 0

@@ -40,11 +40,11 @@ _AMPERSANDS, _TAGS = ONES * np.uint64(ord("&")), ONES * np.uint64(ord("<"))
 
 
 class Signs(NamedTuple):
-    """Signs in lines that ftfy may repair.
+    """Tables by which lines are recognized that ftfy may change.
 
-    flags:   of each code point below 0x30000: a sum of the constants above
-    classes: of each of them: its class, 0 for those that are in no pair
-    pairs:   [first, second] = 1 where a character of one class before one of the other may be mojibake
+    flags:   uint8, for each code point below 0x30000 a sum of the constants above
+    classes: uint8, for each of them its class; 0 if it is in no pair
+    pairs:   uint8 matrix: 1 if a character of the first class before one of the second may be mojibake
     """
 
     flags: Bytes
@@ -54,10 +54,13 @@ class Signs(NamedTuple):
 
 @cache
 def read_line_signs(narrow: bool = False) -> Signs:
-    """The signs by ftfy's own pattern and the Unicode tables. narrow: full-width forms are changed, too.
+    """Return the tables that follow from ftfy's own pattern and from Unicode, from disk if computed before; cached.
 
-    ftfy tries another encoding only where its pattern of bad sequences is found. Each of its alternatives needs a C1
+    ftfy tries another encoding only if its pattern of bad sequences is found. Each of its alternatives needs a C1
     control, one of the two special cases above, or two certain neighbors beyond ASCII (`find_bad_pairs`).
+
+    Args:
+        narrow: True if ftfy also changes full-width forms.
     """
     name = f"line signs {narrow}, ftfy {version('ftfy')}, Unicode {unicodedata.unidata_version}"
     return Signs(**read_or_make_arrays(name, __file__, lambda: _build_line_signs(narrow)._asdict()))
@@ -85,7 +88,7 @@ def _build_line_signs(narrow: bool) -> Signs:
 
 
 def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """For each alternative of ftfy's pattern that lists two neighbors beyond ASCII, the two that match least.
+    """Find, for each alternative of ftfy's pattern that lists two neighbors beyond ASCII, the two that match least.
 
     >>> [["".join(map(chr, side)) for side in pair] for pair in find_bad_pairs("[a-z] Ã [©±] | вЂ")][1]
     ['в', 'Ђ']
@@ -101,7 +104,7 @@ def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
 
 
 def _list_characters(element: str) -> frozenset[int]:
-    """The characters beyond ASCII of a class or a character, as code points."""
+    """Return the code points beyond ASCII that a class of characters or a single character lists."""
     spans = re.findall("([^\0-\x7f])-([^\0-\x7f])", element)
     ranges = chain.from_iterable(range(ord(low), ord(high) + 1) for low, high in spans)
     escaped = (int(code, 16) for code in re.findall(r"\\x([0-9a-f]{2})", element))
@@ -109,7 +112,7 @@ def _list_characters(element: str) -> frozenset[int]:
 
 
 def _find_joining() -> set[int]:
-    """Code points that are not NFC alone, or that may combine with or move before what precedes them."""
+    """Return the code points that are not NFC alone, or that may combine with or move before what precedes them."""
     joining = {code for code in range(0xA0, _FLAGS_SIZE) if unicodedata.combining(chr(code))}
     joining |= {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul vowels and finals, joined by rule
     for code in chain(range(0xA0, 0xAC00), range(0xF900, _FLAGS_SIZE)):
@@ -125,10 +128,14 @@ def _find_joining() -> set[int]:
 def find_suspect_lines(
     data: Bytes, offsets: Int64s, flags: Bytes, classes: Bytes, pairs: Bytes
 ) -> tuple[Int64s, Int64s, Int64s, Bools, Bytes]:
-    """The lines that repair could change: row, start, end, whether an earlier line of the row holds a "<", and why.
+    """Find the lines of a column that repair could change.
 
-    A "<" switches the reading of HTML entities off for the rest of its document, its own line included. Why: PAIRED,
-    JOINED, SIGNED and ESCAPED, as far as they are true.
+    A "<" turns the reading of HTML entities off for the rest of its document, its own line included.
+
+    Returns:
+        Five arrays with an entry for each line: its row, its first byte in `data`, the byte after it, whether an
+            earlier
+        line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
     """
     suspects = [(0, 0, 0, False, 0) for _ in range(0)]
     for row in range(offsets.size - 1):
@@ -149,7 +156,7 @@ def find_suspect_lines(
 
 @kernel
 def _flag_not_plain(word: np.uint64) -> np.uint64:
-    """0x80 in each byte that is not printable ASCII, or one of & and <."""
+    """Return 0x80 in each byte that is not printable ASCII, or is & or <."""
     seven = word & LOW_SEVEN
     marks = ~((seven ^ _AMPERSANDS) + LOW_SEVEN) | ~((seven ^ _TAGS) + LOW_SEVEN)
     return (word | ~(seven + _FROM_SPACE) | (seven + _FROM_DELETE) | marks) & TOP_BITS
@@ -157,7 +164,7 @@ def _flag_not_plain(word: np.uint64) -> np.uint64:
 
 @kernel
 def _inspect_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
-    """Return where the line from `at` on ends, why ftfy could change it (0: it does not), and whether it has a "<"."""
+    """Return where the line at `at` ends, why ftfy could change it (0: it cannot), and whether it has a "<"."""
     suspect, tagged = 0, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:

@@ -29,7 +29,7 @@ _MASK64 = (1 << 64) - 1
 
 
 def hash_ngram(run: Sequence[str]) -> int:
-    """64-bit hash of a run of words: a polynomial in their hashes, then MurmurHash3's finaliser."""
+    """Compute the 64-bit hash of a run of words: a polynomial in their hashes, then the finalizer of MurmurHash3."""
     value = 0
     for word in run:
         value = (value * int(SHINGLE_FACTOR) + hash_word(word.encode())) & _MASK64
@@ -37,7 +37,8 @@ def hash_ngram(run: Sequence[str]) -> int:
 
 
 def hash_text_ngrams(text: str, n: int) -> list[int]:
-    """The hash of every run of `n` words, in order; none where the text has fewer words.
+    """Hash every run of `n` words of a text, in order; none if the text has fewer words. The definition of
+    `hash_ngrams`.
 
     >>> hash_text_ngrams("One two THREE", 2) == hash_text_ngrams("one, two;\\nthree!", 2)
     True
@@ -50,9 +51,10 @@ _0, _1 = np.uint64(0), np.uint64(1)
 
 
 def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
-    """The hashes of the n-grams of every row of a large_string column without nulls: `hash_text_ngrams`.
+    """Hash the n-grams of every row of a large_string column without nulls, as `hash_text_ngrams` does.
 
-    Returns the hashes of all rows one after another, and n + 1 offsets: row i has [offsets[i]:offsets[i + 1]].
+    Returns:
+        The hashes of all rows one after another (uint64), and offsets: row i has hashes[offsets[i]:offsets[i + 1]].
     """
     data, offsets = to_text_buffers(texts)
     # A word and what parts it from the next are two bytes at least, or one character of three.
@@ -64,7 +66,7 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UInt64s, ends: Int64s) -> int:
-    """Fill `out` and `ends`; returns the number of hashes."""
+    """Fill `out` with the hashes of all rows and `ends` with where each row ends; return the number of hashes."""
     size = 0
     for row in range(offsets.size - 1):
         rest = out[size:]
@@ -75,7 +77,7 @@ def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UI
 
 @kernel
 def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
-    """Replace the hashes of words by those of the runs of n of them, rolled; returns their number."""
+    """Replace the hashes of words, in place, by those of the runs of n words; return the number of runs."""
     leave, value, leaving = _1, _0, _0
     for _ in range(n):
         leave *= SHINGLE_FACTOR
@@ -88,9 +90,10 @@ def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
 
 
 def make_slots(keys: UInt64s) -> Int32s:
-    """A table in which `find_key` looks for a key: at most half full, open addressing, -1 where free.
+    """Build the hash table in which `find_key` looks for keys: open addressing, -1 in free slots, at most half full.
 
-    keys: different, well mixed hashes, for their low bits are their places
+    Args:
+        keys: Different, well-mixed 64-bit hashes: their low bits choose the slot.
     """
     size = 2
     while size < 2 * keys.size:
@@ -103,7 +106,7 @@ def make_slots(keys: UInt64s) -> Int32s:
 
 @kernel
 def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
-    """Put every key into its place, or the next one that is free."""
+    """Put every key into its slot, or the next free one."""
     mask = np.uint64(slots.size - 1)
     for index in range(keys.size):
         place = keys[index] & mask
@@ -114,7 +117,10 @@ def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
 
 @kernel
 def find_key(key: np.uint64, keys: UInt64s, slots: Int32s) -> int:
-    """The place of a key among the keys; -1 if it is not one of them."""
+    """Return the index of a key among `keys`, or -1 if it is not one of them.
+
+    `slots` is the hash table that `make_slots` built of the keys.
+    """
     mask = np.uint64(slots.size - 1)
     place = key & mask
     while slots[place] >= 0:

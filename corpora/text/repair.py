@@ -41,31 +41,37 @@ _AFTER_DECODING = (
 
 
 class RepairedText(NamedTuple):
-    """A text after repair. given_up: lines of it that were read `MAX_READINGS` times and might change further."""
+    """A text after repair. `given_up` is the number of its lines that were read MAX_READINGS times and might change
+    further.
+    """
 
     text: str
     given_up: int = 0
 
 
 class _ReadingBudget:
-    """A budget of what may still be read of a line, in characters."""
+    """The number of characters that may still be read of a line."""
 
     def __init__(self, line: str) -> None:
         self._left = MAX_READINGS * len(line)
 
     @property
     def is_spent(self) -> bool:
-        """True if more was asked for than was left."""
+        """True if more was taken than the budget had."""
         return self._left < 0
 
     def take(self, text: str) -> bool:
-        """Return True if a text may be read once more."""
+        """Take a text's characters from the budget; return True if it was enough."""
         self._left -= len(text)
         return not self.is_spent
 
 
 def repair(text: str, config: TextFixerConfig) -> RepairedText:
-    r"""A text repaired line by line. config: in NFC and without explanation.
+    r"""Repair a text line by line with ftfy's fixes, as `ftfy.fix_text` does.
+
+    Args:
+        text: The text.
+        config: The options of ftfy, with normalization "NFC" and without explanation.
 
     >>> repair("cafÃ© &amp;lt;\n", TextFixerConfig(explain=False))
     RepairedText(text='café <\n', given_up=0)
@@ -85,7 +91,7 @@ def repair(text: str, config: TextFixerConfig) -> RepairedText:
 
 
 def _repair_line(line: str, config: TextFixerConfig, readings: _ReadingBudget) -> str:
-    """All fixes, again and again, until nothing changes or the readings are spent."""
+    """Apply all fixes repeatedly until nothing changes or the budget is spent."""
     while readings.take(line):
         before = line
         if config.unescape_html:
@@ -101,7 +107,7 @@ def _repair_line(line: str, config: TextFixerConfig, readings: _ReadingBudget) -
 
 
 def _decode(text: str, readings: _ReadingBudget) -> str:
-    """A text in the encoding that was meant: `ftfy.fix_encoding`."""
+    """Decode a text in the encoding that was meant, as `ftfy.fix_encoding` does."""
     while readings.take(text):
         before = text
         text = _decode_once(text, readings)
@@ -111,7 +117,7 @@ def _decode(text: str, readings: _ReadingBudget) -> str:
 
 
 def _decode_once(text: str, readings: _ReadingBudget) -> str:
-    """The first repair of ftfy's that there is for a text: as a whole, of pieces of it, of stray controls."""
+    """Apply the first of ftfy's repairs that changes a text: of the whole, of pieces, of stray control characters."""
     if text.isascii() or not is_bad(text):
         return text
     possible = [encoding for encoding in CHARMAP_ENCODINGS if possible_encoding(text, encoding)]
@@ -134,14 +140,14 @@ def _decode_once(text: str, readings: _ReadingBudget) -> str:
 
 
 def _restore_lost_bytes(data: bytes, encoding: str) -> bytes:
-    """Bytes that should be UTF-8, with those put in again that other programs took for spaces or left out."""
+    """Return bytes that should be UTF-8 with those that other programs took for spaces or left out."""
     if encoding != "macroman" and ALTERED_UTF8_RE.search(data):
         data = fixes.restore_byte_a0(data)
     return bytes(fixes.replace_lossy_sequences(data)) if encoding.startswith("sloppy") else data
 
 
 def _decode_utf8(data: bytes) -> str:
-    """UTF-8, with Java's zero and with characters in two halves where there are any. Raises UnicodeDecodeError."""
+    """Decode UTF-8, also with Java's zero and with characters in two halves. Raises UnicodeDecodeError."""
     if 0xED not in data and 0xC0 not in data:
         return data.decode()
     halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
@@ -149,7 +155,7 @@ def _decode_utf8(data: bytes) -> str:
 
 
 def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
-    """A text whose pieces that look like UTF-8 are decoded each by itself: `fixes.decode_inconsistent_utf8`."""
+    """Decode each piece of a text that looks like UTF-8 by itself, as `fixes.decode_inconsistent_utf8` does."""
 
     def meant(match: re.Match[str]) -> str:
         piece = match[0]
@@ -164,7 +170,7 @@ def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
 
 @kernel
 def replace_curly_quotes(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    """A column with straight quotes: new bytes and new offsets, which begin at 0."""
+    """Replace curly quotes in a column by straight ones; return new bytes and new offsets, which begin at 0."""
     out = np.empty(offsets[-1] - offsets[0], np.uint8)
     ends = np.zeros(offsets.size, np.int64)
     size = 0

@@ -28,14 +28,16 @@ _LEAD_2, _LEAD_3, _UP_TO_3 = (ONES * np.uint64(byte) for byte in (0xC2, 0xE0, 0x
 
 
 def tidy_text(text: str) -> str:
-    """White space alone: one kind of line break and of space, none doubled, none at the ends."""
+    """Normalize only white space: one kind of line break and of space, none doubled, none at the ends."""
     text = _SPACES.sub(" ", LINE_BREAK.sub("\n", text))
     return re.sub("\n{3,}", "\n\n", re.sub(" ?\n ?", "\n", text)).strip(" \n")
 
 
 @kernel
 def measure_break(data: Bytes, at: int, stop: int) -> int:
-    """The bytes of the line break at `at`: LF, VT, FF, CR, CR LF, U+2028, U+2029; 0 if there is none."""
+    """Return the width in bytes of the line break at `at` (LF, VT, FF, CR, CR LF, U+2028, U+2029); 0 if there is
+    none.
+    """
     if at >= stop:
         return 0
     byte = data[at]
@@ -48,7 +50,7 @@ def measure_break(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _measure_space(data: Bytes, at: int) -> int:
-    """The bytes of the space at `at`: tab, space and the spaces of Unicode; 0 if there is none."""
+    """Return the width in bytes of the space at `at`: tab, space and the spaces of Unicode; 0 if there is none."""
     byte = data[at]
     if byte == 32 or byte == 9:
         return 1
@@ -63,7 +65,9 @@ def _measure_space(data: Bytes, at: int) -> int:
 
 @kernel
 def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    """The twin of `tidy_text` over a column: new bytes and new offsets, which begin at 0."""
+    """Normalize the white space of a column, as `tidy_text` does; return new bytes and new offsets, which begin at
+    0.
+    """
     out = np.empty(offsets[-1] - offsets[0] + WORD_BYTES, np.uint8)
     ends = np.zeros(offsets.size, np.int64)
     size = 0
@@ -75,16 +79,16 @@ def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
 
 @kernel
 def _flag_equal(word: np.uint64, bytes_: np.uint64) -> np.uint64:
-    """0x80 in each byte that is the same in both words."""
+    """Return 0x80 in each byte that is equal in both words."""
     differing = word ^ bytes_
     return ~(((differing & LOW_SEVEN) + LOW_SEVEN) | differing) & TOP_BITS
 
 
 @kernel
 def _count_plain_bytes(word: np.uint64) -> int:
-    """How many of eight bytes are text in which single spaces stand before something else.
+    """Return how many bytes, from the first on, are text with single spaces that something else follows.
 
-    Text are printable ASCII and all bytes of characters that do not begin as spaces and breaks beyond ASCII do.
+    Text is printable ASCII, and all bytes of characters that do not begin as spaces and breaks beyond ASCII do.
     """
     seven = word & LOW_SEVEN
     spaces = ~((seven ^ CASE_BITS) + LOW_SEVEN) & ~word & TOP_BITS  # the bit of case is the space itself
@@ -96,7 +100,7 @@ def _count_plain_bytes(word: np.uint64) -> int:
 
 @kernel
 def _tidy_row(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> int:
-    """One row, written after the first `size` bytes of `out`; returns the new size."""
+    """Write one row after the first `size` bytes of `out`; return the new size."""
     begin, newlines, spaces = size, 0, 0
     while at < stop:
         if newlines + spaces == 0 and size > begin and at + WORD_BYTES <= stop:

@@ -42,7 +42,7 @@ _KIND_BITS, _BYTE, _WIDE = 7, 0xFF, 0x80
 
 @kernel
 def compute_max_words(offsets: Int64s) -> int:
-    """Room for the words of the longest row of a column."""
+    """Return an upper bound of the number of words in the longest row of a column, by its offsets."""
     longest = 0
     for row in range(offsets.size - 1):
         longest = max(longest, offsets[row + 1] - offsets[row])
@@ -51,14 +51,17 @@ def compute_max_words(offsets: Int64s) -> int:
 
 @kernel
 def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
-    """The character with which eight bytes begin: its code point, its entry in the tables and its width."""
+    """Read the character with which eight bytes begin:
+
+    its code point, its entry in the tables and its width in bytes.
+    """
     code, width = decode_word(chunk)
     return code, (int(entries[code]) if code < entries.size else OUTSIDE), width
 
 
 @kernel
 def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt64s) -> int:
-    """Write the hash of each word of data[start:stop] to `out`; returns how many there are.
+    """Write the hash of each word of data[start:stop] to `out`, in order; return the number of words.
 
     `out` needs room for (stop - start + 1) // 2 words.
     """
@@ -104,9 +107,10 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
 
 @kernel
 def _hash_ascii(data: Bytes, at: Integer, stop: int, out: UInt64s, num_words: int) -> tuple[int, Integer]:
-    """Hash words from `at` on, where one may begin, 64 bytes at a time, up to what is not ASCII or the last 72 bytes.
+    """Hash words from `at`, where one may begin, 64 bytes at a time, up to the first byte beyond ASCII or the last 72
+    bytes.
 
-    Returns the number of words now, and a place where a word may begin.
+    Returns the new number of words, and a place where a word may begin.
     """
     while at + _WINDOW + 8 <= stop:
         bits, wide = word_bits(data, at), ~below_bits(data, at, _WIDE)
@@ -141,10 +145,12 @@ def _hash_characters(
     out: UInt64s,
     num_words: int,
 ) -> tuple[int, Integer]:
-    """Go on from byte `at`, character by character, until no word is open and a character of ASCII comes.
+    """Continue from byte `at`, character by character, until no word is open and an ASCII character follows.
 
-    word: of the one that is open: the hash so far, what is not mixed into it yet, and how many bits that is
-    Returns the number of words now and the place.
+    Args:
+        word: The open word: its hash so far, the bytes that are not mixed in yet, and their number of bits.
+
+    Returns the new number of words and the place.
     """
     (state, pending, filled), begin, alone, last, disordered = word, at, False, 0, False
     entries, shapes, forms, pairs = tables.entries, tables.shapes, tables.forms, tables.pairs
@@ -205,14 +211,16 @@ def _hash_characters(
 
 @kernel
 def _read_ascii_run(chunk: np.uint64) -> tuple[np.uint64, int]:
-    """The letters and digits of ASCII with which eight bytes begin, in small letters, and how many they are."""
+    """Return the ASCII letters and digits with which eight bytes begin, lower-case, and their number."""
     size = find_first_flag(flag_non_alphanumeric(chunk))
     return keep_bytes(lower_word(chunk), size), size
 
 
 @kernel
 def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
-    """The characters of two bytes with which eight bytes begin that `pairs` folds, folded, and how many bytes."""
+    """Return the two-byte characters with which eight bytes begin that `pairs` folds, folded, and their number of
+    bytes.
+    """
     others = (chunk & _PAIR_BITS) ^ _PAIR_FORM
     codes = (chunk & _LEADS) << _6 | chunk >> _8 & _TRAILS
     run, size = _0, 0
@@ -228,7 +236,7 @@ def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
 
 @kernel
 def _is_in_word(kind: int, inside: bool, alone: bool) -> bool:
-    """Return True if a character belongs to the open word, if one is. `alone`: that began as a word of its own."""
+    """Return True if a character belongs to the open word, if one is. `alone`: it began as a word of one character."""
     return inside and (kind == MARK or (kind == INSIDE and not alone))
 
 
@@ -236,7 +244,7 @@ def _is_in_word(kind: int, inside: bool, alone: bool) -> bool:
 def _mix_bytes(
     state: np.uint64, pending: np.uint64, filled: np.uint64, form: np.uint64, size: int
 ) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Mix one to eight bytes into the hash, eight at a time; what is left waits."""
+    """Mix one to eight bytes into the hash, eight at a time; the rest stays pending."""
     bits = np.uint64(size << 3)
     pending |= form << filled
     if filled + bits < _64:
@@ -247,9 +255,9 @@ def _mix_bytes(
 
 @kernel
 def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, tables: WordTables) -> np.uint64:
-    """The hash of the word that ends before `stop` and has marks out of order: read again, they are brought into it.
+    """Hash the word that ends before `stop` and has marks out of order: it is read again and its marks are sorted.
 
-    It begins at byte `begin`, or with the letters and digits of ASCII before that, from `start` on.
+    It begins at byte `begin`, or with the ASCII letters and digits before that, from `start` on.
     """
     while begin > start and flag_non_alphanumeric(np.uint64(data[begin - 1])) & _LOWEST_TOP == _0:
         begin -= 1
@@ -270,7 +278,7 @@ def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, t
 
 @kernel
 def _read_decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTables) -> tuple[Int64s, Int64s]:
-    """The code points of a word, folded, and their combining classes."""
+    """Return the code points of a word, folded, and their combining classes."""
     room, at, entries = 0, begin, tables.entries
     while at < stop:
         _, entry, width = read_entry(load_up_to(data, at, stop), entries)
@@ -293,7 +301,7 @@ def _read_decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTab
 
 @kernel
 def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
-    """Bring a run of marks into the order of their classes, equal ones as they are: once through it for each class."""
+    """Sort a run of marks by their classes in place, equal ones as they are: one pass for each class."""
     sorted_codes, size, lowest = np.empty(stop - begin, np.int64), 0, 0
     while size < stop - begin:
         lowest = _find_next_order(orders, begin, stop, lowest)
@@ -306,7 +314,7 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
 
 @kernel
 def _find_next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
-    """The smallest class in a run above one."""
+    """Return the smallest class in a run that is larger than `lowest`; 256 if there is none."""
     smallest = 256
     for at in range(begin, stop):
         if lowest < orders[at] < smallest:
@@ -316,7 +324,7 @@ def _find_next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
 
 @kernel
 def skip_words(data: Bytes, at: int, stop: int, count: int, tables: WordTables) -> int:
-    """The place after the first `count` words from `at` on, or `stop` where there are fewer."""
+    """Return the place after the first `count` words from byte `at`, or `stop` if there are fewer."""
     inside, alone, entries = False, False, tables.entries
     while at < stop and count > 0:
         _, entry, width = read_entry(load_up_to(data, np.int64(at), stop), entries)

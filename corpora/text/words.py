@@ -104,7 +104,7 @@ class WordTables(NamedTuple):
 
 
 def _flag_members(ranges: Iterable[tuple[int, int]]) -> bytearray:
-    """Return 1 for each code point below 0x40000 that is in one of the ranges, else 0."""
+    """Return a 1 for each code point below 0x40000 that is in one of the ranges (both ends included), else 0."""
     members = bytearray(0x40000)
     for first, last in ranges:
         members[first : last + 1] = b"\1" * (last + 1 - first)
@@ -115,7 +115,7 @@ _IS_SPACELESS = _flag_members(_SPACELESS_RANGES)
 
 
 def is_hidden(character: str) -> bool:
-    """Return True if a character shows nothing by itself, so that words continue over it."""
+    """Return True if a character shows nothing by itself, so that words continue across it."""
     return character in _HIDDEN or category(character) == "Cf"
 
 
@@ -127,7 +127,7 @@ def is_spaceless(character: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def fold(character: str) -> str:
-    """Return a character's form in words, decomposed and in one case; "" if it is in none.
+    """Fold a character: return the form in which words have it, decomposed and in one case; "" if no word has it.
 
     >>> [fold(character) for character in "AßﬁＡ²½ſ”™"]
     ['a', 'ss', 'fi', 'a', '2', '½', 's', '', '']
@@ -143,7 +143,7 @@ def fold(character: str) -> str:
 
 
 def _fold_case(form: str) -> str:
-    """Case-folded, but for the iota subscript: as a letter it could not be brought into an order with other marks."""
+    """Case-fold, except the iota subscript: as a letter it could not be ordered among other marks."""
     return "".join(character if character == _IOTA_SUBSCRIPT else character.casefold() for character in form)
 
 
@@ -152,7 +152,7 @@ def _is_word_character(character: str) -> bool:
 
 
 def _trim_to_word(form: str) -> str:
-    """Without what shows nothing, and without what parts words at its ends."""
+    """Remove characters that show nothing, and at both ends those that are in no word."""
     shown = [character for character in form if not is_hidden(character)]
     inside = [at for at, character in enumerate(shown) if _is_word_character(character)]
     return "".join(shown[inside[0] : inside[-1] + 1]) if inside else ""
@@ -165,7 +165,7 @@ def _is_piece(form: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def find_character_kind(character: str) -> int:
-    """Return what a character is to words: OUTSIDE, INSIDE, a MARK (inside, but begins none), ALONE or HIDDEN."""
+    """Return what a character is to words: OUTSIDE, INSIDE, MARK (inside, but begins none), SPACELESS or HIDDEN."""
     if is_hidden(character):
         return HIDDEN
     form = fold(character)
@@ -175,7 +175,7 @@ def find_character_kind(character: str) -> int:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, in order, folded.
+    """Split a text into words, folded and in order.
 
     >>> split_words("The “CAFÉ”, he\\nsaid -- isn’t   it?") == split_words("the café he SAID isn't it")
     True
@@ -186,7 +186,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _iter_words(text: str) -> Iterator[str]:
-    """The words, their marks as they come."""
+    """Yield the words, their marks in the order of the text."""
     word, first_kind = "", OUTSIDE
     for character in text:
         kind = find_character_kind(character)
@@ -203,7 +203,9 @@ def _iter_words(text: str) -> Iterator[str]:
 
 
 def hash_word(word: bytes) -> int:
-    """64-bit hash of one folded word: eight bytes (little-endian) at a time are mixed into the state."""
+    """Compute the 64-bit hash of a folded word in UTF-8: eight bytes (little-endian) at a time are mixed into the
+    state.
+    """
     state = int(EMPTY_WORD)
     for at in range(0, len(word), 8):
         state = absorb_plain(state, int.from_bytes(word[at : at + 8], "little"))
@@ -215,7 +217,10 @@ def hash_word(word: bytes) -> int:
 
 @cache
 def read_word_tables() -> WordTables:
-    """`find_character_kind` and `fold` of every code point, as arrays. What is never looked up takes no memory."""
+    """Return `find_character_kind` and `fold` of every code point as arrays, from disk if computed before; cached.
+
+    Pages of the array that are never looked up take no memory.
+    """
     kept = read_or_make_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", __file__, make_tables)
     assigned, entries = kept.pop("assigned"), np.zeros(_CODE_POINTS, np.uint32)
     for codes in _ASSIGNED:
@@ -225,7 +230,9 @@ def read_word_tables() -> WordTables:
 
 
 def make_tables() -> Arrays:
-    """The arrays of `WordTables`; instead of `entries` those of the code points of `_ASSIGNED`, one after the other."""
+    """Compute the arrays of `WordTables`; instead of `entries` those of the code points in `_ASSIGNED`, one after the
+    other.
+    """
     entries, forms = list[int](), [""]
     for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):
         text = "".join(map(chr, block))
@@ -251,25 +258,25 @@ def make_tables() -> Arrays:
 
 
 def _is_plain(text: str) -> bool:
-    """Return True if all characters are letters that stay as they are, as in most blocks, which are of ideographs."""
+    """Return True if all characters are letters that stay as they are, as in most blocks of ideographs."""
     letters = set(map(category, text)) == {"Lo"} and _HIDDEN.isdisjoint(text)
     return letters and text == normalize("NFKD", text) == text.casefold()
 
 
 def _to_utf8_words(form: str) -> tuple[int, int]:
-    """Up to 16 bytes as two words, the first byte lowest."""
+    """Return up to 16 bytes of UTF-8 as two 64-bit integers, the first byte lowest."""
     raw = form.encode()
     assert len(raw) <= 16
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
 def _find_pair(character: str) -> int:
-    """A character's entry in `WordTables.pairs`."""
+    """Return a character's entry in `WordTables.pairs`."""
     form = fold(character)
     plain = len(form) == 1 and len(form.encode()) == 2 <= len(character.encode()) and not combining(form)
     return int.from_bytes(form.encode(), "little") if plain and find_character_kind(character) == INSIDE else 0
 
 
 def _pack_shape(form: str) -> int:
-    """A form's entry in `WordTables.shapes`."""
+    """Return a form's entry in `WordTables.shapes`."""
     return len(form.encode()) | combining(form[0]) << 8 | combining(form[-1]) << 16 if form else 0

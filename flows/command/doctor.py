@@ -66,10 +66,10 @@ def engine_findings(address: str | None) -> list[Finding]:
 
     if address is None or parse_engine(address) == LOCAL_ENGINE:
         return []
-    from flows.engines.open_engine import engine_seen  # with the pool
+    from flows.engines.open_engine import inspect_engine  # with the pool
 
     try:
-        fact, remedy = engine_seen(address)
+        fact, remedy = inspect_engine(address)
     except InputError as error:
         fact, remedy = address, str(error).removesuffix(".")
     return [fail("engine", fact, remedy) if remedy else ok("engine", fact)]

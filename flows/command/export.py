@@ -30,7 +30,7 @@ from trainer.job import CACHE, JOB
 MODELS = "models"
 
 
-def export_artifact(
+def export(
     artifact: Annotated[
         str, Parameter(help="A corpus or shard set: its folder, a store, or a release. Or a model's folder.")
     ],

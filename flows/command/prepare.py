@@ -24,7 +24,7 @@ from flows.command.arguments import find_home
 from flows.command.compile_kernels import compile_kernels, compiled_name, is_compiled
 from flows.command.machine_checks import Finding, fail, ok, warn
 from flows.command.terminal import say
-from flows.orchestration.embedded_server import EmbeddedServer, database_fault, database_of
+from flows.orchestration.embedded_server import EmbeddedServer, find_database_fault, get_database_path
 from flows.run.policies import count_cores
 
 UNUSED_SECONDS = 60 * 86400.0
@@ -45,7 +45,7 @@ def prepare_home(home: Path, tell: Tell) -> None:
     for package in PACKAGES:
         compileall.compile_dir(ROOT / package, quiet=2)
     began = time.monotonic()
-    if not database_of(home / "prefect").exists():
+    if not get_database_path(home / "prefect").exists():
         tell("Making the database of the embedded orchestrator ...")
         with EmbeddedServer(str(home / "prefect" / "server.log")) as server:
             server.wait()
@@ -62,7 +62,7 @@ def prepare_home(home: Path, tell: Tell) -> None:
 
 def is_prepared(home: Path) -> bool:
     """Return whether the first run has nothing to wait for."""
-    return is_compiled() and not damaged() and database_of(home / "prefect").exists()
+    return is_compiled() and not damaged() and get_database_path(home / "prefect").exists()
 
 
 def _remove_unused(folder: Path) -> None:
@@ -81,8 +81,8 @@ def damaged() -> list[Path]:
 
 def database_finding(home: Path) -> Finding:
     """Check that a server can work with the orchestrator's database."""
-    path = database_of(home / "prefect")
-    if fault := database_fault(path.parent):
+    path = get_database_path(home / "prefect")
+    if fault := find_database_fault(path.parent):
         return fail("UI database", *fault)
     return ok("UI database", str(path) if path.exists() else "none yet: the first server makes it")
 

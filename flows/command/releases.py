@@ -16,8 +16,8 @@ from flows.command import arguments
 from flows.command.arguments import load_recipe
 from flows.command.runs import when
 from flows.command.terminal import console, plain_table, print_json, say, teller
-from flows.maintenance.release import PersonsWord, promotion_of, run_at, run_of_recipe
-from flows.orchestration.approval import ask_a_person
+from flows.maintenance.release import ApprovalDecision, find_newest_run, find_run_at, prepare_candidate
+from flows.orchestration.approval import ask_person
 from flows.recipes.privacy import to_one_line
 from flows.run.addresses import is_run_id, shorten_run_ids
 from flows.run.record.releases import Release, list_release_names, read_current_release, read_history, roll_back
@@ -53,19 +53,19 @@ def release(
     pass
 
     if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
-        recipe, record = run_at(run, store or "store")
+        recipe, record = find_run_at(run, store or "store")
     else:
         recipe = load_recipe(run, store=store)
-        record = run_of_recipe(recipe)
-    promotion = promotion_of(recipe, record, name)
+        record = find_newest_run(recipe)
+    promotion = prepare_candidate(recipe, record, name)
     tell = teller(as_json=True)  # the history's entry has standard output
     verdict = None
     for crossing in promotion.crossed:
         tell(f"A bound is crossed: {crossing}.")
     if promotion.crossed and approve is not None:
-        verdict = PersonsWord(approved=True, reason=approve)
+        verdict = ApprovalDecision(approved=True, reason=approve)
     elif promotion.crossed:
-        verdict = ask_a_person(promotion, Path(os.environ["CLOZE_HOME"]), port, wait, tell)
+        verdict = ask_person(promotion, Path(os.environ["CLOZE_HOME"]), port, wait, tell)
     if verdict is not None and not verdict.approved:
         tell(f"Not released: {verdict.reason or 'rejected'}{f' ({verdict.who})' if verdict.who else ''}.")
         return 1

@@ -24,7 +24,7 @@ from flows.command.progress import RunProgress
 from flows.command.terminal import console, left_out, say
 from flows.command.trace import show_example_trace
 from flows.command.trainer_process import model_folder, relay
-from flows.orchestration.embedded_server import is_free, server_of_home
+from flows.orchestration.embedded_server import find_server_of_home, is_port_free
 from flows.orchestration.run_recipe import run_recipe
 from flows.orchestration.run_state import RunState
 from flows.recipes.recipe import Recipe
@@ -126,8 +126,8 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
 
 def ui_hint(cloze: str, home: Path) -> str:
     """Return the command that opens the UI of a home: on the port on which it runs, else on the first free one."""
-    running = urlsplit(server_of_home(home)).port
-    port = running or next(filter(is_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
+    running = urlsplit(find_server_of_home(home)).port
+    port = running or next(filter(is_port_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
     chosen = "" if port == UI_PORT else f" --port {port}"
     return f"{cloze} ui{chosen}    # the run in the orchestration UI, on http://127.0.0.1:{port}"
 

@@ -28,20 +28,28 @@ PLACES = ("parse", "clean", "rules")  # an added step comes directly after one o
 
 
 class Applied(NamedTuple):
-    """The result of a step on a batch: as many texts, and for each row a drop or None."""
+    """The result of a step on a batch: the new texts (large_string without nulls), and a drop or None for each row."""
 
     texts: pa.Array
     drops: Sequence[Drop | None]
 
 
 class AddedStep(Protocol):
-    """The interface of a step, a frozen dataclass. Raise `version` whenever its output changes."""
+    """The interface of a step from another package: a frozen dataclass. Raise `version` whenever its output changes."""
 
     kind: ClassVar[str]
     version: ClassVar[int]
 
     def apply(self, texts: pa.Array, records: Sequence[Record]) -> Applied:
-        """A batch through the step. texts: large_string without nulls, as they are now; records: as they came."""
+        """Apply the step to a batch.
+
+        Args:
+            texts: The current texts, a large_string column without nulls.
+            records: The records as their source gave them, one for each row of `texts`.
+
+        Returns:
+            As many texts as were given, and a drop or None for each.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +67,18 @@ class StepEntry:
     package: str
 
     def to_json(self) -> dict[str, Json]:
-        """Return what determines its output."""
+        """Return what decides the output of the step, for fingerprints."""
         own = {"kind": self.step.kind, "version": self.step.version, "package": self.package, "after": self.after}
         return {**own, "settings": to_settings_json(self.step)}
 
 
 def make_step(table: Mapping[str, Json]) -> StepEntry:
-    """The step that a `[[step]]` table describes. Raises InputError: unknown kind or key, missing key, wrong type."""
+    """Create the step that a `[[step]]` table of a recipe describes.
+
+    Raises:
+        InputError: If no installed package has a step of that kind, if `after` names no place, if a key is unknown or
+            missing, or if a value has the wrong type.
+    """
     kind, after = table.get("kind"), table.get("after", "rules")
     points = {point.name: point for point in entry_points(group=STEPS_GROUP)}
     if not isinstance(kind, str) or kind not in points:
@@ -82,7 +95,17 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
 
 
 def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:
-    """A batch through a step of someone's own. Raises InputError if what it returns is not what was agreed."""
+    """Apply a step of another package to a batch, and check what it returns.
+
+    Args:
+        entry: The step.
+        texts: The current texts, a large_string column without nulls.
+        records: The records, one for each row.
+
+    Raises:
+        InputError: If it returns another number of rows, a column of another type or with nulls, or bytes that are not
+            UTF-8.
+    """
     applied = entry.step.apply(texts, records)
     if len(applied.texts) != len(texts) or len(applied.drops) != len(texts):
         what = f"{len(applied.texts)} texts and {len(applied.drops)} drops for {len(texts)} records"
@@ -97,7 +120,7 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
 
 
 def _find_text_fault(texts: pa.Array) -> str:
-    """Return what is wrong with the bytes of a column; nothing if they are text."""
+    """Return what is wrong with the bytes of a text column; "" if they are valid UTF-8."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -68,7 +68,7 @@ class CleanSettings:
 
 @cache
 def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFixerConfig:
-    """Return what ftfy is asked to do."""
+    """Build the options for ftfy from the settings."""
     return TextFixerConfig(
         unescape_html=unescape_html,
         uncurl_quotes=settings.quotes == "straight",
@@ -79,7 +79,7 @@ def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "aut
 
 
 def clean_text(text: str, settings: CleanSettings) -> str:
-    r"""One document repaired and normalized.
+    r"""Repair and normalize one document: the reference implementation of `clean`.
 
     >>> clean_text("The Mona Lisa doesnâ€™t have\teyebrows. \r\n\r\n\r\nTrue.", CleanSettings())
     'The Mona Lisa doesn’t have eyebrows.\n\nTrue.'
@@ -91,13 +91,15 @@ def clean_text(text: str, settings: CleanSettings) -> str:
 
 
 def _repair_text(text: str, config: TextFixerConfig) -> RepairedText:
-    """ftfy line by line, the invisible characters out, and NFC again, for their neighbors may now join."""
+    """Repair a text with ftfy line by line, remove invisible characters, and normalize it again, for neighbors may now
+    join.
+    """
     repaired = repair(text, config)
     return repaired._replace(text=to_nfc(INVISIBLE.sub("", repaired.text)))
 
 
 def _lower(text: str) -> str:
-    """Lower-case, in NFC: a small letter may have a precomposed form where its capital has none."""
+    """Convert to lower case, in NFC: a small letter may have a precomposed form that its capital lacks."""
     return to_nfc(text.lower())
 
 
@@ -113,7 +115,7 @@ _SPECIAL = re.compile(f"[^\\w\\s{_PUNCTUATION}]|_")
 
 
 def _to_brief(text: str) -> str:
-    """Lower-case, standard punctuation, no special characters."""
+    """Convert to lower case and standard punctuation, and remove special characters."""
     standard = _lower(text).translate(_STANDARD)
     if standard.isascii():
         return standard.translate(_SPECIAL_ASCII)
@@ -126,15 +128,16 @@ PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "r
 
 
 def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
-    """A large_string column of documents repaired and normalized: `clean_text` of every row.
+    """Repair and normalize every row of a large_string column, as `clean_text` does.
 
-    Raises InputError for another type of column or for nulls (see `to_text_buffers`).
+    Raises:
+        InputError: If the column has another type or nulls (see `to_text_buffers`).
     """
     return clean_and_count(texts, settings)[0]
 
 
 def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
-    """`clean`, and how many lines were repaired in part only."""
+    """Clean a column as `clean` does; also return the number of lines that were repaired only in part."""
     if settings.profile == NONE:
         return texts, 0
     repaired, given_up = _repair_lines(to_text_buffers(texts), settings)
@@ -149,18 +152,21 @@ def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array,
 
 
 def _to_column(texts: TextBuffers) -> pa.Array:
-    """The buffers as a large_string array; nothing is copied."""
+    """Return the buffers as a large_string array; no bytes are copied."""
     rows = len(texts.offsets) - 1
     return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data))
 
 
 def _needs_repair(line: str, sign: int) -> bool:
-    """Return True if a line that two neighbors or a mark have made suspect has mojibake in it, or is not in NFC."""
+    """Return True if a line that is suspect for a mark or two neighbors has mojibake in it, or is not in NFC."""
     return bool((sign & PAIRED and is_bad(line)) or (sign & JOINED and not unicodedata.is_normalized("NFC", line)))
 
 
 class _Suspect(NamedTuple):
-    """A line that may need repair: its place in the buffer, its text, and why."""
+    """A line that may need repair: its row, its place in the buffer (bytes), its text, and why (`sign`, a sum of bits).
+
+    `has_tag_before` is True if an earlier line of the row has a "<": HTML entities are then not replaced.
+    """
 
     row: int
     start: int
@@ -171,7 +177,7 @@ class _Suspect(NamedTuple):
 
     @property
     def unescaped(self) -> str:
-        """The line without entities, which stay if there is a "<" before or in it."""
+        """The line with HTML entities replaced, unless there is a "<" before or in it."""
         return self.text if self.has_tag_before or "<" in self.text else unescape_html(self.text)
 
 
@@ -185,7 +191,10 @@ def _iter_suspects(texts: TextBuffers, signs: Signs) -> Iterator[_Suspect]:
 
 
 def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, str]:
-    """Return what lines become that need no other repair, by number: once unescaped, they are looked at again."""
+    """Return {index in `suspects`: repaired line} of the lines that need no other repair than replaced HTML entities.
+
+    Once replaced, each line is checked again; lines that still look damaged are left out.
+    """
     numbers = [number for number, each in enumerate(suspects) if each.sign & ESCAPED and not each.sign & SIGNED]
     lines = [suspects[number].unescaped for number in numbers]
     damaged = {
@@ -203,11 +212,10 @@ def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, 
 
 
 def _repair_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
-    """The column with `_repair_text` done to the lines it could change, and how many of them were given up.
+    """Apply `_repair_text` to the lines of a column that it could change, except lines in which it would change only
+    quotes.
 
-    Line breaks and white space are as they were.
-
-    Lines that it would change in their quotes alone are left.
+    Line breaks and white space stay as they are. Returns the new buffers and the number of lines that were given up.
     """
     signs = read_line_signs(settings.widths == "narrow")
     suspects = list(_iter_suspects(texts, signs))

@@ -77,12 +77,12 @@ class EvaluationSet:
 
     @property
     def title(self) -> str:
-        """Its name in what is reported."""
+        """The name of the set in reports: `name`, or the name of the file."""
         return self.name or Path(self.path).name
 
 
 class Item(NamedTuple):
-    """One text of an evaluation set. number: of its line, row or record, from 1; a record may have several."""
+    """One text of an evaluation set. `number` counts lines, rows or records from 1; a record may have several texts."""
 
     set: str
     number: int
@@ -90,7 +90,11 @@ class Item(NamedTuple):
 
 
 def read_items(group: EvaluationSet) -> Iterator[Item]:
-    """The texts of a set in order, in NFC. Raises InputError if it cannot be read or lacks a field."""
+    """Yield the texts of an evaluation set in order, in NFC.
+
+    Raises:
+        InputError: At the first iteration or later, if the file cannot be read or lacks a field.
+    """
     path = Path(group.path).expanduser()
     try:
         for number, text in _READERS[path.suffix.lower()](path, group.fields):
@@ -113,13 +117,13 @@ _NumberedTexts = Iterator[tuple[int, str]]
 
 
 def _read_text_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Every line that is not blank."""
+    """Yield every line that is not blank, with its number."""
     with path.open(encoding="utf-8-sig") as stream:
         yield from ((number, line) for number, line in enumerate(stream, 1) if line.strip())
 
 
 def _read_json_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """The strings of the object on every line."""
+    """Yield the strings of the object on each line, with the number of the line."""
     with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
@@ -127,7 +131,9 @@ def _read_json_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _read_json_file(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """SQuAD's contexts and questions, each a record of its own; or the strings of every object of a list."""
+    """Yield the contexts and questions of a SQuAD file, each a record of its own, or the strings of each object in a
+    list.
+    """
     data = json.loads(path.read_text(encoding="utf-8-sig"))
     records = data.get("data") if isinstance(data, dict) else data
     if not isinstance(records, list):
@@ -147,7 +153,7 @@ def _is_article(record: Any) -> bool:
 
 
 def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every context of an article, each followed by its questions."""
+    """Yield every context of an article, each followed by its questions. Raises ValueError for another form."""
     for paragraph in article["paragraphs"]:
         if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas", []), list):
             raise ValueError("a paragraph is no object with a list of questions")
@@ -156,7 +162,11 @@ def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:
-    """The strings of the named fields of a record, or all that it holds, lists and objects in it included."""
+    """Yield the strings of the named fields of a record, or all strings in it, those in nested lists and objects
+    included.
+
+    Raises InputError if a named field is missing.
+    """
     if fields:
         missing = [name for name in fields if not isinstance(value, dict) or name not in value]
         if missing:
@@ -171,7 +181,7 @@ def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) ->
 
 
 def _read_table_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """The named columns of every row. Quotes have no meaning in .tsv, as in GLUE's files."""
+    """Yield the named columns of every row, with its number. Quotes have no meaning in .tsv, as in GLUE's files."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
         tabs = path.suffix.lower() == ".tsv"
         rows = (line.rstrip("\r\n").split("\t") for line in stream) if tabs else csv.reader(stream, strict=True)
@@ -187,7 +197,10 @@ def _read_table_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
-    """Return the places of the named columns."""
+    """Return the indices of the named columns; all if none are named.
+
+    Raises InputError for a name that is not there.
+    """
     for name in fields:
         if name not in heading and not (name.isdecimal() and 0 < int(name) <= len(heading)):
             raise InputError(
@@ -198,7 +211,7 @@ def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list
 
 
 def _read_parquet_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """The named columns of every row, lists and structures in them included."""
+    """Yield the strings of the named columns of every row, those in lists and structures included, with its number."""
     with path.open("rb"), open_parquet(path) as table:
         batches = iter_all_batches(table, path, _BATCH_ROWS)
         for number, record in enumerate((record for batch in batches for record in batch.to_pylist()), 1):
@@ -247,13 +260,19 @@ class ContaminationSettings:
                 raise InputError(f"contamination.sets: two sets are called {title!r}: give each a `name` of its own.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return what determines bytes, besides the items themselves: those enter by the digest of their index."""
+        """Return what decides the output, except the items themselves: these enter by the digest of their index."""
         sets: list[Json] = [[group.title, *group.fields] for group in self.sets]
         return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
 
 
 class EvaluationMatch(NamedTuple):
-    """The words that a document has in common with an item: the first such run in the document."""
+    """A run of words that a document shares with an evaluation item: the first such run in the document.
+
+    row:   index of the document in its column
+    set:   title of the evaluation set
+    item:  number of the item in its file
+    words: the shared words, folded, with single spaces
+    """
 
     row: int
     set: str
@@ -262,16 +281,18 @@ class EvaluationMatch(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """The text that goes with the reason in the record of a dropped document."""
+        """The text that is kept with the reason of a dropped document."""
         return f"{self.set}, item {self.item}: {self.words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunTable:
-    """Runs of `length` words by their hash.
+    """The runs of `length` words of evaluation items, by hash.
 
-    keys:   different hashes, ascending; slots: the table in which `find` looks for them
-    begins: the items that hold the run of key i are items[begins[i]:begins[i + 1]], places in the index' items
+    keys:   the different hashes, ascending
+    slots:  the hash table in which `find_key` looks for them
+    starts: n + 1 offsets; the items that hold run i are items[starts[i]:starts[i + 1]]
+    items:  indices into the items of the index
     """
 
     length: int
@@ -281,22 +302,26 @@ class RunTable:
     items: Int64s
 
     def find_items(self, run: Sequence[str]) -> list[int]:
-        """The items under the hash of a run, in order."""
+        """Return the indices of the items with the hash of this run, in order; an item with another run of equal hash
+        is possible.
+        """
         place = find_key(np.uint64(hash_ngram(run)), self.keys, self.slots)
         return [] if place < 0 else self.items[self.starts[place] : self.starts[place + 1]].tolist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvaluationIndex:
-    """Evaluation items, ready to be met; made by `build_index`.
+    """Evaluation items, ready to be compared with documents. Build it with `build_index`.
 
-    items:     different ones, the first of each; those that are not looked for are not among them
-    long:      the runs of n words of the items that have so many, each with the first item that holds it
-    short:     the first `min_words` words of every other item
-    max_items: of the settings, for the definition
-    num_texts: read; unmatched: those of fewer than `min_words` words; repeated: those whose words came before
-    common:    runs left out because they are in more than `max_items` items
-    digest:    of all that decides the meetings: what enters the fingerprint of a build that uses them
+    items:         items that are looked for; of items with equal words only the first
+    long_runs:     the runs of n words of items with at least n words, each with the first item that holds it
+    short_runs:    the first `min_words` words of every shorter item
+    max_items:     as in the settings
+    num_texts:     number of texts read
+    num_unmatched: number of texts with fewer than `min_words` words, which are not looked for
+    num_repeated:  number of texts with the words of an earlier one
+    num_common:    number of runs left out because more than `max_items` items have them
+    digest:        fingerprint of everything that decides the matches
     """
 
     items: tuple[Item, ...]
@@ -314,7 +339,11 @@ class EvaluationIndex:
 
 
 def build_index(settings: ContaminationSettings) -> EvaluationIndex:
-    """Read all sets and index their items. Raises InputError if a set cannot be read or holds no text."""
+    """Read all evaluation sets and index their items.
+
+    Raises:
+        InputError: If a set cannot be read or holds no text.
+    """
     items: list[Item] = []
     for group in sorted(settings.sets, key=lambda group: group.title):
         before = len(items)
@@ -325,7 +354,7 @@ def build_index(settings: ContaminationSettings) -> EvaluationIndex:
 
 
 def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
-    """The index of items that were read before."""
+    """Index evaluation items that were read before."""
     items: list[Item] = []
     long_places: list[int] = []
     short_places: list[int] = []
@@ -354,7 +383,7 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
 
 
 def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
-    """The hashes of the n-grams of every item."""
+    """Yield the hashes of the n-grams of each item."""
     for at in range(0, len(items), _CHUNK_ITEMS):
         texts = pa.array([item.text for item in items[at : at + _CHUNK_ITEMS]], pa.large_string())
         hashes, offsets = hash_ngrams(texts, n)
@@ -364,7 +393,9 @@ def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
 def _build_long_runs(
     items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings
 ) -> tuple[RunTable, int]:
-    """Every run of n words with the first item that holds it; and how many runs are too common."""
+    """Build the table of all runs of n words, each with the first item that holds it; also return how many are too
+    common.
+    """
     rows = [np.unique(hashes) for hashes in _hash_items([items[place] for place in places], settings.n)]
     hashes = np.concatenate([np.empty(0, np.uint64), *rows])
     owners = np.repeat(np.array(places, np.int64), np.array([row.size for row in rows], np.int64))
@@ -375,7 +406,7 @@ def _build_long_runs(
 
 
 def _build_short_runs(items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings) -> RunTable:
-    """The first `min_words` words of every item at `places`."""
+    """Build the table of the first `min_words` words of each item at `places` (indices of items)."""
     rows = _hash_items([items[place] for place in places], settings.min_words)
     hashes = np.array([row[0] for row in rows], np.uint64)
     order = np.argsort(hashes, kind="stable")
@@ -383,7 +414,7 @@ def _build_short_runs(items: Sequence[Item], places: Sequence[int], settings: Co
 
 
 def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
-    """Runs from hashes in ascending order and the item of each."""
+    """Build a table from hashes in ascending order and the index of the item of each."""
     keys, starts = np.unique(hashes, return_index=True)
     starts = np.append(starts, hashes.size).astype(np.int64)
     for array in (keys, starts, items):
@@ -392,7 +423,7 @@ def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
 
 
 def _compute_digest(items: Sequence[Item], settings: ContaminationSettings) -> str:
-    """64 hex digits of the settings and items that decide the meetings, and of how they are reported."""
+    """Compute the SHA-256 (hex) of the settings and items that decide the matches and how they are reported."""
     digest = hashlib.sha256(json.dumps([WORDS_VERSION, settings.n, settings.min_words, settings.max_items]).encode())
     for item in items:
         digest.update(json.dumps(item).encode() + b"\n")
@@ -403,10 +434,14 @@ def _compute_digest(items: Sequence[Item], settings: ContaminationSettings) -> s
 
 
 def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
-    """The definition: the first item that a text meets, and the words they share.
+    """Find the first evaluation item that a text shares a run of words with: the definition of
+    `find_evaluation_matches`.
 
-    Runs of n words come first, then short items; of several, the first in the text; of several items that
-    hold it, the first in the index.
+    Runs of n words come before short items; of several runs the first in the text counts, of several items that hold it
+    the first in the index.
+
+    Returns:
+        The item and the shared words; None if there is none.
     """
     text_words, n = split_words(text), index.long_runs.length
     item_texts = [" ".join(["", *split_words(item.text), ""]) for item in index.items]
@@ -424,9 +459,11 @@ def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str]
 
 
 def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[EvaluationMatch | None]:
-    """The first meeting of every row of a large_string column without nulls: `find_evaluation_match`, or None.
+    """Find the first match of every row of a large_string column without nulls, as `find_evaluation_match` does; else
+    None.
 
-    Raises InputError for another type of column or for nulls.
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     data, offsets = to_text_buffers(texts)
     matches: list[EvaluationMatch | None] = [None] * len(texts)
@@ -442,7 +479,7 @@ def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[Eva
 
 
 def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIndex) -> EvaluationMatch | None:
-    """The first meeting of a row: its hits of hashes are compared word by word."""
+    """Find the first match of a row by comparing its hash hits word by word; None if all were chance."""
     n, tables, begin, before = index.long_runs.length, read_word_tables(), 0, 0
     for hit in _find_hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
         begin, before = skip_words(text, begin, text.size, hit - before, tables), hit
@@ -458,12 +495,12 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
 
 @lru_cache(maxsize=4096)
 def _split_item(text: str) -> tuple[str, ...]:
-    """The words of an item: one that is met is mostly met again."""
+    """Split an item into words; cached, for an item that matches once mostly matches again."""
     return tuple(split_words(text))
 
 
 def _is_run_in(run: Sequence[str], text: Sequence[str]) -> bool:
-    """Return True if words occur in others in a row."""
+    """Return True if `run` occurs in `text` without a gap."""
     return f" {' '.join(run)} " in f" {' '.join(text)} "
 
 
@@ -477,7 +514,7 @@ def _flag_rows_with_hits(
     slots: Int32s,
     tables: WordTables,
 ) -> Bools:
-    """Return which of the rows hold a run of n words whose hash is among the keys."""
+    """Return True for each of the rows that holds a run of n words with a hash among the keys."""
     hit, hashes = np.zeros(rows.size, np.bool_), np.empty(compute_max_words(offsets), np.uint64)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]
@@ -491,7 +528,7 @@ def _flag_rows_with_hits(
 
 @kernel
 def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
-    """The places, counted in words, of all runs of n words whose hash is among the keys."""
+    """Return the word indices at which a run of n words begins whose hash is among the keys."""
     hashes = np.empty((text.size + 1) // 2, np.uint64)
     num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)
     hits, num_hits = np.empty(num_runs, np.int64), 0

@@ -32,7 +32,7 @@ _CURRENT_CODES = {"iw": "he", "jw": "jv", "mo": "ro"}
 
 
 def _to_iso(code: str) -> str:
-    """CLD2's code as ISO 639: without script or region, "un" for its codes of bare scripts ("xx-Copt")."""
+    """Convert a code of CLD2 to ISO 639: no script or region, "un" for its codes of bare scripts ("xx-Copt")."""
     language = code.partition("-")[0]
     return UNKNOWN if language in ("xx", "xxx") else _CURRENT_CODES.get(language, language)
 
@@ -68,9 +68,13 @@ class LanguageSettings:
 
 
 def detect_languages(texts: pa.Array, settings: LanguageSettings) -> list[str]:
-    """The ISO 639 code of every row of a large_string column without nulls, "un" where it is not certain.
+    """Detect the language of every row of a large_string column without nulls.
 
-    Raises InputError for another type of column or for nulls.
+    Returns:
+        ISO 639 codes; "un" if the text is too short, or the language is less certain than `min_confidence`.
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     data, offsets = to_text_buffers(texts)
     heads, pieces, bounds = sample_rows(data, offsets, settings.sample_bytes)
@@ -86,7 +90,17 @@ def detect_languages(texts: pa.Array, settings: LanguageSettings) -> list[str]:
 
 
 def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, bytes, list[int]]:
-    """The bytes of each row that may be read, and the pieces of all rows with the bounds of each row's."""
+    """Cut the sample of every row that is detected first: NUM_PIECES pieces of PIECE_BYTES bytes, spread evenly.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 `(n + 1,)`, where each row begins in `data`.
+        max_bytes: No more of a row is read, from its beginning.
+
+    Returns:
+        The bytes of each row that may be read (int64 `(n,)`), the pieces of all rows, and the n + 1 offsets of each
+        row's pieces in them; a short row has no pieces.
+    """
     heads, bounds = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets), np.int64)
     out = np.empty((len(offsets) - 1) * NUM_PIECES * (PIECE_BYTES + 4), np.uint8)
     write_pieces(data, offsets, max_bytes, heads, out, bounds)
@@ -95,7 +109,7 @@ def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, b
 
 @kernel
 def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
-    """The last place of a text where a character begins or the text ends, up to `at`."""
+    """Return the last place up to `at` (bytes) where a character of data[start:stop] begins, or `stop`."""
     at = min(at, stop)
     while start < at < stop and data[at] & 0xC0 == 0x80:
         at -= 1
@@ -104,7 +118,7 @@ def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
 
 @kernel
 def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
-    """Do what `sample_pieces` does for every row."""
+    """Do what `sample_pieces` does for every row, and fill `heads`, `out` and `bounds`."""
     size = 0
     for row in range(len(heads)):
         start, stop = offsets[row], offsets[row + 1]
@@ -122,7 +136,11 @@ def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, ou
 
 
 def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
-    """How much of a text may be read, in bytes, and its pieces: each is whole characters, and a space after it."""
+    """Cut the sample of one text: the definition of `sample_rows`.
+
+    Returns:
+        The number of bytes that may be read, and the pieces: whole characters, a space after each; "" for a short text.
+    """
     data = text.encode()
     head = len(data[:max_bytes].decode(errors="ignore").encode())
     if head <= 2 * NUM_PIECES * PIECE_BYTES:
@@ -133,7 +151,7 @@ def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
 
 
 def _detect_one(text: bytes) -> tuple[str, int]:
-    """The language that most of a text is in, and what per cent of its bytes are."""
+    """Return the language of most of a text, and the percentage of its bytes in it; "un" and 0 if it is too short."""
     if len(text) < MIN_BYTES:
         return UNKNOWN, 0
     try:
@@ -145,9 +163,10 @@ def _detect_one(text: bytes) -> tuple[str, int]:
 
 
 def judge_languages(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Array, list[str | None]]:
-    """The language of every row (a string column), and why each is dropped: "language", or None to keep it.
+    """Detect the languages of a column, and decide which rows are dropped.
 
-    The detail that goes with a reason is the row's language.
+    Returns:
+        A string column of ISO 639 codes, and for each row "language" if it is dropped, else None.
     """
     languages = detect_languages(texts, settings)
     reasons = [None if _is_kept(language, settings) else "language" for language in languages]
@@ -155,15 +174,15 @@ def judge_languages(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Arr
 
 
 def _is_kept(language: str, settings: LanguageSettings) -> bool:
-    """Return True if documents of a language stay."""
+    """Return True if documents of a language are kept."""
     if language == UNKNOWN:
         return settings.keep_unknown
     return not settings.keep or language in settings.keep
 
 
 def choose_rule_languages(codes: Sequence[object], settings: LanguageSettings) -> list[str]:
-    """By whose measure rules judge documents of these languages: an unknown one counts as English or else the
-    first one, if only some are kept.
+    """Choose by which language rules judge each document: "un" counts as English or, if only others are kept, the
+    first.
 
     >>> choose_rule_languages(["de", UNKNOWN], LanguageSettings())
     ['de', 'en']

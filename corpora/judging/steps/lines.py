@@ -80,7 +80,15 @@ class LineSettings:
 
 
 def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ()) -> tuple[str, list[tuple[str, str]]]:
-    r"""A document without the lines that are to go, and those lines, each after the rule it failed.
+    r"""Remove the lines that fail a rule from one document: the definition of `edit_lines`.
+
+    Args:
+        text: The document.
+        settings: The line rules.
+        repeated: Hashes of further lines to remove, as `compute_line_hash` returns them.
+
+    Returns:
+        The text that is left, and the removed lines as (rule, line); a line that only lost a citation is among them.
 
     >>> edit_text("It rained.[1]\nWe use cookies.\n\nIt snowed.", LineSettings(drop_policy=True, strip_citations=True))
     ('It rained.\n\nIt snowed.', [('lines.citations', 'It rained.[1]'), ('lines.policy', 'We use cookies.')])
@@ -107,7 +115,7 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
 
 
 def _find_line_rule(line: str, settings: LineSettings) -> str | None:
-    """The first rule that a trimmed line fails."""
+    """Return the first rule that a trimmed line fails, or None."""
     words, lower = [word for word in re.split("[\0- ]+", line) if word], line.encode().lower()
     most = max(map(len, words), default=0)
     if settings.terminal_punctuation and (not line.endswith(tuple(LINE_ENDS)) or line.endswith("...")):
@@ -124,7 +132,7 @@ def _find_line_rule(line: str, settings: LineSettings) -> str | None:
 
 
 def compute_line_hash(line: str) -> int:
-    """The 64-bit hash of a line, trimmed and without ASCII case.
+    """Compute the 64-bit hash of a line, trimmed and without ASCII case.
 
     >>> compute_line_hash(" Sent from my phone") == compute_line_hash("SENT from my phone")
     True
@@ -153,10 +161,18 @@ class _LineRules(NamedTuple):
 def edit_lines(
     texts: pa.Array, settings: LineSettings, repeated: UInt64s | None = None
 ) -> tuple[pa.Array, dict[str, int]]:
-    """A large_string column without the lines that are to go, and how many each rule found: `edit_text` of every row.
+    """Remove the lines that fail a rule from every row of a large_string column, as `edit_text` does.
 
-    repeated: the hashes of lines that are to go, ascending
-    Raises InputError for another type of column or for nulls (see `to_text_buffers`).
+    Args:
+        texts: The documents, without nulls.
+        settings: The line rules.
+        repeated: Hashes of further lines to remove, in ascending order.
+
+    Returns:
+        The new column (the given one if nothing was removed), and the number of lines that each rule found.
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     hashes = np.zeros(0, np.uint64) if repeated is None else repeated
     assert bool((hashes[1:] >= hashes[:-1]).all()), "the hashes of repeated lines must ascend"
@@ -175,8 +191,10 @@ def edit_lines(
 
 
 def hash_lines(texts: pa.Array) -> tuple[UInt64s, Int64s]:
-    """The `compute_line_hash` of every different line of every row, in order, and where each row's begin (n + 1
-    offsets).
+    """Hash the different lines of every row of a text column, in order.
+
+    Returns:
+        The hashes of all rows one after another (uint64), and n + 1 offsets into them, where each row begins.
     """
     data, offsets = to_text_buffers(texts)
     most, total = _count_lines(data, offsets)
@@ -192,7 +210,7 @@ _32, _NOTHING = np.uint64(32), np.uint64(0)
 
 
 def _build_phrase_table(phrases: tuple[str, ...]) -> Bytes:
-    """A row for each phrase, its length first."""
+    """Build a uint8 matrix with a row for each phrase, its length first."""
     table = np.zeros((len(phrases), 1 + max(map(len, phrases))), np.uint8)
     for row, phrase in zip(table, phrases, strict=True):
         row[0] = len(phrase)
@@ -211,7 +229,7 @@ _BRACKETED, _SCRIPTS, _PHRASES = (
 def _edit_rows(
     data: Bytes, offsets: Int64s, rules: _LineRules, repeated: UInt64s, out: Bytes, counts: Int64s
 ) -> Int64s:
-    """Write every row's text to `out`; returns where each ends."""
+    """Write the edited text of every row to `out`, and count each rule in `counts`; return where each row ends."""
     ends = np.zeros(offsets.size, np.int64)
     size = 0
     for row in range(offsets.size - 1):
@@ -239,7 +257,7 @@ def _edit_rows(
 
 @kernel
 def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Return where the line at `at` begins and ends, trimmed, and where the next one begins."""
+    """Find the line at byte `at`: where it begins and ends, trimmed, and where the next line begins."""
     end = at
     while end < stop and data[end] != 10:
         end += 1
@@ -255,7 +273,7 @@ def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 def _edit_line(
     data: Bytes, start: int, end: int, rules: _LineRules, repeated: UInt64s, out: Bytes, place: int
 ) -> tuple[int, bool, int]:
-    """Write a line to `place`; returns its length, whether it had citations, and the rule it fails."""
+    """Write a line to out[place:]; return its length, whether it had citations, and the rule it fails, or _KEPT."""
     if repeated.size and _contains(repeated, hash_line(data, start, end)):
         return 0, False, _REPEATED
     at, first, last, cited = start, place, place, False
@@ -282,7 +300,7 @@ def _edit_line(
 
 @kernel
 def _measure_citation(data: Bytes, at: int, end: int) -> int:
-    """The bytes of the citation at an opening bracket; 0 if there is none."""
+    """Return the number of bytes of the citation at an opening bracket; 0 if there is none."""
     behind = at + 1
     while behind < end and 48 <= data[behind] <= 57:
         behind += 1
@@ -301,13 +319,13 @@ def _measure_citation(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _is_mark(byte: int) -> bool:
-    """Return True if a byte is ASCII and neither letter nor digit."""
+    """Return True if a byte is ASCII and neither a letter nor a digit."""
     return byte < 0x80 and not (48 <= byte <= 57 or 97 <= (byte | 32) <= 122)
 
 
 @kernel
 def _find_failed_rule(text: Bytes, start: int, end: int, rules: _LineRules) -> int:
-    """The first rule that a line fails, the first two left out."""
+    """Return the first rule that a line fails, except repeated lines and citations; _KEPT for none."""
     if rules.terminal_punctuation and not _is_ended(text, start, end):
         return _TERMINAL
     if rules.min_words or rules.max_word_characters:
@@ -337,7 +355,7 @@ def _is_ended(text: Bytes, start: int, end: int) -> bool:
 
 @kernel
 def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
-    """The words of a line, and the characters of the longest."""
+    """Return the number of words in a line, and the number of characters of its longest word."""
     words, most, characters = 0, 0, 0
     for at in range(start, end):
         if text[at] <= 32:
@@ -351,7 +369,7 @@ def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
-    """Return True if a line has one of the phrases, ASCII case aside."""
+    """Return True if a line has one of the phrases, ignoring ASCII case."""
     for at in range(start, end):
         for row in range(phrases.shape[0]):
             length, same = phrases[row, 0], 0
@@ -365,13 +383,13 @@ def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
 
 @kernel
 def _lower(byte: int) -> int:
-    """A byte, small if it is an ASCII capital."""
+    """Return a byte, lower-case if it is an ASCII capital."""
     return byte + 32 if 65 <= byte <= 90 else byte
 
 
 @kernel
 def hash_line(data: Bytes, start: int, end: int) -> np.uint64:
-    """`compute_line_hash` of a trimmed line."""
+    """Compute the hash of the trimmed line data[start:end], as `compute_line_hash` does."""
     value, chunk = np.uint64(end - start), _NOTHING
     for at in range(start, end):
         shift = (at - start) % 8 * 8
@@ -383,7 +401,7 @@ def hash_line(data: Bytes, start: int, end: int) -> np.uint64:
 
 @kernel
 def _contains(values: UInt64s, value: np.uint64) -> bool:
-    """Return True if ascending values hold a value."""
+    """Return True if `value` is among `values`, which are in ascending order."""
     low, high = 0, values.size
     while low < high:
         middle = (low + high) // 2
@@ -396,7 +414,7 @@ def _contains(values: UInt64s, value: np.uint64) -> bool:
 
 @kernel
 def _count_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
-    """At most so many lines the row that has most of them has, and all rows together."""
+    """Return upper bounds of the number of lines: of the row with the most, and of all rows together."""
     most, total = 1, 0
     for row in range(offsets.size - 1):
         lines = 1
@@ -408,7 +426,10 @@ def _count_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, slots: Int64s, hashes: UInt64s, starts: Int64s) -> None:
-    """Fill the hashes of every row's lines, each once: slots hold the row they were filled for next to the place."""
+    """Fill `hashes` with the different line hashes of every row, and `starts` with where each row ends in them.
+
+    A slot of the hash table holds the row that filled it and the place of the hash in this row, so it is never emptied.
+    """
     mask, size = np.uint64(slots.size - 1), 0
     for row in range(offsets.size - 1):
         at, stop, begin = offsets[row], offsets[row + 1], size

@@ -55,7 +55,7 @@ KINDS = ("email", "ip", "phone")
 
 
 class Span(NamedTuple):
-    """The place of something private in a line, and its kind: a place in KINDS."""
+    """A span of private data in a line (character indices), and its kind: an index into KINDS."""
 
     start: int
     end: int
@@ -65,10 +65,15 @@ class Span(NamedTuple):
 def find_private_spans(
     line: str, kinds: tuple[bool, bool, bool] = (True, True, True), language: str = "en"
 ) -> list[Span]:
-    """Return what is to be masked in one line (without line breaks), in order.
+    """Find the private data in one line without line breaks.
 
-    kinds:    which are looked for
-    language: of the document
+    Args:
+        line: The line.
+        kinds: For each of KINDS (e-mail, IP address, telephone), whether it is looked for.
+        language: ISO 639 code of the document; other languages than English have more forms of telephone numbers.
+
+    Returns:
+        Spans that do not overlap, in order.
 
     >>> line = "Ask ann@uni.edu or (212) 736-5000."
     >>> [line[start:end] for start, end, _ in find_private_spans(line)]
@@ -101,7 +106,7 @@ _FILE_ENDINGS = frozenset("png jpg jpeg gif svg webp pdf css js html htm php".sp
 
 
 def _find_emails(line: str) -> _Spans:
-    """E-mail addresses."""
+    """Yield the spans of e-mail addresses."""
     for match in _DOMAIN.finditer(line):
         head = line[max(match.start() - 65, 0) : match.start()]
         local = head[len(head.rstrip(_LOCAL)) :].lstrip(_LOCAL_EDGE)
@@ -122,7 +127,7 @@ _VERSION = re.compile(
 
 
 def _find_ip_addresses(line: str) -> _Spans:
-    """Public IP addresses. Only those of 2000::/3 are public among IPv6."""
+    """Yield the spans of public IP addresses. Of IPv6 only those in 2000::/3 are public."""
     for match in _IPV4.finditer(line):
         large = any(len(number) == 3 for number in match[0].split("."))
         if large and _is_public(match[0]) and not _VERSION.search(line[max(match.start() - 16, 0) : match.start()]):
@@ -214,7 +219,7 @@ _YEARS = re.compile(r"(?:(?:1[4-9]|20)[0-9]{2}){2,4}")
 
 
 def _find_phones(line: str, language: str) -> _Spans:
-    """Telephone numbers; of two that overlap the first counts."""
+    """Yield the spans of telephone numbers; spans of different patterns may overlap, and the first one counts."""
     own = () if language == "en" else (*_LANGUAGE_FORMS.get(language, ()), _AFTER_FOREIGN_WORD)
     for pattern in (*_PHONE_FORMS, _AFTER_WORD, *own):
         group = pattern.groupindex.get("number", 0)
@@ -248,17 +253,20 @@ class PersonalDataSettings:
 
     @property
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Tells for each of KINDS whether it is masked."""
+        """For each of KINDS, whether it is masked."""
         return self.email, self.ip, self.phone
 
     @property
     def replacements(self) -> tuple[str, str, str]:
-        """The replacement for each of KINDS."""
+        """For each of KINDS, its replacement."""
         return self.email_replacement, self.ip_replacement, self.phone_replacement
 
 
 def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -> tuple[str, dict[str, int]]:
-    """The definition: one text with all that is private replaced, and how often each kind was.
+    """Replace private data in one text: the definition of `mask_private`.
+
+    Returns:
+        The new text, and how often each kind was replaced, without kinds that were not.
 
     >>> mask_text("Write to ann.lee@uni.edu.", PersonalDataSettings(email=True))
     ('Write to email@example.com.', {'email': 1})
@@ -271,7 +279,7 @@ def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -
 def _mask_line(
     line: str, settings: PersonalDataSettings, kinds: tuple[bool, bool, bool], counts: dict[str, int], language: str
 ) -> str:
-    """One line masked; what was replaced is added to the counts."""
+    """Mask one line, and add what was replaced to `counts`."""
     pieces, copied = [], 0
     for start, end, kind in find_private_spans(line, kinds, language):
         pieces += [line[copied:start], settings.replacements[kind]]
@@ -281,18 +289,25 @@ def _mask_line(
 
 
 def _sort_counts(counts: dict[str, int]) -> dict[str, int]:
-    """The counts in the order of KINDS."""
+    """Sort the counts in the order of KINDS."""
     return {kind: counts[kind] for kind in KINDS if kind in counts}
 
 
 def mask_private(
     texts: pa.Array, settings: PersonalDataSettings, languages: Sequence[str] | None = None
 ) -> tuple[pa.Array, dict[str, int]]:
-    """A large_string column without nulls masked, `mask_text` of every row, and how often each kind was replaced.
+    """Replace private data in every row of a large_string column without nulls, as `mask_text` does.
 
-    languages: of the rows; None: all are in English
+    Args:
+        texts: The documents.
+        settings: Which kinds are replaced, and by what.
+        languages: ISO 639 code of each row; if None, all rows are in English.
 
-    Raises InputError for another type of column or for nulls.
+    Returns:
+        The new column (the given one if nothing was replaced), and how often each kind was replaced.
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     data, offsets = to_text_buffers(texts)
     wanted = sum(bit for bit, on in zip((EMAIL, IP, PHONE), settings.kinds, strict=True) if on)

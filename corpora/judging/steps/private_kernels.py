@@ -22,7 +22,7 @@ _DIGIT, _HEX, _IN_ADDRESS, _IN_PHONE = 1, 2, 4, 8
 
 @cache
 def build_byte_signs() -> Bytes:
-    """Return what each byte may belong to: an IP address (hexadecimal digits, marks), a telephone number."""
+    """Build the table of what each byte value may be part of (bits): an IP address, a telephone number; cached."""
     signs = np.zeros(256, np.uint8)
     signs[list(b"0123456789")] |= _DIGIT
     signs[list(b"0123456789abcdefABCDEF:.")] |= _IN_ADDRESS
@@ -36,7 +36,18 @@ def build_byte_signs() -> Bytes:
 def find_private_lines(
     data: Bytes, offsets: Int64s, wanted: int, signs: Bytes
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Lines that may hold one of the wanted kinds (a sum of bits): row, first byte, place after it, kinds."""
+    """Find the lines that may hold one of the wanted kinds.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 `(n + 1,)`, where each row begins in `data`.
+        wanted: Sum of the bits EMAIL, IP and PHONE.
+        signs: As `build_byte_signs` returns it.
+
+    Returns:
+        Four arrays with an entry for each line: its row, its first byte in `data`, the byte after it, and its kinds
+            (bits).
+    """
     lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):
         start, stop = offsets[row], offsets[row + 1]
@@ -59,10 +70,10 @@ def find_private_lines(
 
 @kernel
 def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
-    """Return where something of a kind may first be, eight bytes at a time; `stop` if nothing is.
+    """Find the next byte at which something of a kind may be seen, eight bytes at a time; `stop` if there is none.
 
-    Eight bytes without a digit, a colon or an @ are in no address. Neither are they in a telephone number if
-    there is a letter among them; without one the digits are counted on, for nothing but marks parts them.
+    Eight bytes without a digit, a colon or an @ are in no address. Neither are they in a telephone number if there is a
+    letter among them; without one the digits are counted on, for only marks come between them.
     """
     digits, dots, colons, before = 0, 0, 0, 0
     while at < stop:
@@ -88,7 +99,7 @@ def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
 
 @kernel
 def _find_line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int]:
-    """Return where the line that begins at `at` ends, and the kinds it may hold."""
+    """Return where the line that begins at `at` ends, and the kinds that it may hold (bits)."""
     kinds, digits, dots, colons, before = 0, 0, 0, 0, 0
     while at < stop and data[at] != 10:
         byte = data[at]

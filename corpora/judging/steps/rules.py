@@ -47,17 +47,17 @@ RUN_COUNTS = tuple(name for name in Counts._fields if "gram_" in name)
 
 
 def _check_share(key: str, value: float) -> None:
-    """Refuse what is not a share."""
+    """Raise InputError for a value that is not a share from 0 to 1."""
     check_range(key, value, 0, 1, ": it is a share, from 0 to 1; a max_ of 1 or a min_ of 0 is off.")
 
 
 def _check_ratio(key: str, value: float) -> None:
-    """Refuse what is not a ratio that a text may have to its words: 1 is not off, for there may be more than words."""
+    """Raise InputError for a value that is not a ratio to the number of words: 1 is not off, for there may be more."""
     check_range(key, value, 0, 1, ": it is a number for each word, from 0 to 1.")
 
 
 def _check_bounds(group: str, name: str, low: float, high: float) -> None:
-    """Refuse a minimum below 0 or above its maximum."""
+    """Raise InputError for a minimum below 0 or above its maximum."""
     if not 0 <= low <= high:
         raise InputError(
             f"{group}.min_{name} is {low} and {group}.max_{name} is {high}: the first must not be below 0 "
@@ -218,7 +218,7 @@ OFF_VALUES = {"gopher.max_words": 1_000_000_000, "gopher.max_mean_word_length": 
 
 
 def _iter_verdicts(counts: Counts, settings: RulesSettings, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
-    """Every enabled rule in order, and whether it is failed."""
+    """Yield every enabled rule in order, and whether it is failed (a bool, or an array with one entry per document)."""
     yield "document.empty", counts.words == 0
     if settings.gopher.enabled:
         yield from _iter_gopher(counts, settings.gopher, terms)
@@ -236,7 +236,7 @@ def _iter_verdicts(counts: Counts, settings: RulesSettings, terms: BoundTerms) -
 
 
 def _iter_gopher(counts: Counts, rules: GopherRules, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
-    """Rae et al. 2021, appendix A.1.1, quality filtering."""
+    """Yield the verdicts of Rae et al. 2021, appendix A.1.1, quality filtering."""
     words, lines = counts.words, counts.lines
     shortest, longest = rules.min_mean_word_length * terms.shortest, rules.max_mean_word_length * terms.longest
     enough = lines >= terms.min_lines
@@ -253,7 +253,7 @@ def _iter_gopher(counts: Counts, rules: GopherRules, terms: BoundTerms) -> Itera
 
 
 def _iter_repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, Verdict]]:
-    """Rae et al. 2021, Table A1."""
+    """Yield the verdicts of Rae et al. 2021, Table A1."""
     for name in ("line", "paragraph"):
         repeated, total = getattr(counts, f"repeated_{name}s"), getattr(counts, f"{name}s")
         yield f"repetition.max_repeated_{name}s", repeated > getattr(rules, f"max_repeated_{name}s") * total
@@ -266,7 +266,7 @@ def _iter_repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[s
 
 
 def _iter_fineweb(counts: Counts, rules: FineWebRules, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
-    """Penedo et al. 2024, section 3.6, and the rule against lists of their code."""
+    """Yield the verdicts of Penedo et al. 2024, section 3.6, and of the rule against lists in their code."""
     yield "fineweb.min_ended_lines", terms.ends & (counts.ended_lines < rules.min_ended_lines * counts.lines)
     yield "fineweb.max_short_lines", counts.short_lines > rules.max_short_lines * counts.lines
     repeated, limit = counts.repeated_line_characters, rules.max_repeated_line_characters
@@ -275,7 +275,7 @@ def _iter_fineweb(counts: Counts, rules: FineWebRules, terms: BoundTerms) -> Ite
 
 
 def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """The first rule a document fails, or None to keep it.
+    """Return the first rule that a document fails, or None if it is kept.
 
     >>> judge("Too short.", RulesSettings())
     'gopher.min_words'
@@ -284,7 +284,8 @@ def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | 
 
 
 def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """The numbers that decided: what goes with the reason in the record of a dropped document.
+    """Return the numbers behind the first rule that a document fails, as its dropped row shows them; None if it is
+    kept.
 
     >>> describe_failure("Too short.", RulesSettings())
     '2 words'
@@ -293,7 +294,7 @@ def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH
 
 
 def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list[tuple[str, str, bool]]:
-    """Every enabled rule in order: its name, what was measured, and whether the document fails it.
+    """List every enabled rule in order: its name, what was measured, and whether the document fails it.
 
     >>> explain("Too short.", RulesSettings())[1]
     ('gopher.min_words', '2 words', True)
@@ -305,22 +306,25 @@ def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list
 
 
 def _format_detail(reason: str, measured: dict[str, Any], language: str) -> str:
-    """The numbers that decide a rule, and for its words a language other than English."""
+    """Format the numbers that decide a rule, with the language if it is not English and decides the rule."""
     detail = DETAILS[reason].format_map(measured)
     return f"{detail} ({language})" if language != ENGLISH and reason in LANGUAGE_RULES else detail
 
 
 def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
-    """For every row of a large_string column without nulls the place of its reason in REASONS; 0 keeps it.
+    """Return the reason of every row of a large_string column without nulls, as an index into REASONS; 0 keeps the row.
 
-    languages: of the rows; None: all are in English
+    Args:
+        texts: The documents.
+        settings: The rules.
+        languages: Language code of each row; if None, all rows are in English.
     """
     languages = languages or [ENGLISH] * len(texts)
     return judge_counts(measure_texts_in(texts, languages, runs=settings.repetition.enabled), settings, languages)
 
 
 def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
-    """The reasons of rows in some languages that were counted before."""
+    """Return the reason of every row (an index into REASONS; 0 keeps it) from counts that were computed before."""
     codes = np.zeros(np.size(counts.words), np.int16)
     for name, fails in _iter_verdicts(counts, settings, find_column_terms(languages)):
         codes[(codes == 0) & fails] = REASONS.index(name)
@@ -328,7 +332,13 @@ def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[st
 
 
 def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -> list[str]:
-    """The numbers that decided, for every row that fails a rule: `describe_failure`; "" for the others."""
+    """Return for each row the numbers behind its reason, as `describe_failure` does; "" if it is kept.
+
+    Args:
+        counts: Counts of the rows.
+        codes: Their reasons, as `judge_counts` returns them.
+        languages: Their languages.
+    """
     columns = counts._asdict()
     return [
         _format_detail(REASONS[code], {name: column[row] for name, column in columns.items()}, languages[row])
@@ -339,14 +349,16 @@ def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -
 
 
 def find_failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[str]) -> dict[str, Bools]:
-    """By rule, which rows of a large_string column without nulls fail it, whatever other rules say of them."""
+    """Find for each enabled rule the rows of a large_string column without nulls that fail it, whatever other rules
+    say.
+    """
     counts = measure_texts_in(texts, languages, runs=settings.repetition.enabled)
     verdicts = _iter_verdicts(counts, settings, find_column_terms(languages))
     return {name: np.asarray(fails, np.bool_) for name, fails in verdicts}
 
 
 def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
-    """The setting of a rule and the value with which it drops nothing; None if there is none.
+    """Return the setting of a rule and the value with which it drops nothing; None if the rule cannot be turned off.
 
     >>> find_off_setting("c4.min_sentences"), find_off_setting("c4.lorem_ipsum"), find_off_setting("document.empty")
     (('c4.min_sentences', 0), ('c4.drop_lorem_ipsum', False), None)
@@ -357,13 +369,13 @@ def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
 
 
 def compute_quality(texts: pa.Array) -> Int32s:
-    """Per mille of the characters of every row that are in lines which end as a sentence does.
+    """Compute for every row the share of characters in lines that end as a sentence does, in per mille.
 
-    A tie-break between near-duplicates: the copy with more prose and less navigation around it is kept.
+    It decides between near-duplicates: the copy with more prose and less navigation around it is kept.
     """
     return compute_quality_of_counts(measure_texts(texts, runs=False))
 
 
 def compute_quality_of_counts(counts: Counts) -> Int32s:
-    """The quality of rows that were counted before (or of one document, as an array of no dimension)."""
+    """Compute the quality from counts: of a column, or of one document as an array without dimensions."""
     return np.asarray(1000 * counts.ended_line_characters // np.maximum(counts.line_characters, 1), np.int32)

@@ -66,7 +66,7 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return what determines bytes, besides the questions themselves: those enter by the digest of their index."""
+        """Return what decides the output, except the questions themselves: these enter by the digest of their index."""
         return {"share": self.share, "files": len(self.questions)}
 
 
@@ -105,14 +105,14 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    """Sentences with a gap where the file has the form of WSC273, else all lines."""
+    """Return the sentences with a gap if the file has the form of WSC273, else all lines that are not blank."""
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     marks = [number for number, line in enumerate(lines) if line.strip() == GAP]
     return (lines[number - 1] for number in marks if number) if marks else (line for line in lines if line.strip())
 
 
 def _read_schemas(path: Path) -> Iterator[str]:
-    """The text of every <schema>."""
+    """Return the text of every <schema>."""
     root = ElementTree.fromstring(path.read_bytes())
     return (
         " ".join(part for text in schema.iter("text") for part in text.itertext()) for schema in root.iter("schema")
@@ -120,14 +120,14 @@ def _read_schemas(path: Path) -> Iterator[str]:
 
 
 def _read_objects(path: Path) -> Iterator[str]:
-    """The question of every line."""
+    """Yield the question on every line."""
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
         if line.strip():
             yield _find_question(json.loads(line), path, number)
 
 
 def _find_question(record: Any, path: Path, number: int) -> str:
-    """The text of a question from its record."""
+    """Return the text of a question from its record. Raises InputError if no field has it."""
     values = [record] if isinstance(record, str) else []
     if isinstance(record, dict):
         values = [record[name] for name in ("text", "sentence", "question") if isinstance(record.get(name), str)]
@@ -147,12 +147,13 @@ _READERS = {".txt": _read_lines, ".xml": _read_schemas, ".jsonl": _read_objects}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QuestionIndex:
-    """The n-grams of all questions, made by `index_questions`.
+    """The n-grams of all questions, by hash. Build it with `index_questions`.
 
-    keys:   hashes of the different n-grams of one to four words, ascending; slots: where `find` looks for them
-    counts: how often each is in the questions
-    totals: how many n-grams of 1, 2, 3 and 4 words the questions have
-    digest: of all that decides a score: what enters the fingerprint of a build that uses it
+    keys:   hashes of the different n-grams of one to four words, ascending
+    slots:  the hash table in which `find_key` looks for them
+    counts: how often each n-gram is in the questions
+    totals: number of n-grams of 1, 2, 3 and 4 words in the questions
+    digest: fingerprint of everything that decides a score
     """
 
     keys: UInt64s
@@ -163,7 +164,7 @@ class QuestionIndex:
 
 
 def index_questions(questions: Sequence[Question]) -> QuestionIndex:
-    """The index of questions, whatever their order."""
+    """Index the n-grams of some questions; their order does not matter."""
     bags = _count_ngrams(tuple(questions))
     counts = {hash_ngram(run): count for bag in bags for run, count in bag.items()}
     keys = np.array(sorted(counts), np.uint64)
@@ -180,14 +181,14 @@ def index_questions(questions: Sequence[Question]) -> QuestionIndex:
 
 
 def _compute_digest(questions: Sequence[Question]) -> str:
-    """64 hex digits of the questions' words, in no order."""
+    """Compute the SHA-256 (hex) of the words of all questions, independent of their order."""
     folded = sorted(json.dumps([split_words(piece) for piece in question]) for question in questions)
     return hashlib.sha256("\n".join([str(WORDS_VERSION), *folded]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)
 def _count_ngrams(questions: tuple[Question, ...]) -> tuple[Counter[tuple[str, ...]], ...]:
-    """The bags of the n-grams of all questions, of one word to four."""
+    """Count the n-grams of all questions: one counter for each length from one to four words."""
     pieces = [split_words(piece) for question in questions for piece in question]
     return tuple(
         Counter(run for piece in pieces for run in _iter_runs(piece, n)) for n in range(1, MAX_NGRAM_WORDS + 1)
@@ -202,7 +203,7 @@ def _iter_runs(folded: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 
 
 def score_text(text: str, questions: Sequence[Question]) -> int:
-    """The definition: the score of one text in millionths.
+    """Score one text by its overlap with the questions, in millionths: the definition of `score_documents`.
 
     >>> questions = [("The trophy does not fit because", "is too big")]
     >>> score_text("“Too big!” he said.", questions), score_text("Nothing shared.", questions)
@@ -217,9 +218,10 @@ def score_text(text: str, questions: Sequence[Question]) -> int:
 
 
 def score_documents(texts: pa.Array, index: QuestionIndex) -> Int32s:
-    """The score of every row of a large_string column without nulls, in millionths: `score_text`.
+    """Score every row of a large_string column without nulls, in millionths, as `score_text` does.
 
-    Raises InputError for another type of column or for nulls.
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     data, offsets = to_text_buffers(texts)
     values = np.zeros(len(texts), np.int32)
@@ -238,7 +240,7 @@ def _score_rows(
     tables: WordTables,
     out: Int32s,
 ) -> None:
-    """Fill in the score of every row."""
+    """Fill `out` with the score of every row."""
     hashes, left, used = np.empty(compute_max_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
     shared = np.zeros(MAX_NGRAM_WORDS, np.int64)
     for row in range(offsets.size - 1):
@@ -258,9 +260,9 @@ def _score_rows(
 def _count_shared(
     hashes: UInt64s, keys: UInt64s, slots: Int32s, counts: Int64s, left: Int64s, used: Int64s, shared: Int64s
 ) -> int:
-    """Count the shared n-grams of one document into `shared`, each as often as `left` still has it.
+    """Count the n-grams of a document that the questions share into `shared`, each at most as often as `left` has it.
 
-    Returns how many places of `left` were lowered; `used` names them.
+    Returns the number of entries of `left` that were lowered; their indices are the first ones of `used`.
     """
     num_used = 0
     for last in range(hashes.size):
@@ -285,17 +287,19 @@ def _count_shared(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
-    """The number of documents by score: the scores that occur, ascending, and the number of each."""
+    """The number of documents by score: the scores that occur, ascending, and the number of documents with each."""
 
     scores: Int64s
     counts: Int64s
 
 
 class ScoreCut(NamedTuple):
-    """The score from which documents are kept.
+    """The score from which on documents are kept.
 
     threshold: a document is kept if its score is at least this
-    kept, total: how many are, of how many; tied: those of them whose score is the threshold itself
+    kept:      number of documents that are kept
+    total:     number of all documents
+    tied:      number of documents with exactly the threshold as their score
     """
 
     threshold: int
@@ -305,13 +309,13 @@ class ScoreCut(NamedTuple):
 
 
 def build_histogram(row_scores: Int32s) -> Histogram:
-    """The histogram of the scores of some documents."""
+    """Build the histogram of the scores of some documents."""
     values, counts = np.unique(row_scores, return_counts=True)
     return Histogram(scores=values.astype(np.int64), counts=counts.astype(np.int64))
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
-    """The histogram of the documents of all, whatever their order and grouping."""
+    """Merge histograms of different documents into one; their order does not matter."""
     counts = np.zeros(MAX_SCORE + 1, np.int64)
     for each in histograms:
         counts[each.scores] += each.counts
@@ -320,10 +324,10 @@ def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def find_cut(histograms: Iterable[Histogram], share: float) -> ScoreCut:
-    """The highest threshold that keeps at least `share` of all documents.
+    """Find the highest threshold that keeps at least `share` of all documents.
 
-    Documents that tie at the threshold are all kept, so there may be more; a document that shares nothing
-    with the questions (score 0) never is, so there may be fewer.
+    Documents that tie at the threshold are all kept, so there may be more. A document that shares nothing with the
+    questions (score 0) is never kept, so there may be fewer.
 
     >>> find_cut([build_histogram(np.array([5, 0, 7, 5, 0], np.int32))], 0.4)
     ScoreCut(threshold=5, kept=3, total=5, tied=2)

@@ -38,7 +38,10 @@ CP1252 = {byte: bytes([byte]).decode("cp1252") for byte in range(0x80, 0xA0) if 
 
 
 def decode_text(data: bytes) -> str:
-    r"""A text file's characters, its lines ending in `\n`. Raises BadBook.
+    r"""Decode a text file; lines of the result end in `\n`.
+
+    Raises:
+        BadBook: If it holds zeros, or is not in the encoding that its mark says.
 
     >>> decode_text(b"caf\xe9\r\n"), decode_text(b"\xef\xbb\xbfcaf\xc3\xa9"), decode_text(b"caf\x8e, cr\x90pe, th\x8e")
     ('café\n', 'café', 'café, crêpe, thé')
@@ -58,7 +61,10 @@ def decode_text(data: bytes) -> str:
 
 
 def guess_encoding(data: bytes) -> str:
-    r"""The name of the encoding in which a text file is read: a codec's, or `STRAYS`. Raises BadBook.
+    r"""Guess the encoding in which a text file is read: the name of a codec, or `STRAYS`.
+
+    Raises:
+        BadBook: If it holds zeros and is not UTF-16.
 
     >>> [guess_encoding(data) for data in (b"cafe", b"caf\xc3\xa9", b"caf\xe9", "\ufeffcafé".encode("utf-16-le"))]
     ['ascii', 'utf-8', 'cp1252', 'utf-16']
@@ -78,7 +84,7 @@ def guess_encoding(data: bytes) -> str:
 
 
 def _guess_utf16(data: bytes) -> str:
-    """UTF-16 without its mark, where every other byte is zero for the most part. Raises BadBook."""
+    """Return the codec of UTF-16 without its mark, in which most of every second byte are zero. Raises BadBook."""
     even, odd = data[::2].count(0), data[1::2].count(0)
     if 8 * max(even, odd) > 3 * len(data) and 50 * min(even, odd) < max(even, odd) and len(data) % 2 == 0:
         return "utf-16-be" if even > odd else "utf-16-le"
@@ -113,7 +119,7 @@ def _choose_by_header(data: bytes) -> str:
 
 
 def _choose_by_words(data: bytes) -> str:
-    """The eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
+    """Choose the eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
     starts = (match.start() for match in islice(RUN.finditer(data), MAX_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
     sense = {encoding: _sense(encoding, witnesses) for encoding in EIGHT_BIT}

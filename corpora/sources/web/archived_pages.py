@@ -1,13 +1,9 @@
 """The pages of a WARC archive as records: a format, whatever source the archive belongs to.
 
-Promises and costs are those of `source.py`, which is the page to read first.
-
-The HTTP response in a WARC record: status, types, and the body as its sender meant it.
-
-Promises: chunks are joined and gzip, deflate, brotli and zstd undone, never to more than `max_bytes`. Crawlers
-store many bodies decoded under the heads of encoded ones, so a body that does not begin as its encoding does
-is taken as it is; a body that ends too soon gives what there is of it.
-Costs: zlib's and one copy.
+The general promises and costs are those of `source.py`, which is the file to read first. This one also decodes the HTTP
+response in a WARC record: chunks are joined and gzip, deflate, brotli and zstd undone, never to more than `max_bytes`.
+Crawlers store many bodies decoded under the heads of encoded ones, so a body that does not begin as its encoding does
+is used as it is; a body that ends too soon gives what there is of it. Costs: zlib's and one copy.
 
 Source: RFC 9112, section 7.1 (chunks); RFC 9110, section 8.4 (content codings).
 """
@@ -62,7 +58,16 @@ class TooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An HTTP response. media_type, charset: "" where the head does not say. body: still encoded."""
+    """An HTTP response.
+
+    Attributes:
+        status: The status code.
+        media_type: In lower case, without parameters; "" if the head does not say it.
+        charset: "" if the head does not say it.
+        transfer_encoding: In lower case, with commas between several.
+        content_encoding: In lower case, with commas between several.
+        body: The body, still encoded.
+    """
 
     status: int
     media_type: str
@@ -73,7 +78,11 @@ class Response:
 
 
 def read_response(record: ParsedRecord) -> Response:
-    """Take the block of a response record apart. Raises BadRecord for one without a status line."""
+    """Parse the HTTP response in a response record.
+
+    Raises:
+        BadRecord: If it has no status line, or too long a head.
+    """
     try:
         head = read_head(record.block)
     except BadRecord as error:
@@ -94,9 +103,11 @@ def read_response(record: ParsedRecord) -> Response:
 
 
 def decode_body(response: Response, max_bytes: int) -> bytes:
-    """The body without chunks and content codings. Raises TooLarge, and BadRecord for a broken coding.
+    """Return the body without chunks and content codings. An unknown coding is ignored, as browsers do.
 
-    A coding of an unknown name is passed over, as browsers do.
+    Raises:
+        TooLarge: If the result is longer than `max_bytes`.
+        BadRecord: If the body is broken.
     """
     body = response.body
     if "chunked" in response.transfer_encoding:
@@ -107,7 +118,7 @@ def decode_body(response: Response, max_bytes: int) -> bytes:
 
 
 def join_chunks(body: bytes) -> bytes:
-    r"""The data of a chunked body, or the body itself where it is not chunked.
+    r"""Return the data of a chunked body. A body that is not chunked is returned unchanged.
 
     >>> join_chunks(b"4\r\nTwo \r\n3;x=y\r\nand\r\n0\r\n\r\n")
     b'Two and'
@@ -127,7 +138,7 @@ def join_chunks(body: bytes) -> bytes:
 
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
-    """The body without one coding; the body itself where it is markup already, whatever the head says."""
+    """Undo one content coding. A body that is markup already is returned unchanged, whatever the head says."""
     try:
         if coding in ("gzip", "x-gzip") and body.startswith(GZIP_START):
             return _decompress_zlib(body, 31, max_bytes)
@@ -144,7 +155,7 @@ def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
 
 
 def _decompress_zlib(body: bytes, wbits: int, max_bytes: int) -> bytes:
-    """A zlib, raw or gzip stream; of gzip all members."""
+    """Decompress a zlib, raw or gzip stream; of gzip all members. Raises TooLarge."""
     unpacked, at = bytearray(), 0
     while True:
         decompressor = zlib.decompressobj(wbits=wbits)
@@ -177,7 +188,7 @@ IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedPages:
-    """A record for each of an archive. The settings are those of the kind "cc-news"."""
+    """Reads the records of a WARC archive. The settings are those of the kind "cc-news"."""
 
     max_record_bytes: int
     hosts: tuple[str, ...] = ()
@@ -189,7 +200,11 @@ class ArchivedPages:
     split: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Every 8 MB of a `.gz` archive that is compressed by record; any other whole. Raises InputError."""
+        """Cut a `.gz` archive that is compressed by record every 8 MB; any other archive is one slice.
+
+        Raises:
+            InputError: If the file is no WARC archive.
+        """
         try:
             is_warc, is_packed_by_record = inspect_first_member(parse_raw_path(file.path))
         except DamagedBytes as fault:
@@ -201,7 +216,11 @@ class ArchivedPages:
         return cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each of the archive, in its order. Raises InputError for a damaged archive."""
+        """Yield one record for each record of the archive, in its order.
+
+        Raises:
+            InputError: During iteration, if the archive is damaged or cut off.
+        """
         path = parse_raw_path(piece.file.path)
         try:
             for cut in read_archive(path, piece.start, piece.stop, self.max_record_bytes, tally):
@@ -210,14 +229,14 @@ class ArchivedPages:
             raise _to_input_error(piece.file, fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a record, head and block."""
+        """Return the bytes of a record, both head and block. Raises InputError if they cannot be decompressed."""
         try:
             return read_record(file, locator.stream, locator.offset, locator.length)
         except DamagedBytes as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
 
     def build_record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
-        """Turn a record's bytes into a page's main text, or a drop."""
+        """Build the record of a page from the bytes of a WARC record: its main text, or a drop."""
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
         if cut.fault:
@@ -249,7 +268,7 @@ class ArchivedPages:
         )
 
     def _judge_head(self, head: WarcHead, host: str) -> Drop | None:
-        """Return why a page is not wanted, by its head alone."""
+        """Return the reason why a page is dropped by its head, without reading it; None if it is read."""
         if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
             return Drop("host", host)
         if head.truncated and not self.truncated:
@@ -261,7 +280,13 @@ class ArchivedPages:
         return (self.first_day or "") <= day <= (self.last_day or "9999")
 
     def _extract_content(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
-        """The prose of a record, or why it has none. whole: the record is not longer than allowed."""
+        """Extract the page of a record, or return the reason why it has none.
+
+        Args:
+            parsed: The record's head and block.
+            head: What the head says.
+            is_whole: False if the record is longer than allowed, so that its block is incomplete.
+        """
         if head.kind == "conversion":
             return self._extract_plain_text(parsed, head, is_whole)
         response = read_response(parsed)
@@ -286,7 +311,7 @@ class ArchivedPages:
         return replace(page, num_replaced=html.num_replaced)
 
     def _extract_plain_text(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
-        """A page that was made plain text for a WET archive, a block of the page to a line."""
+        """Read a page that was converted to plain text for a WET archive, with a block of the page on each line."""
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)
         if not is_whole:
@@ -300,7 +325,7 @@ class ArchivedPages:
 
 
 def judge_kind(head: WarcHead, host: str) -> Drop | None:
-    """Return why a record is not a web page, by its head alone."""
+    """Return the reason why a record is not a web page, by its head; None if it may be one."""
     if head.kind not in ("response", "conversion"):
         return Drop(f"not a page: {head.kind if head.kind in KINDS else 'unknown'}")
     if head.kind == "response" and head.media_type != "application/http":
@@ -309,7 +334,10 @@ def judge_kind(head: WarcHead, host: str) -> Drop | None:
 
 
 def find_host(url: str) -> str:
-    """The host of a web address in small letters; "" if there is none. Raises BadRecord.
+    """Return the host of a web address in lower case; "" if it is no web address.
+
+    Raises:
+        BadRecord: If the address cannot be parsed.
 
     >>> find_host("https://News.Example.org:8443/a#b"), find_host("dns:example.org")
     ('news.example.org', '')
@@ -331,7 +359,7 @@ def is_within(host: str, hosts: tuple[str, ...]) -> bool:
 
 
 def is_like_html(body: bytes) -> bool:
-    """Return True if a body whose type is not given begins like a page."""
+    """Return True if the first 1,024 bytes of a body hold a tag that pages begin with."""
     return bool(MARKUP.search(body[:1024]))
 
 

@@ -1,30 +1,28 @@
-"""A page of HTML to its main text and what it says of itself.
+"""Turns a page of HTML into its main text and what it says about itself.
 
-Promises: a pure function of the page, its address, the day of its crawl and the limits: the same page gives the
-same text whatever the process read before, on whatever day and with whatever hash seed. Navigation, comments,
-captions and boilerplate are left out, and so is the headline, which is the title; paragraphs, headings and list items
-are apart by a blank line, lines within them (`<br>`, `<pre>`) by one line end. A page that is too large, too deep or
-has too many elements is `Refused` with the reason; what is read takes time in proportion to its length.
-Costs: 3.6 ms for a page of 240,000 characters; on shared cores 5.5 ms a page, where resiliparse takes 3.6: a third for
-its table, half for the rows and trees. Memory: the page, its table and its text.
+Promises: a pure function of the page, its address, the day of its crawl and the limits: the same page gives the same
+text whatever the process read before, on whatever day and with whatever hash seed. Navigation, comments, captions and
+boilerplate are left out, and so is the headline, which is the title. Paragraphs, headings and list items are separated
+by a blank line, lines within them (`<br>`, `<pre>`) by a line feed. A page that is too large, too deep or has too many
+elements is `Refused` with the reason; reading takes time in proportion to the page's length. Costs: 3.6 ms for a page
+of 240,000 characters; on shared cores 5.5 ms a page, while resiliparse takes 3.6: a third for its table, half for the
+rows and trees. Memory: the page, its table and its text.
 
 What it finds is measured on 1,497 pages of seven kinds and on 299 of news, none of a domain that the forests were grown
 on, in docs/guide-sources.md (`benchmarks/fit_blocks.py`): word F1 .875, of articles .960; of news, F1 of runs of four
 words .962. On pieces of text that must and must not be found, from 123 more pages, it has an accuracy of .94.
 
-The title of a page, without the name of its site.
+The title is found without the name of the site. A page names itself in `<h1>`, in what it gives to be shared (Open
+Graph) and in `<title>`; the last two often end, and sometimes begin, with the name of the site. Each of these is a
+candidate, and so is each run of their pieces between bars, dashes and colons. A forest that was grown on pages with
+titles that people had noted (`benchmarks/fit_titles.py`) chooses, by the position of a candidate, by what is left out
+next to it, and how it agrees with the others and with the address. No name of a site is in it. Costs: 0.2 ms; if there
+is only one candidate, nothing is judged.
 
-Promises: a pure function of the page and its address. A page names itself in `<h1>`, in what it gives to be shared
-and in `<title>`; the last two often end, and sometimes begin, with the name of the site. Each of these is a
-candidate, and so is each run of their pieces between bars, dashes and colons. A forest that was grown on pages whose
-titles people had noted (`benchmarks/fit_titles.py`) chooses, by where a candidate is, what is left out beside it, and
-how it agrees with the others and with the address. No name of a site is in it.
-Costs: 0.2 ms; a page that names itself in one way alone is not judged.
-
-Measured on 1,497 pages of seven kinds and on 211 of news, none of a domain that the forest was grown on: equal but for
-case and spaces on 79 % and 82 %; the first heading alone reaches 64 % of the former. For a thirtieth nothing in the
-page is equal to what was noted. Where the one heading and `<title>` differ, on 541 pages, people noted the heading on
-280, `<title>` without its site on 164, and something else on 97; so most of what is missed is a matter of taste.
+Measured on 1,497 pages of seven kinds and on 211 of news, none of a domain that the forest was grown on: except for
+case and spaces, 79 % and 82 % are equal; to take the first heading reaches 64 % of the former. For a thirtieth nothing
+in the page is equal to what was noted. On 541 pages the one heading and `<title>` differ: people noted the heading on
+280, `<title>` without its site on 164, and something else on 97; so most misses are a matter of taste.
 """
 
 import json
@@ -65,7 +63,15 @@ MAX_NAME_WORDS, MAX_WORDS_AFTER_BAR = 6, 4
 
 
 class TitleSources(NamedTuple):
-    """What a page gives that may name it. names: those of its site, letters alone; address: its path."""
+    """The parts of a page that may name it.
+
+    Attributes:
+        title: Text of `<title>`.
+        shared: The title that the page gives for sharing, such as `og:title`; "" if there is none.
+        headings: Texts of its `<h1>` elements.
+        names: Names of the site, as lower-case letters and digits.
+        address: Path of the page's address.
+    """
 
     title: str
     shared: str
@@ -75,7 +81,16 @@ class TitleSources(NamedTuple):
 
 
 class TitleCut(NamedTuple):
-    """A run of pieces of a title: the first, their number, that of all, words before and after, and the sign after."""
+    """A run of pieces of a title, which separators such as "|" divide.
+
+    Attributes:
+        first: Index of the first piece; -1 if there is no run.
+        pieces: Number of pieces in the run.
+        of: Number of pieces of the whole title.
+        before: Number of words before the run.
+        after: Number of words after it.
+        sign: Number of the kind of separator after the run; 0 at the end of the title.
+    """
 
     first: int = -1
     pieces: int = 0
@@ -89,7 +104,13 @@ NO_CUT = TitleCut()
 
 
 def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
-    """A page's title; None if it says none."""
+    """Return the title of a page; None if it has none.
+
+    Args:
+        tree: The page.
+        metas: As returned by `collect_metas`.
+        address: Address of the page; "" if it is not known.
+    """
     sources = collect_title_sources(tree, metas, address)
     if not sources.shared and not sources.headings:  # nothing says which piece of it is the name
         return without_site(sources.title, sources.names, []) or None
@@ -101,7 +122,7 @@ def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
 
 
 def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> TitleSources:
-    """What a page gives that may name it."""
+    """Collect the parts of a page that may name it."""
     texts = (_get_text(tree, tree.spans[element]) for element in tree.find_elements("h1"))
     parts = split_address(address or metas.get("og:url", ""))
     host = (parts.hostname or "") if parts else ""
@@ -116,7 +137,13 @@ def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> Ti
 
 
 def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
-    """Every text that may be a page's title, with what it is of the title, of what is shared, and of a heading."""
+    """List every text that may be the title of a page.
+
+    Returns:
+        Text -> three cuts: how it is cut out of `<title>`, out of the shared title and out of a heading; `NO_CUT` if it
+            is
+        not in one of these.
+    """
     found: dict[str, list[TitleCut]] = {}
     for source, titles in enumerate(((sources.title,), (sources.shared,), sources.headings)):
         for title in filter(None, titles):
@@ -127,7 +154,7 @@ def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
 
 
 def iter_cuts(title: str) -> Iterator[tuple[str, TitleCut]]:
-    """Every run of a title's pieces that has letters, the whole first.
+    """Yield every run of a title's pieces that has letters, the longest first.
 
     >>> [text for text, _ in iter_cuts("Rain - Ayr Post")]
     ['Rain - Ayr Post', 'Rain', 'Ayr Post']
@@ -145,7 +172,7 @@ def iter_cuts(title: str) -> Iterator[tuple[str, TitleCut]]:
 
 
 def describe_titles(sources: TitleSources, found: dict[str, list[TitleCut]]) -> Float32s:
-    """A row of numbers for each candidate."""
+    """Return a float32 array with a row for each candidate, which the forest of titles judges."""
     bare = [without_site(title, sources.names, sources.headings) for title in (sources.title, sources.shared)]
     all_titles = (sources.title, sources.shared, *bare)
     sides, headings = [_split_words(text) for text in all_titles], list(map(_split_words, sources.headings))
@@ -170,7 +197,12 @@ def describe_titles(sources: TitleSources, found: dict[str, list[TitleCut]]) -> 
 
 
 def without_site(title: str, names: set[str], headings: list[str]) -> str:
-    """A title without the pieces at its ends that name the site. names: of the site, letters alone.
+    """Remove the pieces at both ends of a title that name the site.
+
+    Args:
+        title: The title.
+        names: Names of the site, as lower-case letters and digits.
+        headings: Headings of the page. What comes before the last piece is the title if it is equal to one of them.
 
     >>> without_site("Rain in Ayr | The Ayr Post", {"theayrpost"}, [])
     'Rain in Ayr'
@@ -188,7 +220,7 @@ def without_site(title: str, names: set[str], headings: list[str]) -> str:
 
 
 def _is_name(piece: str, names: set[str]) -> bool:
-    """Return True if a piece of a title is a name of the site, or holds one or is held by it, and is short."""
+    """Return True if a piece of a title is short and is, holds or is part of a name of the site."""
     letters = _keep_letters(piece)
     if not letters or len(piece.split()) > MAX_NAME_WORDS:
         return False
@@ -198,14 +230,14 @@ def _is_name(piece: str, names: set[str]) -> bool:
 
 
 def _is_site_piece(pieces: list[str], rest: str, headings: list[str]) -> bool:
-    """Return True if a heading is what stands before the last piece, or that piece is short and behind a bar."""
+    """Return True if a heading equals what is before the last piece, or if that piece is short and follows a bar."""
     if any(_keep_letters(heading) == _keep_letters(rest) for heading in headings):
         return True
     return "|" in pieces[-2] and len(pieces[-1].split()) <= MAX_WORDS_AFTER_BAR and len(rest) >= len(pieces[-1])
 
 
 def _get_text(tree: Tree, span: Int64s) -> str:
-    """The text of an element; "" for one that is much longer than a title, of which a page may have many in another."""
+    """Return the text of an element; "" if it is much longer than a title. A page may have many of these, nested."""
     first, last = span.tolist()
     texts = [block.text for block in tree.blocks[first : min(last, first + MAX_TITLE_CHARACTERS)]]
     if sum(map(len, texts)) > 2 * MAX_TITLE_CHARACTERS:
@@ -222,13 +254,13 @@ def _split_words(text: str) -> frozenset[str]:
 
 
 def _overlap(left: frozenset[str], right: frozenset[str]) -> float:
-    """The share of the words of two texts that both have."""
+    """Return the share of the words of two texts that both have."""
     both = len(left & right)
     return both / max(1, len(left) + len(right) - both)
 
 
 def _share(left: frozenset[str], right: frozenset[str]) -> float:
-    """The share of the words of a text that another has."""
+    """Return the share of the words of the left text that the right one has."""
     return len(left & right) / max(1, len(left))
 
 
@@ -254,13 +286,17 @@ MAX_SHELL_CHARACTERS = 300  # characters of text at most in a page that its scri
 class WebPage:
     """The content of a page.
 
-    whole:        the chance that the text is the page's main text, nine tenths of it and hardly more, in hundredths
-    date:         of publication, YYYY-MM-DD
-    license:      the address of the license it links to
-    language:     the primary subtag of the language it says it is in, in small letters
-    canonical:    the address that it calls its own
-    hidden:       blocks that were left out because the page does not show them
-    num_replaced: characters of its bytes that could not be decoded
+    Attributes:
+        text: The main text.
+        whole: The chance that the text is the page's main text, nine tenths of it and hardly more, rounded to
+            hundredths; None if it is not known.
+        title: The title.
+        date: Day of publication, YYYY-MM-DD.
+        license: Address of the license that it links to.
+        language: Primary subtag of the language it says it is in, in lower case.
+        canonical: The address that it calls its own.
+        hidden: Number of blocks that were left out because the page does not show them.
+        num_replaced: Number of characters in place of bytes that could not be decoded.
     """
 
     text: str
@@ -275,9 +311,16 @@ class WebPage:
 
 
 def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS) -> WebPage | Refused:
-    """The main text of a page and what is said of it, or why there is none.
+    """Extract the main text of a page and what it says about itself.
 
-    last_day: YYYY-MM-DD, of the crawl; a date after it is not the page's
+    Args:
+        html: The page, decoded.
+        url: Its address; "" if it is not known.
+        last_day: Day of the crawl, YYYY-MM-DD. A later day is not taken for the page's.
+        limits: The largest page that is read.
+
+    Returns:
+        The page; or `Refused` with the reason if it exceeds a limit, has no main text or needs scripts.
     """
     tree = parse_html(html, limits)
     if isinstance(tree, Refused):
@@ -306,21 +349,21 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
 
 
 def without_permalink(block: Block) -> Block:
-    """A block without the sign at its end that links to the block itself, as headings of documentation have."""
+    """Remove the sign at the end of a block that links to the block itself, as headings in documentation have it."""
     sign = block.text[-1:]
     is_permalink = block.links > 0 if sign in ("¶", "\uf0c1") else sign == "#" and block.links == 1
     return block._replace(text=block.text[:-1].rstrip()) if is_permalink else block
 
 
 def without_headline(blocks: list[Block], title: str | None) -> list[Block]:
-    """The blocks without a heading that says the title again, where there are others."""
+    """Return the blocks without headings that repeat the title; all of them if nothing else would be left."""
     told = " ".join((title or "").split()).casefold()
     others = [block for block in blocks if block.tag not in HEADINGS or " ".join(block.text.split()).casefold() != told]
     return others or blocks
 
 
 def extract_data_text(scripts: list[str]) -> str:
-    """The longest text of an article that a page's JSON-LD holds, line by line; "" if there is none worth it."""
+    """Return the longest text of an article in a page's JSON-LD, as paragraphs; "" if it is short or invalid."""
     bodies = (match[1] for script in scripts for match in ARTICLE_BODY.finditer(script))
     longest = max(bodies, key=len, default="")
     try:
@@ -331,12 +374,12 @@ def extract_data_text(scripts: list[str]) -> str:
 
 
 def needs_scripts(tree: Tree, html: str) -> bool:
-    """Return True for a page that has scripts, and hardly a text before they run."""
+    """Return True for a page that has scripts, and hardly any text before they run."""
     return sum(len(block.text) for block in tree.blocks) <= MAX_SHELL_CHARACTERS and "<script" in html.lower()
 
 
 def split_paragraphs(text: str) -> str:
-    r"""Lines, each of them a block of the page, as paragraphs.
+    r"""Separate the lines of a text, each of them a block of the page, by blank lines. Empty lines are removed.
 
     >>> split_paragraphs("Heading\nFirst line.\n\n - item")
     'Heading\n\nFirst line.\n\n- item'

@@ -1,13 +1,11 @@
 """A page of HTML as a flat table: its elements in document order, and its text cut into blocks.
 
-Promises: the table that `markup.plain.parse_html_plain` makes, made by compiled kernels; without recursion and without
-a tree of objects, so a page costs in proportion to its length however it is nested. What breaks the bounds of
-`PageLimits` is `Refused`, with the bound by name. Tags that authors leave out or set wrongly are fixed as browsers do
-in the common cases: a `<p>` ends where a block begins, an `<li>` where the next begins, an end tag without its start
-says nothing.
-Costs: 1 ms for a page of 240,000 characters, where the plain twin takes 15 ms: an eighth for UTF-8, two
-fifths for the kernels, the rest for Python's blocks. Memory: that of the page twice, and 16 bytes for each tag and
-text.
+Promises: the table that `markup.plain.parse_html_plain` makes, made by compiled kernels, without recursion and without
+a tree of objects, so a page costs in proportion to its length however it is nested. A page that exceeds `PageLimits` is
+`Refused`, with the limit by name. Tags that authors omit or set wrongly are fixed as browsers do in the common cases: a
+`<p>` ends at the beginning of a block, an `<li>` at the next one, an end tag without its start is ignored. Costs: 1 ms
+for a page of 240,000 characters, while the plain form takes 15 ms: an eighth for UTF-8, two fifths for the kernels, the
+rest for Python's blocks. Memory: that of the page twice, and 16 bytes for each tag and text.
 
 Source: html.spec.whatwg.org, sections 13.1.2 (elements, omitted tags) and 13.2.5 (tokens); what is left out is the
 adoption of misplaced table content and of misnested formatting, which moves no text.
@@ -63,7 +61,7 @@ MAX_TOKEN_OFFSET = (1 << 31) - 1  # a token has 32 bits for each of its places
 
 
 def _build_rules() -> tuple[list[str], Int64s]:
-    """(names of elements that mean something to the kernels; what each means, as they have it)."""
+    """Return the names of elements that the kernels treat specially, and an int64 row for each with its meaning."""
     name_sets = (VOID_TAGS, RAW_TAGS, INLINE_TAGS, P_ENDING_TAGS, SCOPE_TAGS, TABLE_TAGS, IMPLIED_ENDS, ("html",))
     names = sorted({*chain(*name_sets, *(one | other for one, other in IMPLIED_ENDS.values()))})
     number = {name: place for place, name in enumerate(names)}
@@ -96,7 +94,16 @@ NAMES_PREFIX = "".join(f"{name} " for name in NAMES).encode()
 
 
 def parse_html(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """The table of a page, or why it is not read. is_rewritten: its formulas are text, and it has no readings"""
+    """Parse a page.
+
+    Args:
+        html: The page.
+        limits: The largest page that is read.
+        is_rewritten: True if formulas are replaced by text and readings and deleted text are removed already.
+
+    Returns:
+        The page's table, or `Refused` with the limit that the page exceeds.
+    """
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
     data = NAMES_PREFIX + html.encode("utf-8", "surrogatepass")
@@ -126,7 +133,7 @@ def _needs_rewriting(data: bytes, page: ScannedPage) -> bool:
 
 
 def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
-    """(a page's tokens; how cutting it ended)."""
+    """Cut a page into tokens; return them and how it ended: DONE, UNSURE or TOO_MANY."""
     start, max_tokens = len(NAMES_PREFIX), len(data) // 2  # "x<b>" is two tokens
     num_names = len(NAMES) + min(max_tokens, limits.max_nodes) + 1
     page = ScannedPage(
@@ -149,7 +156,7 @@ def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
 
 
 def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTable, int]:
-    """(the table that a page's tokens make; how making it ended)."""
+    """Arrange a page's tokens in a table; return it and how it ended: DONE, UNSURE or TOO_DEEP."""
     num_tokens, num_elements = page.state[: kernels.NUM_ELEMENTS + 1].tolist()
     actions = page.tokens[:num_tokens, 0]
     is_hiding: dict[bytes, bool] = {}
@@ -175,7 +182,7 @@ def _decode(data: bytes) -> str:
 
 
 def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
-    """The table as lists of Python."""
+    """Build the tree from the table of the kernels."""
     extra = [_decode(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()]
     numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(
@@ -202,7 +209,7 @@ def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
 
 
 def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
-    """Add the blocks of a page; returns the number of those before each group, and of all."""
+    """Add the blocks of a page; return the number of blocks before each group of text, and of all blocks."""
     text = _decode(table.text[: table.state[kernels.SIZE]].tobytes())
     segments = table.segments[: table.state[kernels.SEGMENTS]]
     nodes, firsts, links, is_mixed, stops = table.groups[: table.state[kernels.GROUPS]].T
@@ -226,7 +233,7 @@ def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
 
 
 def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: list[list[int]]) -> None:
-    """Add the blocks of a group that has references to characters, line breaks or lines of its own."""
+    """Add the blocks of a group of text that has character references, line breaks or lines of its own."""
     gathered = BlockText()
     for start, stop, in_link in segments:
         if stop:

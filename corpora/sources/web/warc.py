@@ -1,4 +1,4 @@
-"""WARC archives, record by record: cut out of the bytes by their lengths, each parsed alone.
+"""WARC archives, record by record: cut out of the bytes by their lengths, each parsed by itself.
 
 Promises: every record of an archive is given out in the file's order with its place. If a length does not fit, the
 record is faulty if it is the only one in its gzip member, as crawlers write them; otherwise the archive is refused. A
@@ -173,7 +173,7 @@ class WarcHead:
 
 
 def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally) -> Iterator[CutRecord]:
-    """Yield the records whose gzip member begins in bytes `start` to `stop` of an archive.
+    """Yield the records with a gzip member that begins in bytes `start` to `stop` of an archive.
 
     A plain archive is read whole.
 
@@ -220,7 +220,7 @@ def inspect_first_member(path: Path) -> tuple[bool, bool]:
 
 
 def _check_cut(path: Path, end: int, stop: int) -> None:
-    """Raise DamagedBytes unless the next slice will begin where the last member of this one ends, or is empty."""
+    """Raise DamagedBytes unless the next slice begins at the end of this one's last member, or is empty."""
     expected = end if end >= stop and is_member_start(path, end) else None
     actual = find_next_member(path, stop)
     if actual != expected:

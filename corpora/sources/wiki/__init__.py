@@ -1,4 +1,4 @@
-"""MediaWiki dumps: pages cut out of the bytes, each taken apart alone, its wikitext turned into prose.
+"""MediaWiki dumps: pages cut out of the bytes, each parsed by itself, its wikitext turned into prose.
 
 dump ─► source.py ─► pages.py ─► wikitext/prose.py ─► a record
 

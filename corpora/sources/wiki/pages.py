@@ -1,9 +1,9 @@
-"""MediaWiki's XML export, page by page: pages are cut out of the bytes, and each is parsed alone.
+"""MediaWiki's XML export, page by page: pages are cut out of the bytes, and each is parsed by itself.
 
 Cutting needs no parser: in an export `<page>` and `</page>` occur only as tags (in texts they are escaped). So damage
 in one page stays in that page, a page's bytes are known exactly, and memory is bounded by one page. Bytes can be cut
-anywhere: a page belongs to the slice in which its `<page>` begins, so slices that are read alone give the same records
-as slices read together. Export schemas 0.3 to 0.11 (mediawiki.org, Help:Export), UTF-8.
+anywhere: a page belongs to the slice in which its `<page>` begins, so slices that are read separately give the same
+records as slices read together. Export schemas 0.3 to 0.11 (mediawiki.org, Help:Export), UTF-8.
 
 The module also reads the index of a multistream dump, which says which pages are in which bzip2 stream. A line of the
 index is `offset:page id:title`; the offset is that of the stream's first byte, and about a hundred pages share one.
@@ -95,7 +95,7 @@ class SiteInfo:
 
     @property
     def hidden_namespaces(self) -> frozenset[str]:
-        """Names, in lower case, of the namespaces whose links show nothing."""
+        """Names, in lower case, of the namespaces with links that show nothing."""
         return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
     @property

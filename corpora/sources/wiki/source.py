@@ -108,7 +108,7 @@ class WikipediaSource:
     """The `[[source]]` table of kind "wikipedia".
 
     path:           a dump, a folder of dumps, or a glob; all of one wiki (its index is found next to a dump)
-    namespaces:     numbers of the namespaces whose pages are documents
+    namespaces:     numbers of the namespaces with pages that are documents
     drop:           kinds of pages that are no documents: "redirect", "disambiguation", "list", "stub"
     lists:          list items of six words and more are "sentences", or "drop" all
     math:           for formulas in TeX a "placeholder", their "tex", or "drop"
@@ -370,7 +370,7 @@ def read_site(path: str, sha256: str) -> SiteInfo:
     """Read what the head of a dump says about its wiki. The result is cached by path and content.
 
     Raises:
-        InputError: If the file cannot be read, is no MediaWiki dump, or is of a project whose pages are not articles.
+        InputError: If the file cannot be read, is no MediaWiki dump, or is of a project without articles.
     """
     head, has_utf16 = _read_head(parse_raw_path(path))
     site = parse_site_info(head)

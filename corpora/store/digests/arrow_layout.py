@@ -33,7 +33,7 @@ Span = tuple[int, int]  # first byte and the one after the last
 
 
 def compute_digest(data: Any) -> str:
-    """Return the 64-bit xxh3 hash of some bytes as 16 hexadecimal digits.
+    """Compute the 64-bit xxh3 hash of some bytes, as 16 hexadecimal digits.
 
     >>> compute_digest(b"")
     '2d06800538d394c2'
@@ -43,7 +43,7 @@ def compute_digest(data: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChecks:
-    """The position and the digests of one record batch in an Arrow file, as recorded in the part record.
+    """The position and the digests of one record batch in an Arrow file, by which readers verify it.
 
     Attributes:
         rows: Number of rows.
@@ -97,7 +97,7 @@ class BatchChecks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChecks:
-    """The positions and digests of all pieces of one Arrow file, as recorded in the part record.
+    """The positions and digests of all pieces of one Arrow file, by which readers verify it.
 
     Attributes:
         head_bytes: Length of the head, i.e. of everything before the first record batch.
@@ -128,7 +128,11 @@ class TableChecks:
 
 
 def measure_head(data: Any) -> int:
-    """Return the number of bytes before the first record batch of an Arrow file, given the beginning of the file."""
+    """Measure the bytes before the first record batch of an Arrow file.
+
+    Args:
+        data: The beginning of the file, at least 16 bytes.
+    """
     return len(MAGIC) + _PREFIX.size + int(_PREFIX.unpack_from(data, len(MAGIC))[1])
 
 
@@ -169,7 +173,7 @@ def digest_batch(
 
 
 def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> list[Span]:
-    """Return the position of each column in the body of a record batch.
+    """Locate each column in the body of a record batch.
 
     A column begins at its first buffer and ends at the first buffer of the next column.
 
@@ -179,7 +183,7 @@ def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> 
         body_bytes: Length of the body.
 
     Returns:
-        One (first byte, byte after the last) per column.
+        For each column the offsets in the body of its first byte and of the byte after its last one.
     """
     starts = _read_buffer_offsets(metadata[_PREFIX.size :])
     firsts = np.cumsum([0, *(_count_buffers(field.type) for field in schema)])
@@ -248,7 +252,7 @@ def digest_table(
 
 
 def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) -> str | None:
-    """Compare an Arrow file with its recorded digests, and return what differs, or None if nothing does.
+    """Compare an Arrow file with its recorded digests.
 
     The contents of the batches are not compared. Only one column is decoded.
 
@@ -256,6 +260,9 @@ def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) 
         data: All bytes of the file.
         checks: The recorded digests.
         sorted_by: Name of the integer column by which the rows are sorted in ascending order, or None.
+
+    Returns:
+        What differs, or None if nothing does.
 
     Raises:
         pyarrow.ArrowInvalid: If the bytes are not an Arrow file.
@@ -279,7 +286,7 @@ def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) 
 
 
 def measure_message(data: memoryview, offset: int) -> int:
-    """Return the length in bytes of the message at `offset` of an Arrow file, metadata and body together."""
+    """Measure the message at `offset` of an Arrow file: the length in bytes of metadata and body together."""
     metadata_bytes = int(_PREFIX.unpack_from(data, offset)[1])
     flatbuffer = data[offset + _PREFIX.size : offset + _PREFIX.size + metadata_bytes]
     position = _locate_field(flatbuffer, message := _read_number("<I", flatbuffer, 0), _BODY_FIELD)

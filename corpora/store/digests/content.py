@@ -44,6 +44,8 @@ Table: TypeAlias = pa.Table | pa.RecordBatch
 class Content:
     """The number of rows of a table and a digest of them. `+` gives the content of two concatenated tables.
 
+    Tables with equal rows in the same order have equal contents, however they are divided into files.
+
     >>> str(Content(2, 255))
     '2.000000000000000000000000000000ff'
     """
@@ -69,7 +71,7 @@ class Content:
 
 
 def sum_contents(contents: Iterable[Content]) -> Content:
-    """Return the content of concatenated tables (number of rows and digest), given the content of each table in order.
+    """Compute the content of concatenated tables from the content (number of rows and digest) of each table, in order.
 
     >>> sum_contents([Content(1, 7), Content(0, 0)]) == Content(1, 7)
     True
@@ -119,7 +121,7 @@ class _Stream(NamedTuple):
     bounds: Int64s
 
     def is_in_bounds(self) -> bool:
-        """Return whether the bounds are ascending and inside the data. In a damaged file they may not be."""
+        """Return True if the bounds are ascending and inside the data. In a damaged file they may not be."""
         ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
         return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 

@@ -65,7 +65,7 @@ def normalize_address(text: str) -> str:
 
 
 def has_secret(url: str) -> bool:
-    """Return whether a URL contains a user name, a signature, a token or a similar credential.
+    """Return True if a URL contains a user name, a signature, a token or a similar credential.
 
     >>> has_secret("https://me:pw@host/a"), has_secret("https://host/a?X-Amz-Signature=1"), has_secret("https://host/a?raw=1")
     (True, True, False)
@@ -89,7 +89,7 @@ def without_password(url: str) -> str:
 
 
 def is_object_address(address: str) -> bool:
-    """Return whether a normalized address is that of an object store. See `normalize_address`."""
+    """Return True if a normalized address (see `normalize_address`) is that of an object store."""
     return address.startswith(f"{SCHEME}://")
 
 

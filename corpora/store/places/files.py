@@ -75,7 +75,7 @@ def try_lock(file: IO[Any]) -> bool:
     """Try to lock an open file exclusively, without waiting.
 
     Returns:
-        Whether the file is locked now. In either case, a shared lock that this file object held before is lost.
+        True if the file is locked now. In either case, a shared lock that this file object held before is lost.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,7 +85,7 @@ def try_lock(file: IO[Any]) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds a lock on a file, or False if the file does not exist.
+    """Return True if a process holds a lock on a file; False if none does or the file does not exist.
 
     The file must be writable. It is locked for a moment to find out.
     """
@@ -97,7 +97,7 @@ def is_locked(path: Path) -> bool:
 
 
 def is_same_file(file: IO[Any], path: Path) -> bool:
-    """Return whether the file at a path is still the given open file, i.e. it was neither removed nor replaced."""
+    """Return True if the file at a path is still the given open file, i.e. it was neither removed nor replaced."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -193,7 +193,7 @@ def open_unfinished(new: Path) -> BufferedWriter:
 
 
 def open_with_folder(new: Path) -> BufferedWriter:
-    """Like `open_unfinished`, but create the folder of the file first.
+    """Create the folder of a temporary file, then create, lock and open the file. See `open_unfinished`.
 
     It tries again if another process removes the empty folder at the same time.
     """
@@ -313,7 +313,7 @@ def flush(path: Path, flags: int = os.O_RDONLY) -> None:
 
 
 def is_transient(error: OSError) -> bool:
-    """Return whether an error of an object store is temporary, so that the request should be repeated."""
+    """Return True if an error of an object store is temporary, so that the request should be repeated."""
     return _TRANSIENT.search(str(error)) is not None
 
 

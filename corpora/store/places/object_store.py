@@ -82,11 +82,13 @@ class ObjectFiles:
             wait = min(2 * wait, _MAX_WAIT_SECONDS)
 
     def get_file_info(self, selected: str | pafs.FileSelector) -> Any:
-        """Like pyarrow's `FileSystem.get_file_info`, with repeated requests."""
+        """Look up the size and type of objects, as pyarrow's `FileSystem.get_file_info` does. Failed requests are
+        repeated.
+        """
         return self.retry(lambda: self._files.get_file_info(selected))
 
     def has_object(self, path: str) -> bool:
-        """Return whether an object exists. The request is not repeated.
+        """Return True if an object exists. A failed request is not repeated.
 
         Raises:
             OSError: If the request fails.

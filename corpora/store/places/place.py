@@ -146,9 +146,13 @@ class Place:
         return Place(str((path if has_parent else path.absolute()).parent))
 
     def list_files(self, folder: str) -> dict[str, int]:
-        """Return the size in bytes of all files in a folder and its subfolders, by path relative to the store.
+        """List all files in a folder and its subfolders, with their sizes. Temporary files are left out.
 
-        Temporary files are left out. The result is empty if the folder does not exist.
+        Args:
+            folder: Path relative to the store; "" for the whole store.
+
+        Returns:
+            Maps each path, relative to the store, to the size in bytes. Empty if the folder does not exist.
 
         Raises:
             InputError: If the folder cannot be read, or contains a file name that is not UTF-8.
@@ -158,7 +162,7 @@ class Place:
         }
 
     def list_unfinished(self, folder: str) -> dict[str, int]:
-        """Like `list_files`, but return only temporary files.
+        """List the temporary files in a folder and its subfolders, with their sizes, like `list_files`.
 
         These are files that are being written, or were being written when a process was killed.
         """
@@ -181,7 +185,7 @@ class Place:
             ) from error
 
     def find_size(self, path: str) -> int | None:
-        """Return the size of a file in bytes, or None if the file does not exist.
+        """Look up the size of a file in bytes; None if the file does not exist.
 
         Raises:
             InputError: If the store cannot be read.
@@ -191,7 +195,7 @@ class Place:
         return int(info.size) if info.type == pafs.FileType.File else None
 
     def read(self, path: str, is_final: bool = False) -> bytes:
-        """Return all bytes of a file.
+        """Read all bytes of a file.
 
         An object may be replaced between the request for its size and the request for its bytes, and the result would
         then be cut. Therefore the size is requested again afterwards, unless the file is final or ends like a sealed
@@ -218,14 +222,18 @@ class Place:
             return file.read()
 
     def read_checked(self, path: str, parse: Callable[[bytes], Result]) -> Result:
-        """Return `parse(data)` for the bytes of a file that is never replaced.
+        """Read and parse a file that is never replaced, and cache its bytes.
 
-        The bytes of objects are cached in this process, up to MAX_CACHED_BYTES. The result of `parse` is not cached.
+        The bytes of objects are cached in this process, up to MAX_CACHED_BYTES. Local files are not cached, and neither
+        is the result of `parse`.
 
         Args:
             path: Path relative to the store.
             parse: Verifies and parses the bytes. It must raise an exception if they are damaged, so that they are not
                 cached.
+
+        Returns:
+            The result of `parse`.
 
         Raises:
             FileNotFoundError: If the file does not exist.
@@ -243,7 +251,10 @@ class Place:
         return result
 
     def open(self, path: str) -> pa.NativeFile | ObjectFile:
-        """Open a file for random access. Local files are memory-mapped.
+        """Open a file for random access. Local files are memory-mapped. The caller closes the result.
+
+        Args:
+            path: Path relative to the store.
 
         Raises:
             FileNotFoundError: If the file does not exist.
@@ -257,10 +268,10 @@ class Place:
             return pa.memory_map(full)
 
     def write(self, path: str, data: bytes, is_final: bool = False) -> None:
-        """Write a file atomically. Readers see either the old or the new version.
+        """Write a file atomically. An existing file is replaced: readers see either the old or the new version.
 
         Args:
-            path: Path relative to the store.
+            path: Path relative to the store. Missing folders are created.
             data: All bytes of the file.
             is_final: True if the file is never replaced by another version, so that it may be cached.
 
@@ -271,7 +282,10 @@ class Place:
             sink.write(data)
 
     def delete(self, path: str) -> None:
-        """Delete a file.
+        """Delete a file. Its folder is kept, even if it is empty now.
+
+        Args:
+            path: Path relative to the store.
 
         Raises:
             FileNotFoundError: If the file does not exist.
@@ -282,10 +296,12 @@ class Place:
 
     @contextmanager
     def create(self, path: str, is_final: bool = False) -> "Iterator[HashingSink]":
-        """Open a new file for writing. It appears in the store when the block succeeds, and never if the block raises.
+        """Open a file for writing. It appears in the store when the block succeeds, and never if the block raises.
+
+        An existing file is replaced when the block succeeds.
 
         Args:
-            path: Path relative to the store.
+            path: Path relative to the store. Missing folders are created.
             is_final: True if the file is never replaced by another version, so that it may be cached.
 
         Yields:
@@ -311,7 +327,11 @@ class Place:
 
 
 class HashingSink:
-    """A file that is open for sequential writing, which counts and hashes the bytes written to it."""
+    """A file that is open for sequential writing. It counts and hashes the bytes that are written.
+
+    Attributes:
+        size_bytes: Number of bytes written so far.
+    """
 
     closed = False
 

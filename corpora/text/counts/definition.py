@@ -78,7 +78,7 @@ class Counts(NamedTuple):
 
 
 def measure(text: str) -> Counts:
-    """The counts of one document."""
+    """Compute the counts of one document: the definition of `measure_texts`."""
     words = [word for word in re.split("[\0- ]+", text) if word]
     cores = [re.sub("^[\0-/:-@[-`{-\x7f]+|[\0-/:-@[-`{-\x7f]+$", "", word).encode().lower() for word in words]
     lines = [line for line in (line.strip(_SPACES) for line in text.split("\n")) if line]
@@ -116,7 +116,7 @@ def measure(text: str) -> Counts:
 
 
 def _find_repeated(parts: list[str]) -> list[str]:
-    """The parts that equal one before them."""
+    """Return the parts that equal an earlier one."""
     seen: set[str] = set()
     repeated = []
     for part in parts:
@@ -127,12 +127,14 @@ def _find_repeated(parts: list[str]) -> list[str]:
 
 
 def _list_runs(words: list[str], length: int) -> list[tuple[str, ...]]:
-    """The runs of so many words, one from every word that has enough after it."""
+    """Return the runs of `length` words, one from each word that has enough words after it."""
     return [*zip(*(words[start:] for start in range(length)), strict=False)]
 
 
 def _count_top_run(words: list[str], length: int) -> int:
-    """The characters of the most common run times its occurrences; of equally common ones, the longest counts."""
+    """Count the characters of the most common run times its occurrences; of equally common ones the longest; 0 if none
+    repeats.
+    """
     occurrences = Counter(_list_runs(words, length))
     most = max(occurrences.values(), default=0)
     widest = max((sum(map(len, run)) for run, times in occurrences.items() if times == most), default=0)
@@ -140,7 +142,7 @@ def _count_top_run(words: list[str], length: int) -> int:
 
 
 def _count_covered(words: list[str], length: int) -> int:
-    """The characters of words that are in a run which occurs before, each counted once."""
+    """Count the characters of words that are in a run which occurs before, each word once."""
     seen: set[tuple[str, ...]] = set()
     characters = covered = 0
     for place, run in enumerate(_list_runs(words, length)):

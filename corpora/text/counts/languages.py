@@ -61,18 +61,21 @@ WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{_MARKS}])*")
 
 
 class LanguageTable(NamedTuple):
-    """The measures of a language. length: its mean word's, that of English being 1; 0 without spaces."""
+    """The measures of a language.
+
+    `length` is that of its mean word, English being 1; 0 if it is written without spaces.
+    """
 
     length: float
     stop_words: frozenset[str]
 
 
 class BoundTerms(NamedTuple):
-    """How bounds hold for a document, or for each of a column.
+    """How the bounds of English rules hold for a document, or for each document of a column.
 
-    shortest, longest: factors of the bounds of the mean word's length
+    shortest, longest: factors of the bounds of the mean length of words
     stop_words, ends:  whether stop words, and sentences, are counted in its language
-    least_lines:       from so many lines on their shares are judged
+    min_lines:         shares of lines are judged from this number of lines on
     """
 
     shortest: float | Float64s
@@ -84,7 +87,7 @@ class BoundTerms(NamedTuple):
 
 @cache
 def read_language_tables() -> dict[str, LanguageTable]:
-    """The measured languages by their codes."""
+    """Read the measured languages, by their codes; cached."""
     lines = files("corpora").joinpath("text", "counts", "stop_words.tsv").read_text(encoding="utf-8").splitlines()
     rows = (line.split("\t") for line in lines)
     return {code: LanguageTable(float(length), frozenset(words.split())) for code, length, words in rows}
@@ -92,7 +95,7 @@ def read_language_tables() -> dict[str, LanguageTable]:
 
 @cache
 def find_terms(language: str) -> BoundTerms:
-    """How the bounds of English hold for a language. What its table would decide is not judged without one.
+    """Find how the bounds of English hold for a language. What its table would decide is not judged without one.
 
     >>> find_terms("en"), find_terms("eo").stop_words
     (BoundTerms(shortest=1.0, longest=1.0, stop_words=True, ends=True, min_lines=0), False)
@@ -106,13 +109,13 @@ def find_terms(language: str) -> BoundTerms:
 
 
 def find_column_terms(languages: Sequence[str]) -> BoundTerms:
-    """The terms of a column of documents in these languages."""
+    """Find the terms of a column of documents in these languages: as `find_terms`, with arrays."""
     rows = [find_terms(language) for language in languages]
     return BoundTerms(*(np.array([row[place] for row in rows], kind) for place, kind in enumerate(_KINDS)))
 
 
 def measure_in(text: str, language: str) -> Counts:
-    """The counts of one document in its language."""
+    """Compute the counts of one document in its language: the definition of `measure_texts_in`."""
     if language == ENGLISH:
         return measure(text)
     counts = measure(_with_ends(text, language))
@@ -123,7 +126,7 @@ def measure_in(text: str, language: str) -> Counts:
 
 
 def measure_texts_in(texts: pa.Array, languages: Sequence[str], runs: bool = True) -> Counts:
-    """The counts of every row of a large_string column without nulls: `measure_in`, as int64 columns."""
+    """Compute the counts of every row of a large_string column without nulls in its language, as int64 columns."""
     others = [row for row, language in enumerate(languages) if language != ENGLISH]
     if not others:
         return measure_texts(texts, runs)
@@ -143,21 +146,21 @@ def measure_texts_in(texts: pa.Array, languages: Sequence[str], runs: bool = Tru
 
 
 def _replace_rows(texts: pa.Array, changed: dict[int, str]) -> pa.Array:
-    """A column with other texts in some rows."""
+    """Return a column with other texts in some rows."""
     if not changed:
         return texts
     return pa.array([changed.get(row, text) for row, text in enumerate(texts.to_pylist())], pa.large_string())
 
 
 def _with_ends(text: str, language: str) -> str:
-    """A text with its ends of sentences and closing quotes as ones that are counted in all; as long as before."""
+    """Return a text with ends of sentences and closing quotes that the counts know, as long as before."""
     if language in _LOW_QUOTES:
         return text.replace("“", "”").replace("‘", "’").replace("«", "»")
     return text.translate(_ENDS) if language in _OWN_ENDS else text
 
 
 def insert_spaces(text: str) -> str:
-    """A text with a space after each word of a script without spaces, and one mark for each ellipsis.
+    """Insert a space after each word of a script without spaces, and replace each ellipsis by one mark.
 
     >>> insert_spaces("東京は、日本の首都……")
     '東京 は、 日本 の首 都… '
@@ -166,7 +169,9 @@ def insert_spaces(text: str) -> str:
 
 
 def count_stop_words(text: str, language: str) -> int:
-    """Return how many different stop words of its language a text has, of `MAX_STOP_WORDS` at most."""
+    """Count the different stop words of its language in a text, up to MAX_STOP_WORDS; 0 for a language without a
+    table.
+    """
     table = read_language_tables().get(language)
     if table is None:
         return 0

@@ -27,7 +27,7 @@ _EMPTY = np.uint64(0)
 
 @kernel
 def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
-    """Fill `out` with the characters of runs of 2 to 10 words (see `Counts`); returns the last use of the table."""
+    """Fill `out` with the characters of runs of 2 to 10 words (see `Counts`); return the last use of the table."""
     use += 1
     active = _number_words(words, scratch, use)
     for length in range(2, MAX_RUN_WORDS + 1):
@@ -41,7 +41,7 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
 
 @kernel
 def _number_words(words: int, scratch: Scratch, use: int) -> int:
-    """Number every word; returns how many of them occur more than once, their places in `active`."""
+    """Number every word; return how many of them occur more than once. Their indices are the first ones of `active`."""
     text, starts, lengths, places = scratch.text, scratch.starts, scratch.lengths, scratch.active
     keys, numbers, counts, slots = scratch.keys, scratch.numbers, scratch.counts, scratch.slots
     mask = np.uint64(compute_table_size(words) - 1)
@@ -70,10 +70,10 @@ def _number_words(words: int, scratch: Scratch, use: int) -> int:
 
 @kernel
 def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[int, int, int]:
-    """Number the runs of `length` words, from the runs one shorter that occur more than once.
+    """Number the runs of `length` words, from the runs one word shorter that occur more than once.
 
-    Returns how many of them occur more than once, the characters of the most common one times its occurrences
-    (0 if none occurs twice), and those covered by runs that occur before.
+    Returns how many of them occur more than once, the characters of the most common one times its occurrences (0 if
+    none occurs twice), and the characters covered by runs that occur before.
     """
     keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
     before, slots = scratch.before, scratch.slots
@@ -114,9 +114,10 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
 
 @kernel
 def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tuple[int, int]:
-    """Count the first spans that equal one before them, and their characters. `scratch.hashes` has their hashes.
+    """Count the first `count` spans that equal an earlier one, and their characters. `scratch.hashes` has their hashes.
 
-    spans: of each its first byte, the byte after it, and its characters
+    Args:
+        spans: int64 `(3, n)`: the first byte of each span, the byte after it, and its number of characters.
     """
     text, hashes, slots = scratch.text, scratch.hashes, scratch.slots
     mask, repeated, characters = np.uint64(compute_table_size(count) - 1), 0, 0
@@ -140,7 +141,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
 
 @kernel
 def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
-    """Return True if two stretches of the text are the same."""
+    """Return True if two stretches of the text are equal."""
     for place in range(length):
         if text[one + place] != text[other + place]:
             return False
@@ -149,9 +150,10 @@ def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
 
 @kernel
 def hash_groups(groups: int, bounds: Int32s, hashes: UInt64s, out: UInt64s) -> None:
-    """Hash each group by the hashes of its members: a line by its words, a paragraph by its lines (`out` is `hashes`).
+    """Hash each group from the hashes of its members: a line from its words, a paragraph from its lines (`out` is
+    `hashes`).
 
-    Lines are hashed before runs of words take the place of words.
+    Lines are hashed before runs of words overwrite the keys of words.
     """
     for group in range(groups):
         value = _EMPTY

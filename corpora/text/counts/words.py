@@ -26,12 +26,12 @@ _FROM_MARK = from_byte(0x21)
 
 
 def _pack_key(word: str) -> int:
-    """The key of an ASCII word of up to eight letters."""
+    """Return the key of an ASCII word of up to eight letters."""
     return int.from_bytes(word.encode(), "little")
 
 
 def _build_stop_table() -> tuple[UInt64s, np.uint64]:
-    """A table of 64 slots and the first factor that gives every stop word a slot of its own in it."""
+    """Build a table of 64 slots, and find the first factor that gives every stop word a slot of its own."""
     keys, factor = [_pack_key(word) for word in STOP_WORDS], int(GOLDEN_RATIO)
     while len({key * factor % (1 << 64) >> 58 for key in keys}) < len(keys):
         factor = (factor + 2) % (1 << 64)
@@ -92,7 +92,7 @@ class WordTotals(NamedTuple):
 
 
 def make_scratch(size: int, words: int, lines: int) -> Scratch:
-    """Room for documents of at most so many bytes, words and lines."""
+    """Create the scratch memory for documents of at most `size` bytes, `words` words and `lines` lines."""
     return Scratch(
         text=np.zeros(size + 16, np.uint8),
         starts=np.zeros(words, np.int32),
@@ -113,7 +113,7 @@ def make_scratch(size: int, words: int, lines: int) -> Scratch:
 
 @kernel
 def compute_table_size(entries: int) -> int:
-    """A power of two that holds the entries and is at most half filled."""
+    """Return the smallest power of two, at least 16, of which `entries` fill no more than half."""
     size = 16
     while size < 2 * entries:
         size *= 2
@@ -122,7 +122,7 @@ def compute_table_size(entries: int) -> int:
 
 @kernel
 def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
-    """At most so many bytes, words and lines has the document that has most of them."""
+    """Return upper bounds of the bytes, words and lines of the longest document."""
     size, words, lines = 1, 1, 1
     for row in range(offsets.size - 1):
         spaces, newlines = 0, 0
@@ -136,14 +136,14 @@ def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
 
 @kernel
 def _mask_word(chunk: np.uint64) -> np.uint64:
-    """All bits of the bytes before the first one that is white space."""
+    """Return a mask of the bytes before the first white space, all bits of each set."""
     spaces = ~((chunk & LOW_SEVEN) + _FROM_MARK | chunk) & TOP_BITS
     return mask_before(spaces) if spaces else _ALL
 
 
 @kernel
 def _count_bytes(mask: np.uint64) -> np.int64:
-    """Return how many bytes a mask of whole bytes has."""
+    """Return the number of bytes in a mask of whole bytes."""
     return np.int64((mask & ONES) * ONES >> _56)
 
 
@@ -155,7 +155,7 @@ def _has_only_letters(chunk: np.uint64, mask: np.uint64) -> bool:
 
 @kernel
 def _read_long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, bool]:
-    """Length and key of a word whose first eight bytes are no white space; whether all but its last are letters."""
+    """Return the length and key of a word of eight bytes or more, and whether all bytes but its last are letters."""
     chunk = load8(text, at)
     key, length, letters = chunk, np.int64(8), True
     while True:
@@ -173,7 +173,7 @@ def _read_long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, boo
 
 @kernel
 def scan(size: int, scratch: Scratch) -> WordTotals:
-    """Fill the scratch for the document of so many bytes in `scratch.text`."""
+    """Scan the document in the first `size` bytes of `scratch.text`: fill the scratch, return the totals."""
     text, first_words, widths, first_lines = scratch.text, scratch.first_words, scratch.widths, scratch.first_lines
     starts, lengths, before, keys = scratch.starts, scratch.lengths, scratch.before, scratch.keys
     words, lines, paragraphs, characters, width, newlines, breaks = 0, 0, 0, np.int64(0), 0, 0, 2
@@ -222,7 +222,7 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
 
 @kernel
 def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
-    """Return where the next word begins, and the newlines before it."""
+    """Return where the next word begins, and the number of newlines before it."""
     newlines = 0
     while text[at] <= 32 and at < size:
         newlines += text[at] == 10
@@ -232,7 +232,7 @@ def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
 
 @kernel
 def _count_bits(bits: np.uint64) -> int:
-    """Return how many bits are set."""
+    """Return the number of bits that are set."""
     number = 0
     while bits:
         bits &= bits - _1
@@ -242,7 +242,9 @@ def _count_bits(bits: np.uint64) -> int:
 
 @kernel
 def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
-    """Count the marks of a word that is not letters alone; returns its core, and its bytes less its characters."""
+    """Count the marks of a word that is not only letters into `tally`; return its core, and its bytes less its
+    characters.
+    """
     extra, letters, hash_marks, ellipses, curly, sentences, dots, ender = 0, 0, 0, 0, 0, 0, 0, False
     for at in range(start, end):
         byte = text[at]
@@ -272,7 +274,7 @@ def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> 
 
 @kernel
 def _is_sentence_end(text: Bytes, start: int, end: int) -> bool:
-    """Return True if a word ends with sentence punctuation, closing marks after it left out."""
+    """Return True if a word ends with sentence punctuation, ignoring closing marks after it."""
     while end > start:
         if 97 <= (text[end - 1] | 32) <= 122:
             return False
@@ -285,7 +287,9 @@ def _is_sentence_end(text: Bytes, start: int, end: int) -> bool:
 
 @kernel
 def _pack_core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
-    """The key of a word in small letters without the ASCII marks at its ends; 0 for none or over eight bytes."""
+    """Return the key of a word, lower-case, without the ASCII marks at its ends; 0 for none or more than eight
+    bytes.
+    """
     while start < end and not _is_alphanumeric(text[start]):
         start += 1
     while start < end and not _is_alphanumeric(text[end - 1]):

@@ -112,7 +112,7 @@ def find_colon_bytes(manner: int) -> tuple[int, int]:
 
 @kernel
 def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
-    """The first marked byte of a block from `at` on, eight at a time."""
+    """Return the first marked byte of a block from `at` on, eight at a time."""
     while marks[at] == 0:
         at += 1
         if at & 7 == 0:
@@ -123,7 +123,7 @@ def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
 
 @kernel
 def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """1 where a row holds a capital letter, else 0."""
+    """Return 1 if a row holds a capital letter, else 0."""
     while at < stop:
         kind, width = classify_at(data, at, classes)
         if kind == UPPER:
@@ -146,7 +146,7 @@ def _is_line_end_at(
 
 @kernel
 def _is_dots(data: Bytes, at: int, run_end: int) -> bool:
-    """Return True if a run is of full stops and ellipses."""
+    """Return True if a run holds only full stops and ellipses."""
     while at < run_end:
         if data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6:
             at += 3
@@ -291,7 +291,7 @@ def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes
 
 @kernel
 def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """Return True if a bullet of three bytes is after white space, in a sentence that opens with it."""
+    """Return True if a bullet of three bytes is after white space, in a sentence that opens with the same bullet."""
     if at == sentence or data[sentence] != data[at]:
         return False
     if data[at + 1] != data[sentence + 1] or data[at + 2] != data[sentence + 2]:
@@ -330,7 +330,7 @@ def _find_drawn_line_at(
 
 @kernel
 def _is_drawn(byte: int) -> bool:
-    """Return True if a byte is one that lines and tables are drawn with."""
+    """Return True if lines and tables are drawn with a byte."""
     return byte == 124 or byte in _RULED_BYTES
 
 
@@ -425,7 +425,9 @@ def _split_row(
 
 @kernel
 def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
-    """Offsets of which `count` are filled, with room for as many as given; room not used is never touched."""
+    """Return the offsets, of which `count` are filled, in an array of at least `room` entries; unused memory is not
+    touched.
+    """
     if room <= filled.size:
         return filled
     grown = np.empty(max(2 * filled.size, room), np.int64)
@@ -437,7 +439,15 @@ def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
 def split_rows(
     data: Bytes, offsets: Int64s, classes: Bytes, tables: Int64s, numbers: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """All rows, in arrays that grow as they fill; tables: those of words, numbers: the table of each row."""
+    """Split all rows into sentences; return starts, ends and rows as `sentence_offsets` does.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 `(n + 1,)`, where each row begins in `data`.
+        classes: Classes of characters.
+        tables: int64 matrix, a row of words for each language, as `build_word_slots` returns them.
+        numbers: int64 `(n,)`, the row of `tables` that each text is read with.
+    """
     rows = np.zeros(offsets.size, np.int64)
     starts, ends = np.empty(1024, np.int64), np.empty(1024, np.int64)
     marks = np.zeros(_BLOCK + 8, np.uint8)

@@ -52,7 +52,7 @@ _SAYS = {
 
 
 def read_word_lists() -> dict[str, dict[int, str]]:
-    """Return by language, or "shared" for all but English, the words of each kind, as words.tsv has them."""
+    """Read words.tsv: by language, or "shared" for all but English, the words of each kind, separated by spaces."""
     lists: dict[str, dict[int, str]] = {}
     for line in files("corpora.text.sentences").joinpath("words.tsv").read_text("utf-8").splitlines():
         if not line.startswith("#"):
@@ -62,9 +62,10 @@ def read_word_lists() -> dict[str, dict[int, str]]:
 
 
 def collect_word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
-    """Return each listed word with the sum of what it says; one that begins with no ASCII letter as a capital too.
+    """Collect the kinds of each listed word, as a sum of bits. A word that begins with no ASCII letter is also a
+    capital.
 
-    Words that lie ahead of a full stop are known by the letters in their first eight bytes.
+    Words that are looked up after a full stop are known by the letters in their first eight bytes.
     """
     kinds: dict[bytes, int] = {}
     for kind, words in lists.items():
@@ -113,7 +114,7 @@ _COMMON = frozenset(
 
 
 def merge_words(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
-    """Return the words of all tables, each with all that they say of it."""
+    """Merge tables of words: each word with all kinds that it has in any of them."""
     words: dict[bytes, int] = {}
     for table in tables:
         for word, kind in table.items():
@@ -156,10 +157,12 @@ LANGUAGES |= {
 
 
 def find_language(code: str | None) -> Language:
-    """Return what is known of a language by its ISO 639 code; None and "un" are a language that is not certain."""
+    """Find what is known of a language by its ISO 639 code; None, "" and "un" mean that the language is not certain."""
     return EVERY if code in (None, "", "un") else LANGUAGES.get(code or "", _OTHER)
 
 
 def list_colon_marks(manner: int) -> str:
-    """Return the marks that end a sentence before a capital, next to the terminators."""
+    """Return the marks that end a sentence before a capital in a language, next to the terminators: ":", ";", both or
+    none.
+    """
     return ":" * bool(manner & COLON) + ";" * bool(manner & SEMICOLON)

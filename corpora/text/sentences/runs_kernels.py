@@ -48,7 +48,9 @@ _FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
 def find_run_end_at(
     data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int]:
-    """The twin of `find_run_end`, and whether a wide terminator is in the run."""
+    """Find the end of a run of terminators as `find_run_end` does; also return 1 if a wide terminator is in it, else
+    0.
+    """
     wide, at = 0, begin
     while True:
         while at < stop:
@@ -66,7 +68,10 @@ def find_run_end_at(
 
 @kernel
 def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
-    """Return the bytes of a quote that can close here: one that mostly opens, or a space and one that closes."""
+    """Return the bytes of a quote that can close here:
+
+    one that mostly opens, or a space and one that closes; else 0.
+    """
     if stop - at < 2:
         return 0
     first, second = int(data[at]), int(data[at + 1])
@@ -186,7 +191,7 @@ def find_colon_end_at(
 
 @kernel
 def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `is_spaced_end`: where the next sentence begins; 0 if none does."""
+    """Return where the next sentence begins if `is_spaced_end` is true here; else 0."""
     following, newlines = skip_space(data, at, stop, classes)
     if newlines or at - sentence < LONG_CLAUSE or following >= stop:
         return 0

@@ -124,7 +124,7 @@ from corpora.text.sentences.words import build_word_slots
 
 
 def find_run_end(text: str, sentence: int, at: int, reading: Language) -> int:
-    """Return where the terminators and what closes on them end: quotes, too, and citations before white space."""
+    """Find the end of a run of terminators and what closes on them: quotes, too, and citations before white space."""
     run_end = at
     while True:
         end = skip_classes(text, run_end, (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE))
@@ -136,7 +136,9 @@ def find_run_end(text: str, sentence: int, at: int, reading: Language) -> int:
 
 
 def _skip_citations(text: str, sentence: int, at: int, end: int, reading: Language) -> int:
-    """Return the end of the citations at a place after a terminator, "[1][2]" or "10", if white space follows."""
+    """Return the end of the citations after a terminator, as in "[1][2]" or "10", if white space follows; else
+    `end`.
+    """
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
         close = text.find("]", place, place + LONG_CITATION)
@@ -170,7 +172,7 @@ def _can_be_note(text: str, sentence: int, at: int, reading: Language) -> bool:
 def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
     """Return True if a terminator ends a sentence of Chinese or Japanese, where no space follows it.
 
-    It does not before a particle that quotes, nor within quotes or brackets that close soon, nor as a decimal point.
+    It does not before a particle that quotes, nor within quotes or brackets that soon close, nor as a decimal point.
     """
     if text[at] == "．" and at > sentence and classify_character(text[at - 1]) == DIGIT:
         return False
@@ -187,7 +189,7 @@ def _is_in_quotes(text: str, sentence: int, at: int) -> bool:
 
 
 def _has_unpaired(text: str, wanted: str, others: str) -> bool:
-    """Return True if one of the wanted marks is on a line that no other mark before it pairs with."""
+    """Return True if one of the wanted marks is on the first line and no other mark before it pairs with it."""
     pairs = 0
     for character in text.partition("\n")[0]:
         pairs += (character in others) - (character in wanted)
@@ -202,10 +204,10 @@ def is_wide(character: str) -> bool:
 
 
 def find_colon_end(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
-    """Return what `_find_boundary` does, for a colon or a semicolon of a language if they end a sentence at a capital.
+    """Find what `_find_boundary` does, for a colon or a semicolon that can end a sentence before a capital.
 
-    Where nouns have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") and no quote may
-    be before it.
+    If nouns of the language have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") and
+    no quote may precede.
     """
     following = skip_classes(text, at + 1, (SPACE,))
     quoted = not reading.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
@@ -228,7 +230,7 @@ def is_spaced_end(text: str, sentence: int, at: int, following: int) -> bool:
 
 
 def read_next_word(text: str, at: int) -> bytes:
-    """The letters from a place on, ASCII or of two bytes, eight bytes at most."""
+    """Return the letters from a place on, ASCII or of two bytes in UTF-8, eight bytes at most."""
     word = b""
     for character in text[at : at + 8]:
         letter = character.encode()
@@ -239,12 +241,12 @@ def read_next_word(text: str, at: int) -> bytes:
 
 
 def find_kind(word: str, reading: Language) -> int:
-    """Return the kind of a word in the language."""
+    """Return the kinds of a word in a language, as a sum of bits; 0 if it is not listed."""
     return reading.words.get(word.encode().lower(), 0)
 
 
 def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
-    """The first place from `at` on whose character is of none of these kinds."""
+    """Return the first index from `at` on with a character of another class."""
     while at < len(text) and classify_character(text[at]) in kinds:
         at += 1
     return at
@@ -256,12 +258,19 @@ def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
 def sentence_offsets(
     data: Bytes, offsets: Int64s, languages: Sequence[str | None] | None = None
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Return where the sentences of every row begin and end: starts, ends, rows, all int64.
+    """Find where the sentences of every row begin and end.
 
-    Row i is data[offsets[i]:offsets[i + 1]]; its sentences are rows[i] to rows[i + 1], the j-th being
-    data[starts[j]:ends[j]]. Raises InputError for rows that are not valid UTF-8.
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
+        languages: ISO 639 code of each row, None for one that is not certain; if None, no language is certain.
 
-    languages: the ISO 639 code of each row, None if it is not certain; None for all of them
+    Returns:
+        Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]; row i has the sentences rows[i] to
+        rows[i + 1].
+
+    Raises:
+        InputError: If rows are not valid UTF-8, or offsets lie outside of the data.
     """
     check_texts(data, offsets[:-1], offsets[1:])
     if languages is None:
@@ -277,15 +286,17 @@ def sentence_offsets(
 
 @cache
 def _build_word_slots(code: str) -> Int64s:
-    """The words of a language, as the kernels look them up."""
+    """Build the words of a language as the kernels look them up; cached."""
     language = find_language(code)
     return build_word_slots(language.words, language.manner)
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Byte offsets (start, end) of the sentences of a text.
+    """Split a text into sentences: byte offsets (start, end) in its UTF-8. The definition of `sentence_offsets`.
 
-    language: its ISO 639 code; None if it is not certain
+    Args:
+        text: The text.
+        language: Its ISO 639 code; None if it is not certain.
 
     >>> split_sentences('"He left." She saw Dr. Grey.')
     [(0, 10), (11, 28)]
@@ -299,7 +310,7 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[int, i
 
 
 def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
-    """The sentences as character offsets."""
+    """Yield the sentences as character offsets."""
     reading = replace(language, cased=any(classify_character(character) == UPPER for character in text))
     text = text.rstrip()
     stop = len(text)
@@ -316,7 +327,7 @@ def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
 
 
 def _find_boundary(text: str, sentence: int, line: int, at: int, reading: Language) -> tuple[int, int, int]:
-    """Return what is at a place: the end of the sentence (0: none), where to continue, and the newlines passed."""
+    """Find what is at a place: the end of the sentence (0: none), where to continue, and the newlines passed."""
     kind = classify_character(text[at])
     if kind == SPACE:
         following = skip_classes(text, at, (SPACE,))
@@ -476,7 +487,7 @@ def _is_list_item(ahead: str) -> bool:
 
 
 def _find_word_before(text: str, sentence: int, at: int, reading: Language) -> str:
-    """The word before a place, from white space, an opening bracket or a dash on, its opening quotes left out."""
+    """Return the word before a place, from white space, an opening bracket or a dash on, without its opening quotes."""
     start = at
     while start > sentence and classify_character(text[start - 1]) not in (SPACE, OPENER, DASH):
         start -= 1
@@ -486,7 +497,7 @@ def _find_word_before(text: str, sentence: int, at: int, reading: Language) -> s
 
 
 def _is_abbreviation(text: str, sentence: int, at: int, following: int, reading: Language) -> bool:
-    """Return True if the full stop at a place belongs to its word alone."""
+    """Return True if the full stop at a place belongs only to its word."""
     word = _find_word_before(text, sentence, at, reading)
     kind, ahead = find_kind(word, reading), read_next_word(text, following)
     ahead_class, ahead_kind = classify_character(text[following]), reading.words.get(ahead.lower(), 0)
@@ -577,7 +588,7 @@ def _find_item(text: str, sentence: int, at: int) -> int:
 
 
 def _read_number(text: str, at: int) -> tuple[int, str]:
-    """The number at a place ("3" or "c" as 3 and 99) and the marks around it; 0 if there is none."""
+    """Return the number at a place ("3" or "c" as 3 and 99) and the marks around it; (0, "") if there is none."""
     match = re.compile(r"(\(?)([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
     if not match:
         return 0, ""
@@ -585,7 +596,7 @@ def _read_number(text: str, at: int) -> tuple[int, str]:
 
 
 def _find_drawn_line(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
-    """Return what `_find_boundary` does, for a line drawn with characters: it is between sentences."""
+    """Find what `_find_boundary` does, for a line drawn with characters: it is between sentences."""
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
         run_end += 1

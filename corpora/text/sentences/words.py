@@ -57,10 +57,8 @@ _SLOTS = 4096
 
 
 def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
-    """Words as `find_kind_at` reads them: pairs of a key (`pack_bytes`) and a kind, each in the first free slot from
-    its own.
-
-    The manner of the language comes last.
+    """Build the hash table of a language's words that `find_kind_at` reads: pairs of a key and a kind; the manner comes
+    last.
     """
     slots = np.zeros(2 * _SLOTS + 1, np.int64)
     slots[-1] = manner
@@ -87,14 +85,14 @@ def find_kind_at(data: Bytes, start: int, stop: int, words: Int64s) -> int:
 
 @kernel
 def classify_before(data: Bytes, at: int, classes: Bytes) -> int:
-    """The class of the character that ends before a place."""
+    """Return the class of the character that ends before a byte."""
     kind, _ = classify_at(data, find_start_before(data, at), classes)
     return kind
 
 
 @kernel
 def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
-    """The first byte from `at` on that is not white space, and the newlines before it."""
+    """Return the first byte from `at` on that is not white space, and the number of newlines before it."""
     newlines = 0
     while at < stop:
         kind, width = classify_at(data, at, classes)
@@ -176,7 +174,7 @@ def _is_left_out_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def _is_lettered_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if an enumerator between round brackets and a space are at a place."""
+    """Return True if an enumerator in round brackets and a space are at a place."""
     end = at + 1
     while end + 1 < min(stop, at + 8) and (data[end] != 41 or data[end + 1] != 32):
         end += 1
@@ -210,7 +208,7 @@ def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop
 
 @kernel
 def flag_marks(data: Bytes, at: int, run_end: int) -> int:
-    """Return what a run holds: 0 if more than . ! and ?, else 1, and 2 more with a ?, and 4 more with a !."""
+    """Return what a run of marks holds: 0 if more than . ! and ?, else 1, plus 2 with a ?, plus 4 with a !."""
     kinds = 1
     for place in range(at, run_end):
         byte = data[place]
@@ -377,7 +375,7 @@ def _is_number(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def _has_degree_sign(data: Bytes, start: int, at: int) -> bool:
-    """Return True if a word ends in a raised circle or o."""
+    """Return True if a word of more than the sign ends in a raised circle or o."""
     return at - start >= 2 and data[at - 2] == 0xC2 and (data[at - 1] == 0xB0 or data[at - 1] == 0xBA)
 
 

@@ -1,10 +1,10 @@
-"""The model that a recipe's training starts from: its place, its contents, and the recipe that follows from it.
+"""The model that a recipe's training starts from: where it is, its contents, and the recipe that follows from it.
 
     [model] start ─► a folder, an artifact of the store, a release ─► its files by content ─► settings, vocabulary
 
-An existing folder is taken first. Files of a folder are hashed once for each state that they are in; those of an
-artifact are listed in its manifest. One in an object store is copied to `~/.cache/cloze/starts`, once, and a folder of
-an older form is brought to today's (`todays_form`), whose files count.
+A folder that exists is taken first. Files of a folder are hashed once for each state that they are in; those of an
+artifact are listed in its manifest. A model in an object store is copied to `~/.cache/cloze/starts`, once. A folder of
+an older format is converted to today's (`todays_form`), and the converted files count.
 """
 
 import re
@@ -37,9 +37,13 @@ _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
 def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
-    """Return the recipe with the settings and the vocabulary of the model that its training starts from, if any.
+    """Return the recipe with the settings and vocabulary of the model that its training starts from, and that model.
 
-    Raises InputError if that model does not exist, or the recipe contradicts it.
+    Returns:
+        The recipe unchanged, and None, if training starts from random weights.
+
+    Raises:
+        InputError: If the model does not exist, or the recipe contradicts it.
     """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
@@ -57,7 +61,14 @@ def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
 
 
 def fit_to_vocabulary(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
-    """Return the start with rows for what its vocabulary lacks. existing: by name. Raises InputError."""
+    """Return the start model with rows for the tokens of the recipe's vocabulary that the model lacks.
+
+    Args:
+        existing: given vocabularies, by the name of their table
+
+    Raises:
+        InputError: If the vocabulary is to be trained, or does not fit the model.
+    """
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     called = f"[[vocabulary]] {name!r}" if name else "[vocabulary]"
@@ -70,7 +81,10 @@ def fit_to_vocabulary(start: Start, recipe: Recipe, existing: Mapping[str, Vocab
 
 
 def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
-    """Find the model that a recipe's training starts from; None for random weights. Raises InputError."""
+    """Find the model that a recipe's training starts from; None for random weights.
+
+    Raises InputError if it is missing.
+    """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
@@ -78,12 +92,16 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
 
 
 def get_teacher(recipe: Recipe, lock: Lock) -> Start | None:
-    """Return the model that a recipe's model learns from, as recorded in the lock. Raises InputError."""
+    """Return the model that distillation learns from, from the lock if it is there; None if there is none.
+
+    Raises:
+        InputError: If it is missing.
+    """
     return lock.teacher or find_teacher(recipe, StatCache())
 
 
 def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
-    """Find the model that a recipe's model learns from; None if no objective has one. Raises InputError."""
+    """Find the model that distillation learns from; None if the recipe has none. Raises InputError if it is missing."""
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
@@ -91,7 +109,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
 
 
 def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
-    """Find the model that learns a task to be compared with; None if it names none. Raises InputError."""
+    """Find the model that a task is compared with; None if the task has none. Raises InputError if it is missing."""
     address = entry.settings.baseline
     if not address:
         return None
@@ -105,9 +123,11 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:
-    """Find the model that a recipe names under a key, by its files. Raises InputError if there is none.
+    """Find the model at an address of a recipe. Raises InputError if there is none.
 
-    folder: where it may be on this machine, absolute; "" for none
+    Args:
+        key: the setting with the address, for messages
+        folder: absolute path at which it may be on this machine; "" if it is elsewhere
     """
     if folder and Path(folder).is_dir():
 
@@ -120,7 +140,7 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
 
 
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find the artifact that is named: in a release, or in the recipe's store. Raises InputError."""
+    """Find the artifact of a model, in a release or in the recipe's store. Raises InputError if there is none."""
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
         models = [manifest for manifest in read_manifests(place, release) if manifest.kind == "models"]
@@ -150,7 +170,7 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
 
 
 def _from_artifact(place: Place, manifest: Manifest) -> Start:
-    """Return the model of an artifact, in a folder of this machine."""
+    """Return the model of an artifact, in a folder of this machine; downloaded if the store is an object store."""
     kept = {
         name: file
         for name, file in model_files(manifest).items()

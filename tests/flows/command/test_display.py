@@ -18,7 +18,7 @@ from flows.command.inspect import ROWS, show_dropped, show_manifest
 from flows.command.preview import Passed, Preview, show_preview
 from flows.command.run import show_ledger, ui_hint
 from flows.command.trace import MOST_BYTES, MOST_LINES, show_example, show_trace
-from flows.orchestration.embedded_server import is_free
+from flows.orchestration.embedded_server import is_port_free
 from flows.report.masked_example import get_stored_masks
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
@@ -136,7 +136,7 @@ def test_preview_shows_every_step_and_the_verdict() -> None:
 def test_the_demo_says_where_the_ui_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails if the tour names a port that is taken, or not the one on which a UI of this home runs."""
     running = {Path("home"): "http://127.0.0.1:4321/api"}
-    monkeypatch.setattr(summary, "server_of_home", lambda home: running.get(home, ""))
+    monkeypatch.setattr(summary, "find_server_of_home", lambda home: running.get(home, ""))
     assert ui_hint("cloze", Path("home")).startswith("cloze ui --port 4321    # ")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -145,7 +145,7 @@ def test_the_demo_says_where_the_ui_is(tmp_path: Path, monkeypatch: pytest.Monke
             r"cloze ui --port (\d+)    # .*, on http://127\.0\.0\.1:(\d+)", ui_hint("cloze", Path("none"))
         )
         assert line is not None and line[1] == line[2]
-        assert int(line[1]) > port and is_free(int(line[1]))
+        assert int(line[1]) > port and is_port_free(int(line[1]))
     assert (
         ui_hint("cloze", tmp_path / "other")
         == f"cloze ui    # the run in the orchestration UI, on http://127.0.0.1:{port}"

@@ -13,7 +13,7 @@ from corpora.kernels.sealed import write_sealed
 from corpora.store.worker_pool import WorkerDied
 from flows.command import compile_kernels as compiling
 from flows.command import prepare as preparing
-from flows.orchestration.embedded_server import database_of
+from flows.orchestration.embedded_server import get_database_path
 
 HEAVY = ("numba", "pandas", "prefect", "pyarrow", "torch")
 HELP = f"""
@@ -46,8 +46,8 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "kernels"
     folder.mkdir()
     write_sealed(folder / "a.kernel", b"code")
-    database_of(tmp_path / "prefect").parent.mkdir()
-    database_of(tmp_path / "prefect").touch()
+    get_database_path(tmp_path / "prefect").parent.mkdir()
+    get_database_path(tmp_path / "prefect").touch()
     monkeypatch.setattr(preparing, "make_kernel_folder", lambda: folder)
     monkeypatch.setattr(preparing, "PACKAGES", ())
     return folder

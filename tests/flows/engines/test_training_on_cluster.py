@@ -123,7 +123,7 @@ def test_without_gpus_a_model_is_trained_here(
 ) -> None:
     place, stage = planned(tmp_path, 4)
     told: list[str] = []
-    monkeypatch.setattr(training, "trainers_of", lambda client: [])
+    monkeypatch.setattr(training, "list_training_workers", lambda client: [])
     assert not train(cluster.address, place, stage, lambda event: None, told=told)
     assert told == ["models/small: no worker of the cluster has the resource GPU, so it is trained on this machine."]
     assert wait_until(lambda: not trainers(cluster, work_folder(place, stage)))

@@ -11,7 +11,7 @@ from corpora.sources.remarks import MAX_REMARKS, REMARK_TABLE, read_remarks
 from corpora.store.tables import read_part_table
 from flows.command.inspect import show_manifest
 from flows.command.preview import look_at, preview_source
-from flows.orchestration.pages import ledger_table
+from flows.orchestration.pages import build_ledger_rows
 from flows.recipes.recipe import parse_recipe
 from flows.report.page import build_page
 from flows.run.record.figures import count_figures
@@ -90,7 +90,7 @@ def test_other_pages_and_figures_have_no_text_of_them(run: Run) -> None:
     console.print(show_manifest(manifest))
     shown = console.export_text()
     assert figures and "text bytes" in shown and not any("umrahmt" in name for name in figures)
-    assert "umrahmt" not in shown and "umrahmt" not in str(ledger_table(manifest))
+    assert "umrahmt" not in shown and "umrahmt" not in str(build_ledger_rows(manifest))
 
 
 @pytest.mark.parametrize(("privacy", "is_shown"), [("text", True), ("hashed", False), ("none", False)])

@@ -94,7 +94,7 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
     kind: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
-    monkeypatch.setattr(steps, "engine_at_work", engine_here)
+    monkeypatch.setattr(steps, "open_engine", engine_here)
     monkeypatch.setenv("PREFECT_HOME", str(home))
     planted = make(kind, tmp_path / kind, FILES)
     sets = {key: value for key, _, value in (text.partition("=") for text in planted.overrides)}

@@ -1,29 +1,26 @@
 """Chooses the blocks of a page that are its main text, and says how likely it is that they are all of it.
 
-Promises: a pure function of the page's table and address, the same on every machine. A forest (`forest`) that was grown
-on marked pages of eight kinds gives each block the chance that it is main text, by what `features` says of it, the kind
-of page included. A second one that was grown on articles and news alone counts as far as the page is one of these by
-a third, which is asked of the page's mean row: there, what threads, shops and lists taught of an unsure block is wrong.
-The blocks that are chosen are those with the best chances, as many as make the expected F1 of their words largest: so a
-page of prose keeps what is nearly sure, and a page of cards or rows, where nothing is, the best it has. A block that
-repeats an earlier one is left out.
-Costs: 1.6 to 2 ms for a page of 240,000 characters in 250 blocks, of which the forests take 0.5 ms.
+Promises: a pure function of the page's table and address, the same on every machine. A forest (boosted decision trees)
+that was grown on marked pages of eight kinds gives each block the chance that it is main text, by the numbers in
+`features`, which include the kind of page. A second forest, grown only on articles and news, counts in proportion to
+the chance that the page is one of these. That chance is judged by a third forest on the page's mean row: on such pages
+the lessons of threads, shops and lists about unsure blocks are wrong. Chosen are the blocks with the best chances, as
+many as maximize the expected F1 of their words: a page of prose keeps what is nearly sure, and a page of cards or rows,
+on which nothing is, the best it has. A block that repeats an earlier one is left out. Costs: 1.6 to 2 ms for a page of
+240,000 characters in 250 blocks; the forests take 0.5 ms of it.
 
-The forests are what `python -m benchmarks.fit_blocks` makes of the marked pages that its docstring names; its
+The forests are arrays in a file next to the code. `sum_trees`, a kernel, returns for each row what `sum_trees_plain`
+returns: the sum, in the order of the trees, of the value of the leaf that the row comes to in each. A row goes left if
+its number is at most the node's bound. Only comparisons and sums are made, so the result is the same on every machine.
+Costs: 0.35 ms for 250 rows and 450 trees of 31 leaves. A forest is read once a process, in 1 ms.
+
+They are made by `python -m benchmarks.fit_blocks` from the marked pages that its docstring names, grown by LightGBM;
 cross-validated figures are in docs/guide-sources.md.
 
 Source: a block's odds by shallow features is the idea of Kohlschütter, Fankhauser and Nejdl, WSDM 2010; the choice that
-maximizes an expected F1 that of Lewis, SIGIR 1995, and of Lipton, Elkan and Naryanaswamy, ECML 2014 (theorem 1).
-
-Boosted decision trees: what is learnt from marked pages, kept as arrays in a file beside the code.
-
-Promises: `sum_trees`, a kernel, gives for each row what `sum_trees_plain` gives: the sum, in the order of the trees, of
-the value of the leaf that the row comes to in each. A row goes left where its number is at most the node's bound. Only
-comparisons and sums are made, so the result is the same on every machine.
-Costs: 0.35 ms for 250 rows and 450 trees of 31 leaves. A forest is read once a process, in 1 ms.
-
-Source: Friedman, Greedy Function Approximation, 2001; how the kernel goes through the trees: QuickScorer (Lucchese et
-al., SIGIR 2015). The trees are grown by LightGBM (`benchmarks/fit_blocks.py`).
+maximizes an expected F1 that of Lewis, SIGIR 1995, and of Lipton, Elkan and Naryanaswamy, ECML 2014 (theorem 1);
+Friedman, Greedy Function Approximation, 2001; how the kernel goes through the trees: QuickScorer (Lucchese et al.,
+SIGIR 2015).
 """
 
 from functools import cache
@@ -47,15 +44,19 @@ MAX_LOG_ODDS = 10  # logarithm of odds at either end of the table
 
 
 class Forest(NamedTuple):
-    """Trees as arrays. The first three have an entry a node, in the order of a walk that goes to the left first; so are
-    leaves, of which a tree has 32 at most.
+    """Decision trees as arrays.
 
-    columns: the number of the row that a node asks for
-    bounds:  the largest with which a row goes left
-    masks:   a bit for each leaf of the tree, the first one lowest: those that a row which goes right may come to
-    trees:   the first node of each tree and its first leaf; at last those after all
-    leaves:  the values of leaves
-    chances: what sums mean: the chance of each sixteenth from -10 to 10
+    The first three have an entry for each node, in the order of a walk that goes to the left first. Leaves have the
+    same order; a tree has 32 at most.
+
+    Attributes:
+        columns: The column of a row that a node compares.
+        bounds: The largest number with which a row goes left.
+        masks: A bit for each leaf of the tree, the first one lowest: the leaves that a row which goes right may come
+            to.
+        trees: int32 array [trees + 1, 2]: the first node and the first leaf of each tree, and the ends of the last one.
+        leaves: The values of the leaves.
+        chances: Chances for sums from -10 to 10, in steps of a sixteenth.
     """
 
     columns: Int16s
@@ -68,7 +69,12 @@ class Forest(NamedTuple):
 
 @cache
 def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
-    """A forest of a file: "blocks", "articles", "kinds" or "pages" of that beside the code."""
+    """Read a forest from a file, once per process.
+
+    Args:
+        name: "blocks", "articles", "kinds" or "pages" in the file of this module.
+        file: A file written by `benchmarks.fit_blocks`.
+    """
     with np.load(file, allow_pickle=False) as arrays:
         forest = Forest(*(arrays[f"{name}.{field}"] for field in Forest._fields))
     for array in forest:
@@ -77,18 +83,33 @@ def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
 
 
 def compute_odds(forest: Forest, rows: Float32s) -> Float64s:
-    """The logarithm of the odds of each row that what was learnt is so of it."""
+    """Judge rows of numbers by a forest (boosted decision trees): return the logarithm of the odds for each row.
+
+    What is judged depends on the forest, for instance whether a block is main text.
+
+    Args:
+        forest: As returned by `read_forest`.
+        rows: float32 array [rows, columns].
+    """
     return sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
 
 
 def to_chances(forest: Forest, odds: Float64s) -> Float64s:
-    """What logarithms of odds mean, by the table of a forest."""
+    """Convert logarithms of odds to chances from 0 to 1, by a table that is fitted with the forest.
+
+    Odds outside of -10 to 10 are clipped.
+    """
     steps = np.floor((np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS) + MAX_LOG_ODDS) * STEPS_PER_UNIT).astype(np.int64)
     return forest.chances[steps]
 
 
 def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
-    """The chance of each row that what was learnt is so of it."""
+    """Judge rows of numbers by a forest (boosted decision trees): return a chance from 0 to 1 for each row.
+
+    Args:
+        forest: As returned by `read_forest`.
+        rows: float32 array [rows, columns].
+    """
     return to_chances(forest, compute_odds(forest, rows))
 
 
@@ -96,11 +117,16 @@ def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
 def sum_trees(
     values: Float32s, columns: Int16s, bounds: Float32s, masks: UInt32s, trees: Int32s, leaves: Float64s
 ) -> Float64s:
-    """The sum of the leaves that each row comes to. values: the rows' numbers, a row of this array for each column.
+    """Return for each row the sum of the leaves that it comes to.
 
-    All rows are asked by four nodes before the next four: a bit for each leaf of the tree that a row may still come to,
-    of which a node keeps those of its mask where the row goes right. The row comes to the lowest that is left. A column
-    that has one number is asked once, and no node is whose leaves no row can come to.
+    All rows are compared with four nodes before the next four. There is a bit for each leaf of the tree that a row may
+    still come to; if the row goes right, a node keeps only those in its mask. The row comes to the lowest bit that is
+    left. A column that has one value for all rows is compared once, and nodes are skipped if no row can come to their
+    leaves.
+
+    Args:
+        values: float32 array [columns, rows].
+        columns, bounds, masks, trees, leaves: The arrays of a `Forest`.
     """
     sums = np.zeros(values.shape[1], np.float64)
     reachable = np.empty(values.shape[1], np.uint32)
@@ -134,8 +160,8 @@ def sum_trees(
 
 
 @kernel
-def average_values(values: Float32s) -> Float32s:
-    """The mean of each row of numbers, each of which counts as much as that of the first row at its place."""
+def compute_means(values: Float32s) -> Float32s:
+    """Return the mean of each row of `values`, weighted by the first row."""
     means, weights = np.empty(values.shape[0], np.float32), values[0].astype(np.float64)
     total = np.sum(weights)
     for row in range(values.shape[0]):
@@ -148,7 +174,7 @@ def average_values(values: Float32s) -> Float32s:
 
 @kernel
 def _find_constant_rows(values: Float32s) -> Bools:
-    """Whether all numbers of each row are one."""
+    """Return True for each row with only one value."""
     is_one = np.ones(values.shape[0], np.bool_)
     for row in range(values.shape[0]):
         for number in values[row]:
@@ -159,7 +185,7 @@ def _find_constant_rows(values: Float32s) -> Bools:
 
 
 def sum_trees_plain(row: list[float], forest: Forest) -> float:
-    """The twin of `sum_trees` for one row."""
+    """Return the sum for one row in plain Python, which defines what `sum_trees` computes."""
     total = 0.0
     for (node, leaf), (end, _) in pairwise(forest.trees.tolist()):
         reachable = int(_ALL)
@@ -178,14 +204,25 @@ MIN_CHANCE = 0.1  # of a block that is chosen, however little the page has
 
 
 class MainText(NamedTuple):
-    """The chosen blocks of a page, and the chance that they are its main text, nearly all of it and little else."""
+    """The main text of a page.
+
+    Attributes:
+        blocks: The chosen blocks, in their order.
+        whole: The chance that they are the main text, nearly all of it and little else.
+    """
 
     blocks: list[Block]
     whole: float
 
 
 def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainText:
-    """The blocks of a page that are its main text, in their order."""
+    """Choose the blocks of a page that are its main text.
+
+    Args:
+        tree: The page.
+        address: Its address; "" if it is not known.
+        metas: As returned by `collect_metas`.
+    """
     if not tree.blocks:
         return MainText([], 0.0)
     rows = describe_blocks(tree, address, metas)
@@ -197,22 +234,29 @@ def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainTex
 
 
 def judge_blocks(rows: Float32s) -> Float64s:
-    """The chance of each block of a page that it is main text. rows: as `describe_blocks` gives them"""
+    """Return for each block the chance that it is main text.
+
+    Args:
+        rows: As returned by `describe_blocks`.
+    """
     forest = read_forest("blocks")
     odds = compute_odds(forest, rows)
-    weight = weigh_articles(float(compute_chances(read_forest("kinds"), average_blocks(rows))[0]))
+    weight = weigh_articles(float(compute_chances(read_forest("kinds"), compute_mean_row(rows))[0]))
     if weight > 0:
         odds = odds + weight * (compute_odds(read_forest("articles"), rows) - odds)
     return to_chances(forest, odds)
 
 
-def average_blocks(rows: Float32s) -> Float32s:
-    """What the blocks of a page look like as one row: the mean of each column, of every character of text alike."""
-    return average_values(np.ascontiguousarray(rows.T))[None]
+def compute_mean_row(rows: Float32s) -> Float32s:
+    """Return the mean of the rows as one row, weighted by the length of each block's text."""
+    return compute_means(np.ascontiguousarray(rows.T))[None]
 
 
 def weigh_articles(chance: float) -> float:
-    """How much the forest of articles and news counts, of 1, on a page that is one of these with that chance.
+    """Return the weight, from 0 to 1, of the forest of articles and news on a page.
+
+    Args:
+        chance: The chance that the page is an article or news.
 
     >>> weigh_articles(1.0), weigh_articles(0.5), weigh_articles(0.2)
     (1.0, 0.0625, 0.0)
@@ -222,9 +266,13 @@ def weigh_articles(chance: float) -> float:
 
 
 def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
-    """The chances, halved for short lines that open as apparatus does ("Advertisement", "Continue reading below").
+    """Halve the chances of short lines that open as apparatus does ("Advertisement", "Continue reading below").
 
-    F1 of words does not feel these, so trees grown for it do not leave them out. rows: as `describe_blocks` gives them
+    F1 of words hardly depends on these, so trees grown for it do not leave them out.
+
+    Args:
+        chances: The chance of each block.
+        rows: As returned by `describe_blocks`.
     """
     characters, stop, opening, element = (rows[:, FEATURES.index(name)] for name in ERRAND_COLUMNS)
     is_heading = (element >= NUMBER["h1"]) & (element <= NUMBER["h6"])
@@ -232,7 +280,10 @@ def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
 
 
 def choose_blocks(chances: Float64s, sizes: Int64s) -> tuple[Bools, float]:
-    """(which blocks make the expected F1 of a page's characters largest, that F1).
+    """Choose the blocks that maximize the expected F1 of a page's characters.
+
+    Returns:
+        A bool array [blocks] with the choice, and the expected F1.
 
     >>> choose_blocks(np.array([0.9, 0.2, 0.8]), np.array([100, 100, 100]))[0].tolist()
     [True, False, True]
@@ -248,7 +299,7 @@ CHOICE_COLUMNS = ("expected", "surely", "chosen share", "chosen", "blocks", "lea
 
 
 def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float32s:
-    """What the choice of a page looks like: a row with `CHOICE_COLUMNS`."""
+    """Return one row with `CHOICE_COLUMNS`, by which a forest judges whether the choice is the whole main text."""
     total, size = int(sizes.sum()), int(sizes[chosen].sum())
     mean = float((chances * sizes)[chosen].sum()) / max(1, size)
     unsure = int(sizes[(chances > 0.2) & (chances < 0.8)].sum())
@@ -257,6 +308,7 @@ def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: f
 
 
 def without_repeats(blocks: list[Block], chosen: Bools) -> list[Block]:
+    """Return the chosen blocks without those that repeat an earlier one of more than 40 characters."""
     kept: list[Block] = []
     earlier: set[str] = set()
     for block, is_chosen in zip(blocks, chosen.tolist(), strict=True):

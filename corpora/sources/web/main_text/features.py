@@ -1,26 +1,23 @@
 """The blocks of a page as rows of numbers: what each looks like, what is around it, and what the page is like.
 
 Promises: a pure function of a page's table and its address. Every number is a count, a share of two counts, or stands
-for a name, so it is the same on every machine. No number is of a site: addresses are measured, not read.
-Costs: 0.9 to 1.2 ms for a page of 240,000 characters in 250 blocks, a fifth of it for marks.
+for a name, so it is the same on every machine. No number depends on the site: addresses are measured, not read. Costs:
+0.9 to 1.2 ms for a page of 240,000 characters in 250 blocks, a fifth of it for marks.
 
 A block is judged by
     its text           length, links, marks at its end, capitals, how it opens; a character as wide as two counts as two
-    its markup         the names of its element and of those around it, and the marks of these (`marks`), each with the
-                       share of the page's text that carries it: what most of a page carries says little
+    its markup         the names of its element and of those around it, and their marks, each with the share of the
+                       page's text that carries it: what most of a page carries says little
     its elements       how much text, prose and links the five innermost around it hold, and how far it is from the
                        smallest that hold a third, most and nearly all of the page's prose
-    its siblings       how many equal elements stand beside those around it (cards, posts, rows), and how large they are
+    its siblings       how many equal elements are next to those around it (cards, posts, rows), and how large they are
     its neighbors      the blocks before and after it, and the prose and links within 5, 15 and 40 blocks
     its page's data    whether JSON-LD, the description or the title say what it begins with
     its page           sizes, headings, lists, kinds of elements, what its data say it is
 
-Marks that the markup around a text gives it: marks of elements, by tag, class, id, role and itemprop.
-
-Promises: a pure function of a tag and its attributes as they are written. A mark is one bit; an element has those
-of all the elements around it, except that an element which holds most of a page's prose keeps none that speaks
-against prose: "sidebar-right" on `<body>` says nothing of the article.
-Costs: 1 ms for a page with 700 elements and 42,000 characters of attributes.
+A mark is one bit that the markup gives an element, by its tag, class, id, role and itemprop: "comment", "in nav". An
+element has the marks of all the elements around it, except that an element which holds most of a page's prose passes on
+none that speaks against prose: "sidebar-right" on `<body>` says nothing about the article.
 """
 
 import re
@@ -141,7 +138,13 @@ EDGE_KINDS = {
 
 
 def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
-    """(the marks of every element; a number that elements have in common which have one parent, tag and first class)"""
+    """Return the marks of every element, and a digest that elements with the same parent, tag and first class share.
+
+    A mark is a bit, see `BIT`, that says what a tag or attribute tells about an element, such as "comment" or "in nav".
+
+    Returns:
+        Two int64 arrays with an entry for each element. They are kept in the tree, so a second call is free.
+    """
     if tree.marks is not None:
         return tree.marks
     own = np.array([TAG_BITS.get(name, 0) for name in tree.names])[tree.numbers]
@@ -156,7 +159,14 @@ def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
 
 @lru_cache(maxsize=1 << 12)
 def compute_own_marks(tag: str, attributes: str) -> int:
-    """The marks that an element's tag and attributes give: the plain twin of `read_marks`.
+    """Return the marks of one element, by its tag and attributes only: the plain form of `read_marks`.
+
+    Args:
+        tag: Name of the element in lower case.
+        attributes: Its attributes as they are written.
+
+    Returns:
+        A sum of values of `BIT`.
 
     >>> compute_own_marks("div", 'class="related-links a"') == BIT["related"]
     True
@@ -169,13 +179,13 @@ def compute_own_marks(tag: str, attributes: str) -> int:
 
 
 def find_first_class(attributes: str) -> str:
-    """The first of the classes that attributes give; "" if they give none."""
+    """Return the first class in a tag's attributes; "" if there is none."""
     values = ("".join(values).split() for name, *values in ATTRIBUTE.findall(attributes) if name.lower() == "class")
     return next((words[0] for words in values if words), "")
 
 
 def _find_attribute_marks(name: str, value: str) -> int:
-    """The marks that one attribute gives."""
+    """Return the marks that one attribute gives."""
     if name == "role":
         return BIT.get(ROLES.get(value.lower(), ""), 0)
     if name == "itemprop":
@@ -192,14 +202,14 @@ def _find_attribute_marks(name: str, value: str) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def find_word_marks(word: str) -> int:
-    """The marks that a word of a class, an id or a component's name gives."""
+    """Return the marks, as a sum of values of `BIT`, of a word in a class, an id or a component's name."""
     word = CAMEL_HUMP.sub("-", word).lower()
     return sum(bit for bit, pattern in PATTERNS if pattern.search(word))
 
 
 @cache
 def build_word_table() -> kernels.MarkTable:
-    """What `read_marks` looks for."""
+    """Build the table of words that `read_marks` searches, once per process."""
     after, gives, never = ([[0] * width for _ in range(kernels.STYLE_ROOT + 1)] for width in (kernels.NUM_CODES, 9, 1))
 
     def find_node(node: int, word: str) -> int:
@@ -228,7 +238,7 @@ def build_word_table() -> kernels.MarkTable:
 
 
 def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
-    """Every word that a pattern of `WORDS` finds: (the word, the column of `gives`, what must not follow it)."""
+    """Yield every word that a pattern of `WORDS` matches, as (word, column of `marks`, what must not follow it)."""
     for alternative in ALTERNATIVE.findall(pattern):
         match = EDGES.match(alternative)
         assert match is not None, alternative
@@ -243,7 +253,7 @@ def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
 def carry_down_plain(
     parents: list[int], prose_sizes: list[int], own: list[int], repeats: list[bool], max_size: float, neutral: int
 ) -> list[list[int]]:
-    """The twin of `carry_down`: of each element what that has in its rows."""
+    """Return for each element what `carry_down` writes into its column, in plain Python."""
     rows = [[0, 0, -1, -1, -1]]
     for at, parent in enumerate(parents[1:], 1):
         depth, around, *nearest = rows[parent]
@@ -314,12 +324,19 @@ SHIFTS = np.arange(len(MARKS))[:, None]
 
 
 class Sizes(NamedTuple):
-    """A page's blocks and elements as arrays. The sums have an entry more than there are blocks, and begin with 0.
+    """A page's blocks and elements as arrays. The sums have one entry more than there are blocks, and begin with zero.
 
-    nodes:                    the element of each block
-    parents, first, last:     of each element: the one around it, its first block and the one after its last
-    elements, own:            the number of the name of each element, and of the element that each block is named after
-    text_sum, link_sum, prose_sum: characters of the blocks before each
+    Attributes:
+        nodes: The element of each block.
+        parents: The element around each element.
+        first: The first block of each element.
+        last: The block after the last one of each element.
+        elements: Number of the name of each element, an index of `NAMES`.
+        own: Number of the name of the element that each block is named after.
+        lengths: Number of characters of each block; wide ones count twice.
+        text_sum: Characters of the blocks before each.
+        link_sum: Characters in links before each.
+        prose_sum: Characters of prose before each.
     """
 
     nodes: Int64s
@@ -334,12 +351,22 @@ class Sizes(NamedTuple):
     prose_sum: Int64s
 
     def sum_inside(self, part: Int64s) -> Int64s:
-        """What a sum is over the blocks of each element."""
+        """Return for each element the sum over its blocks.
+
+        Args:
+            part: One of the arrays of sums.
+        """
         return part[self.last] - part[self.first]
 
 
 def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
-    """A row for each block of a page, with a column for each of `FEATURES`. metas: as `collect_metas` gives them."""
+    """Return a float32 array with a row for each block of a page and a column for each of `FEATURES`.
+
+    Args:
+        tree: The page. It must have at least one block.
+        address: Its address; "" if it is not known.
+        metas: As returned by `collect_metas`.
+    """
     of_blocks, _, texts, links = zip(*tree.blocks, strict=True)
     elements, nodes = np.array([NUMBER.get(name, len(NAMES)) for name in tree.names])[tree.numbers], np.array(of_blocks)
     own = np.where(nodes > 0, elements[nodes], NUMBER["body"])
@@ -373,7 +400,12 @@ def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s
 
 
 def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
-    """(the characters of all texts, the number of those of each, what `count_characters` counts of it)."""
+    """Count the characters of texts by kind.
+
+    Returns:
+        The code points of all texts in one array, the number of characters of each text, and an array [8, texts] as
+        `count_characters` fills it.
+    """
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
     codes = _to_codes("".join(texts))
@@ -386,7 +418,7 @@ def _to_codes(text: str) -> UInt32s:
 
 
 def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
-    """The characters, those in links and those of prose before each block and at the end of all."""
+    """Return three arrays: the characters, those in links and those of prose before each block and after the last."""
     prose = np.where((lengths > MIN_PROSE_CHARACTERS) & (links < MAX_LINK_SHARE * lengths), lengths, 0)
     return (np.concatenate(([0], np.cumsum(column))) for column in (lengths, links, prose))
 
@@ -394,7 +426,7 @@ def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
 def _describe_text(
     texts: tuple[str, ...], sizes: Sizes, codes: UInt32s, characters: Int64s, counts: Int64s
 ) -> list[Float64s]:
-    """What the text of each block looks like."""
+    """Return the columns about the text of each block."""
     capitals, digits, commas, ends, spaces, lines, wide, may_open = counts
     words, heads = spaces + 1 + wide // WIDE_WORD_CHARACTERS, np.minimum(characters, HEAD_CHARACTERS)
     opening = np.zeros(len(texts))
@@ -435,16 +467,19 @@ def _describe_places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 
 
 def _describe_marks(sizes: Sizes, around: Int64s) -> Float64s:
-    """Of each mark whether the block has it; then the share of the page's text with it, or -1 if not."""
+    """Return for each mark whether a block has it, then the share of the page's text with it, or -1 if not."""
     has_mark = around[sizes.nodes] >> SHIFTS & 1
     carried_share = (has_mark @ sizes.lengths) / sizes.text_sum[-1]
     return np.concatenate((has_mark, np.where(has_mark > 0, carried_share[:, None], -1.0)))
 
 
 def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[Int64s, Int64s, list[Float64s]]:
-    """(the depth of every element, the marks of those around it, columns): of each block how far the nearest element is
-    whose own marks speak against text and what it holds, and how far the nearest for it; of the nearest element with
-    two equal ones beside it their number, text, links and blocks; how many are equal to the block's own element."""
+    """Return the depth of every element, the marks around it, and the columns about a block's nearest elements.
+
+    The columns are: how far the nearest element is with marks against text, and what it holds; how far the nearest one
+    with marks for text is; of the nearest element with two equal siblings their number, text, links and blocks; how
+    many are equal to the block's own element.
+    """
     held, linked, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.link_sum), sizes.last - sizes.first
     keys = np.unique(group_keys, return_inverse=True)[1]
     equal, text, links, inside = (np.bincount(keys, part)[keys] for part in (blocks > 0, held, linked, blocks))
@@ -472,7 +507,7 @@ def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[
 
 
 def _describe_elements(sizes: Sizes) -> list[Float64s]:
-    """What the elements around a block hold: shares of the page's text and prose, their links, their blocks."""
+    """Return the columns about the elements around a block: shares of text and prose, links, and blocks."""
     held, prose, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     links = sizes.sum_inside(sizes.link_sum) / np.maximum(held, 1)
     text, prose = held / sizes.text_sum[-1], prose / max(1, sizes.prose_sum[-1])
@@ -484,7 +519,7 @@ def _describe_elements(sizes: Sizes) -> list[Float64s]:
 
 
 def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
-    """Whether a block is in the smallest element that holds a share of the page's prose, and how far from it."""
+    """Return whether a block is in the smallest element that holds a share of the page's prose, and how far from it."""
     prose, blocks = sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     number = np.arange(len(sizes.nodes))
     columns = []
@@ -500,7 +535,7 @@ def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 
 
 def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
-    """How far the heading before a block is and what it is; how often the block's text stands in the page."""
+    """Return how far the heading before a block is and what it is, and how often the block's text is in the page."""
     number = np.arange(len(texts))
     at = np.maximum.accumulate(np.where(levels > 0, number, -1))
     is_after = at >= 0
@@ -520,7 +555,7 @@ def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64
 def _describe_sources(
     tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
 ) -> Bools:
-    """Whether a block's text begins as something that the page's data, its description or its title says."""
+    """Return whether a block's text begins like something that the page's data, its description or its title says."""
     data = " ".join(_strip_escapes(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
     sources = (data, description, tree.title)
@@ -534,19 +569,19 @@ def _describe_sources(
 
 
 def _strip_escapes(script: str) -> str:
-    """What a script of JSON-LD says, near enough: without escapes and on one line."""
+    """Return a script of JSON-LD without escapes and on one line, near enough to search it."""
     return " ".join(JSON_ESCAPE.sub(" ", script).split()) if "\\" in script else script
 
 
 def _describe_neighbors(sizes: Sizes) -> Float64s:
-    """Length, links and element of the blocks beside; -1 if there is none."""
+    """Return length, links and element of the two blocks before and after; -1 if there is none."""
     values = np.full((3, len(sizes.own) + 4), -1.0)
     values[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
     return np.concatenate([values[:, start : start + len(sizes.own)] for start in (0, 1, 3, 4)])
 
 
 def _describe_windows(sizes: Sizes) -> list[Float64s]:
-    """Prose, links and text of the blocks around: shares of the page's prose, of the text there, of the page's text."""
+    """Return the columns about the blocks around: shares of the page's prose, of links, and of the page's text."""
     number = np.arange(len(sizes.nodes))
     columns = []
     for size in WINDOWS:
@@ -563,7 +598,7 @@ def _describe_windows(sizes: Sizes) -> list[Float64s]:
 def _describe_page(
     tree: Tree, address: str, metas: dict[str, str], sizes: Sizes, levels: Int64s, text: list[Float64s]
 ) -> list[float]:
-    """The columns of `PAGE_COLUMNS`."""
+    """Return the values of `PAGE_COLUMNS`, which are the same for all blocks."""
     count, total, prose = len(levels), int(sizes.text_sum[-1]), int(sizes.prose_sum[-1])
     blocks, elements = (
         dict(zip(NAMES, np.bincount(numbers, minlength=len(NAMES)).tolist(), strict=False))

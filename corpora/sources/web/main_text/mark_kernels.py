@@ -1,14 +1,12 @@
-"""Kernels of marks: what attributes say, and what comes down from the elements around.
+"""Kernels that read the marks in attributes, pass them down to inner elements, and count characters.
 
-Promises: `read_marks` gives of every element what `features.compute_own_marks` gives, or says that it is not sure: of
-words and names that are not ASCII, and of styles that may hide. `carry_down` gives what `features.carry_down_plain`
-gives. Time grows with the characters of attributes and with elements.
-Costs: 0.6 to 1 ms for 42,000 characters of attributes.
+A mark is a bit that says what an attribute tells about an element, such as "comment" or "in nav".
 
-A kernel that looks at the texts of blocks, and the kinds of characters that it counts.
-
-Promises: `count_characters` counts what `count_characters_plain` counts, and says of no text that it cannot open as
-apparatus where `OPENING` matches it. Costs: 0.05 ms for 16,000 characters in 300 blocks.
+Promises: `read_marks` returns for every element what `features.compute_own_marks` returns, or says that it is not sure:
+for words and names that are not ASCII, and for styles that may hide. `carry_down` returns what
+`features.carry_down_plain` returns. `count_characters` counts what `count_characters_plain` counts, and never says that
+a text cannot open as apparatus if `OPENING` matches it. Time grows with the characters of attributes and with elements.
+Costs: 0.6 to 1 ms for 42,000 characters of attributes; 0.05 ms to count 16,000 characters in 300 blocks.
 """
 
 import re
@@ -41,13 +39,15 @@ PRIME = 0x100000001B3
 
 
 class MarkTable(NamedTuple):
-    """Words to look for, letter by letter: a node for each of their beginnings.
+    """Words to search, as a trie: a node for each of their beginnings.
 
-    after: of each node, the one that follows it by the code of the next letter; 0 if none does
-    ends:  of each node, whether `marks` or `excluded` have something
-    gives: of each node, the marks of the words that end there, by what must stand before (times 3) and after; of the
-           name of an attribute, what its value is and, at 1, the mark that it gives itself
-    never: marks that a word which comes so far does not have from where it began
+    Attributes:
+        children: int16 array [nodes, letters]: the node after each letter's code; 0 if there is none.
+        has_marks: True for each node that has `marks` or `excluded`.
+        marks: int64 array [nodes, 9]: the marks of the words that end at a node, by what must be before the word (times
+            3) and after it. For the name of an attribute: the kind of its value and, at 1, the mark that it gives
+            itself.
+        excluded: Marks that a word which comes so far does not have from where it began.
     """
 
     children: Int16s
@@ -60,7 +60,17 @@ class MarkTable(NamedTuple):
 def read_marks(
     data: Bytes, starts: Int64s, stops: Int64s, table: MarkTable, marks: Int64s, keys: Int64s, unsure: Bools
 ) -> None:
-    """Add to `marks` those that attributes give, and make the digest of the first class a part of `keys`."""
+    """Add the marks that attributes give to `marks`, in place, and mix the digest of the first class into `keys`.
+
+    Args:
+        data: UTF-8 bytes of the page.
+        starts: First byte of each element's attributes.
+        stops: First byte after them.
+        table: The words to search.
+        marks: The marks of each element.
+        keys: A digest for each element.
+        unsure: Set to True for elements that the kernel is not sure of.
+    """
     gives, codes = table.marks, np.empty(2 * np.max(stops - starts) + 2, np.uint8)
     for element in range(starts.size):
         at, stop, has_class = starts[element], stops[element], False
@@ -93,7 +103,7 @@ def read_marks(
 
 @kernel
 def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
-    """The end of the characters of a name, or of those that are none."""
+    """Return the end of a run of characters that may be in a name, or if `is_name_wanted` is False, may not."""
     while at < stop:
         byte = data[at]
         is_name = not (byte == _LESS or byte == _EQUALS or byte == _GREATER or byte == _SLASH)
@@ -107,7 +117,11 @@ def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
 
 @kernel
 def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """(the first and last place of the value of a name that ends at `at`, the place after it)."""
+    """Find the value of an attribute with a name that ends at `at`.
+
+    Returns:
+        The first byte of the value, the first byte after it, and the position at which to continue.
+    """
     equals = skip_spaces(data, at, stop)
     if equals >= stop or data[equals] != _EQUALS:
         return at, at, at
@@ -125,7 +139,7 @@ def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _find_node(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
-    """The node that a whole word comes to, 0 for one that is not in the table; -1 if it is not ASCII."""
+    """Return the node that a whole word leads to; 0 if it is not in the table, -1 if it is not ASCII."""
     for at in range(start, stop):
         if data[at] >= 0x80:
             return -1
@@ -140,7 +154,7 @@ def _is_true(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
-    """FNV-1a of a stretch."""
+    """Return the FNV-1a digest of bytes, continued from `digest`."""
     for at in range(start, stop):
         digest = (digest ^ int(data[at])) * PRIME
     return digest
@@ -150,7 +164,7 @@ def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
 def _add_marks(
     data: Bytes, start: int, stop: int, codes: Bytes, table: MarkTable, root: int, marks: Int64s, element: int
 ) -> bool:
-    """Add the marks that are in a word; returns whether it is not sure of them: of any in a style."""
+    """Add the marks that are in a word; return True if the kernel is not sure of them."""
     size, was_lower, result = 0, False, 0
     for at in range(start, stop):
         byte = data[at]
@@ -184,7 +198,7 @@ def _add_marks(
 
 @kernel
 def _is_edge(code: int, edge: int) -> bool:
-    """Whether what stands beside a word lets it be one."""
+    """Return True if a word may begin after, or end before, a character with this code."""
     if edge == ANY:
         return True
     return code >= _DASH if edge == NO_LETTER else code == _DASH or code == _OTHER
@@ -194,11 +208,19 @@ def _is_edge(code: int, edge: int) -> bool:
 def carry_down(
     parents: Int64s, prose: Int64s, own: Int64s, repeats: Bools, max_size: float, neutral: int, carried: Int64s
 ) -> None:
-    """Fill rows of `carried`, of each element: its depth; the marks of it and of what is around it; the nearest element
-    from it on outwards that has marks against text, one for it, and one that repeats; -1 if there is none.
+    """Fill the rows of `carried` from the outside in.
 
-    prose_sizes: characters of prose in each element; max_size: of one that marks other than `neutral` do not come down
-    from
+    The rows are, for each element: its depth; the marks of it and of those around it; the nearest element, from it
+    outwards, with marks against text, with marks for text, and that repeats (-1 if there is none).
+
+    Args:
+        parents: The element around each element.
+        prose: Number of characters of prose in each element.
+        own: The marks of each element itself.
+        repeats: True for elements that have equal siblings.
+        max_size: From elements with more prose, only `neutral` marks come down.
+        neutral: The marks that speak for text.
+        carried: int64 array [5, elements] to fill.
     """
     carried[:2, 0], carried[2:, 0] = 0, -1
     for element in range(1, parents.size):
@@ -243,7 +265,7 @@ for _letter in "Aa":
 
 @cache
 def classify_characters() -> Bytes:
-    """The kinds of every code point below 0x10000, as bits."""
+    """Return a uint8 array with the kinds of each code point below 0x10000, as a sum of `CAPITAL`, `DIGIT` etc."""
     kinds = np.array([CATEGORIES.get(category(chr(code)), 0) for code in range(0x10000)], np.uint8)
     for kind, characters in SIGNS:
         kinds[[ord(character) for character in characters]] = kind
@@ -253,7 +275,7 @@ def classify_characters() -> Bytes:
 
 @cache
 def list_openings() -> Bools:
-    """Whether `OPENING` may match what begins with three letters, each by its number of 27."""
+    """Return for each three letters, as a number in base 27, whether `OPENING` may match a text that begins so."""
     table = np.zeros((_NO_LETTER + 1,) * 3, np.bool_)
     for alternative in ALTERNATIVE.findall(OPENING_PATTERNS):
         first, second, third = (_LETTERS[min(ord(letter), 127)] for letter in alternative.ljust(3)[:3])
@@ -263,8 +285,16 @@ def list_openings() -> Bools:
 
 @kernel
 def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bools, counts: Int64s) -> None:
-    """Fill `counts`: of each text the characters of each kind, capitals and digits in its head alone; and at last
-    whether `OPENING` may match it. codes: the characters of all texts; lengths: of each."""
+    """Count the characters of each text by kind, and check whether it may open like apparatus ("Read more", "Related").
+
+    Args:
+        codes: uint32 code points of all texts, one after another.
+        lengths: Number of characters of each text.
+        kinds: As returned by `classify_characters`.
+        openings: As returned by `list_openings`.
+        counts: int64 array [8, texts], initialized with zeros, to fill. The first seven rows are counts; capitals and
+            digits are only counted in the first 100 characters. The last row is 1 if `OPENING` may match the text.
+    """
     last, start = len(kinds) - 1, 0
     for text in range(lengths.size):
         stop, head = start + lengths[text], start + min(HEAD_CHARACTERS, lengths[text])
@@ -278,7 +308,7 @@ def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bo
 
 @kernel
 def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystack: UInt32s) -> Bools:
-    """Which of the texts that are not shorter than the least may begin as some part of what is said."""
+    """Return True for each text that may begin like some part of `haystack`, and has `min_size` characters or more."""
     is_present, may_start, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
     for at in range(haystack.size - _HASHED + 1):
         is_present[_hash_text(haystack, at)] = True
@@ -290,7 +320,7 @@ def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystac
 
 @kernel
 def _hash_text(codes: UInt32s, start: int) -> int:
-    """A number of some characters in a row."""
+    """Return a number for the eight characters that begin at `start`."""
     digest = 0
     for at in range(start, start + _HASHED):
         digest = digest * 0x9E3779B1 + codes[at]
@@ -299,7 +329,7 @@ def _hash_text(codes: UInt32s, start: int) -> int:
 
 @kernel
 def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
-    """Return False where `OPENING` does not match: what is not ASCII may be anything to it."""
+    """Return False if `OPENING` cannot match. Characters that are not ASCII may mean anything to it."""
     while at < stop and codes[at] < 128 and _LETTERS[codes[at]] == _NO_LETTER:
         if 48 <= codes[at] <= 57 or codes[at] == 95:  # a digit, "_"
             return False
@@ -313,7 +343,7 @@ def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
 
 
 def count_characters_plain(text: str) -> list[int]:
-    """The twin of `count_characters` for one text, and whether `OPENING` does match it."""
+    """Count the characters of one text as `count_characters` does, and say whether `OPENING` does match it."""
     head = [category(character) for character in text[:HEAD_CHARACTERS]]
     counts = [sum(CATEGORIES.get(each) == kind for each in head) for kind in (CAPITAL, DIGIT)]
     counts += [sum(map(text.count, signs)) for _, signs in SIGNS]

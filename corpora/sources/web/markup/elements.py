@@ -1,13 +1,12 @@
-"""The elements of HTML as far as text depends on them, and what a page is read to.
+"""The elements of HTML as far as text depends on them, and the table that a page is read to.
 
 Source: html.spec.whatwg.org, sections 13.1.2 (elements, omitted tags) and 13.2.5 (tokens); what is left out is the
 adoption of misplaced table content and of misnested formatting, which moves no text.
 
-Characters of a page as kernels read them: white space, and references ("&amp;", "&#233;").
+The module also has kernels for the characters of a page: white space, and references ("&amp;", "&#233;").
 
-Promises: where `read_reference` is sure, it reads what `html.unescape` makes of the reference; of others, which are
-rare (names without ";", of long names, of controls and of what is none), it says that it is not.
-Costs: 20 ns each.
+Promises: if `read_reference` is sure, it reads what `html.unescape` makes of the reference. Of others, which are rare
+(names without ";", long names, control characters and invalid ones), it says that it is not sure. Costs: 20 ns each.
 """
 
 import re
@@ -77,19 +76,25 @@ class PageLimits:
 
 
 class Refused(NamedTuple):
-    """The reason why a page is not read: the bound it breaks, and how."""
+    """The reason why a page is not read.
+
+    Attributes:
+        reason: The limit that it exceeds, or what it lacks.
+        detail: How.
+    """
 
     reason: str
     detail: str = ""
 
 
 class Block(NamedTuple):
-    """Text between two borders of blocks.
+    """A run of text without a block element inside.
 
-    node:  the element it is in, by number
-    tag:   the nearest block element's name
-    text:  without surplus white space; "\n" is a `<br>` or a line of `<pre>`
-    links: how many of its characters are in links
+    Attributes:
+        node: Index of the element that it is in.
+        tag: Name of the nearest block element.
+        text: The text without surplus white space. A line feed is a `<br>` or the end of a line of `<pre>`.
+        links: Number of its characters that are in links.
     """
 
     node: int
@@ -99,15 +104,20 @@ class Block(NamedTuple):
 
 
 class WrittenAttributes(NamedTuple):
-    """The attributes of elements as they are written: stretches of UTF-8, by their first places and those after the
-    last."""
+    """The attributes of elements as they are written, as slices of UTF-8 bytes.
+
+    Attributes:
+        data: The bytes.
+        starts: First byte of each element's attributes.
+        stops: First byte after them.
+    """
 
     data: bytes
     starts: Int64s
     stops: Int64s
 
     def read(self, element: int) -> str:
-        """The attributes of an element."""
+        """Return the attributes of an element, by its index."""
         return self.data[self.starts[element] : self.stops[element]].decode("utf-8", "surrogatepass")
 
 
@@ -117,19 +127,23 @@ def _zero(*shape: int) -> Callable[[], Int64s]:
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """A page. Element 0 is the page itself.
+    """A page. Element 0 is the page itself; formatting elements such as `<b>` are not in the table.
 
-    names:                  of elements; at last "", which is that of element 0
-    numbers:                of each element that is not mere formatting, in document order, the place of its name
-    written, parents:       of each of these, its attributes and the element around it
-    spans:                  of each, the first block inside and the one after the last
-    blocks:                 its text in document order
-    metas, links, times:    attributes of `<meta>`, `<link>` and `<time>`, as they are written
-    title:                  of `<title>`
-    scripts:                contents of the scripts of JSON-LD
-    html:                   attributes of `<html>`
-    hidden:                 how many runs of text are in formatting elements that are not shown
-    marks:                  what `compute_marks` has found, which is asked for twice
+    Attributes:
+        names: Names of elements. The last one is "", the name of element 0.
+        numbers: For each element, in document order, the index of its name; -1 for element 0.
+        written: Attributes of the elements.
+        parents: The element around each one; -1 for element 0.
+        spans: int64 array [elements, 2]: the first block inside of an element, and the one after the last.
+        blocks: The text in document order.
+        metas: Attributes of `<meta>`, as they are written.
+        links: Attributes of `<link>`, and of `<a>` that mention a license.
+        times: Attributes of `<time>`.
+        title: Text of `<title>`.
+        scripts: Contents of scripts with JSON-LD.
+        html: Attributes of `<html>`.
+        hidden: Number of runs of text in formatting elements that are not shown.
+        marks: The result of `compute_marks`, which is needed twice; None before.
     """
 
     names: list[str] = field(default_factory=lambda: [""])
@@ -148,11 +162,11 @@ class Tree:
     marks: tuple[Int64s, Int64s] | None = None
 
     def get_tag(self, element: int) -> str:
-        """The name of an element."""
+        """Return the name of an element, by its index."""
         return self.names[int(self.numbers[element])]
 
     def find_elements(self, name: str) -> list[int]:
-        """The elements of a name."""
+        """Return the indices of the elements with a name, in document order."""
         return np.flatnonzero(self.numbers == self.names.index(name)).tolist() if name in self.names else []
 
 
@@ -170,7 +184,7 @@ MAX_DIGITS = 7
 
 @kernel
 def measure_space(data: Bytes, at: int) -> int:
-    """The bytes of the character at `at` if `str.isspace` holds for it, else 0."""
+    """Return the number of bytes of the character at `at` if `str.isspace` holds for it, else 0."""
     byte = data[at]
     if byte < 0x80:
         return int(byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31)
@@ -186,7 +200,7 @@ def measure_space(data: Bytes, at: int) -> int:
 
 @kernel
 def skip_spaces(data: Bytes, at: int, stop: int) -> int:
-    """The end of white space."""
+    """Return the position of the first byte from `at` on that is not white space; `stop` or more if there is none."""
     width = 1
     while at < stop and width > 0:
         width = measure_space(data, at)
@@ -196,7 +210,13 @@ def skip_spaces(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """(the character that the "&" at `at` begins a reference to, the bytes of that); (-1, 1) where it is not sure."""
+    """Read the character reference that may begin with the "&" at `at`.
+
+    Returns:
+        The character's code and the number of bytes of the reference. ("&", 1) if it is a plain "&"; (-1, 1) if it is
+            not
+        sure.
+    """
     if at + 1 == stop or _ENDS[data[at + 1]]:
         return _AMPERSAND, 1
     if data[at + 1] == _NUMBER:
@@ -219,7 +239,7 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """`read_reference` of a number."""
+    """Read a numeric reference, as `read_reference` does."""
     end, base, code = at + 2, 10, 0
     if end < stop and data[end] | 32 == _X:
         end, base = end + 1, 16
@@ -238,7 +258,7 @@ def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def write_character(text: Bytes, at: int, code: int) -> int:
-    """Write a character of the BMP from U+0080 on in UTF-8; returns its bytes."""
+    """Write a character of the BMP from U+0080 on to `text[at:]` as UTF-8, and return its number of bytes."""
     if code < 0x800:
         text[at], text[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
         return 2

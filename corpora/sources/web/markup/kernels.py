@@ -1,12 +1,12 @@
-"""Kernels of a page: its bytes cut into tokens, and tokens arranged in a table.
+"""Kernels of a page: its bytes are cut into tokens, and the tokens are arranged in a table.
 
-Promises: what `plain.parse_html_plain` says of elements and of the text between them, in two passes: `cut_tokens` looks
-at UTF-8, `arrange_tokens` at tokens. Between them Python says which formatting elements are not shown, and afterwards
-it makes the text of blocks with references to characters, line breaks or lines of their own. What a name of an element
-means is in a table, `rules`; its names stand before the page, so that they are numbered first. Where only the plain
-twin knows the answer, both give `UNSURE`: a name of an element that is not ASCII, more names with one digest than
-chance gives, a block whose characters may be too many.
-Costs: 0.3 ms for a page of 270 kB and 2,300 tags; memory of 16 bytes for each tag or stretch of text, and the page's.
+Promises: they find the elements, and the text between them, that `plain.parse_html_plain` finds, in two passes:
+`cut_tokens` reads UTF-8, `arrange_tokens` reads tokens. Between the two Python says which formatting elements are not
+shown, and afterwards it builds the text of blocks with character references, line breaks or lines of their own. The
+meaning of an element's name is in a table, `rules`; its names are put before the page, so that they are numbered first.
+If only the plain form knows the answer, both return `UNSURE`: for a name of an element that is not ASCII, for more
+names with one digest than chance gives, and for a block that may have too many characters. Costs: 0.3 ms for a page of
+270 kB and 2,300 tags; memory of 16 bytes for each tag or stretch of text, and the page's.
 """
 
 from typing import NamedTuple
@@ -40,7 +40,7 @@ NUM_HIDDEN, NUM_STATES = 16, 17
 
 
 def _to_int(number: int) -> int:
-    """A number of 64 bits, not a literal: kernels are compiled anew for each literal."""
+    """Return a number of 64 bits instead of a literal, because kernels are compiled again for each literal."""
     return np.int64(number)  # type: ignore[return-value]
 
 
@@ -59,12 +59,15 @@ _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 class ScannedPage(NamedTuple):
     """A page and its tokens.
 
-    data:   the names in `rules`, a space after each, and the page, in UTF-8
-    rules:  of each of these names, what it means; at last of any other
-    names:  of each name its first and last place in `data`, the next one in its place of `chains`, its digest, and the
-            innermost level at which an element of it is open
-    chains: the newest name of those that have its place; -1 if there is none; a power of two of them
-    tokens: what it does, the number of its name, the first and last place of its text or attributes
+    Attributes:
+        data: UTF-8 bytes: the names in `rules`, a space after each, and the page.
+        rules: What each of these names means; the last row is for any other name.
+        names: For each name its first byte in `data`, the first byte after it, the next name in its chain, its digest,
+            and the innermost level at which an element with it is open.
+        chains: For each hash slot the newest name in it, -1 if there is none. The number of slots is a power of two.
+        tokens: For each token what it does, the number of its name, and the first byte and the first byte after its
+            text or attributes.
+        state: Counters of the first pass; `NUM_TOKENS` and the constants after it are the indices.
     """
 
     data: Bytes
@@ -78,12 +81,15 @@ class ScannedPage(NamedTuple):
 class PageTable(NamedTuple):
     """A page's table, and the elements that are open.
 
-    nodes:    name, first and last place of its attributes, parent, first group inside and the one after the last
-    groups:   of text between borders: element, first segment, characters in links, whether its text is not
-              in `text`, and where its characters end in `text`
-    segments: first and last place of its characters, both 0 for a line break; whether it is in a link
-    text:     that of groups, one space for white space, and what is left of those with <br> or rare references
-    opened:   at each level the name, the element, the innermost scope; the level below with the same name
+    Attributes:
+        nodes: For each element its name, the first byte and the first byte after its attributes, its parent, the first
+            group inside and the one after the last.
+        groups: For each run of text between borders its element, its first segment, its characters in links, whether
+            its text is not in `text`, and where its characters end in `text`.
+        segments: For each its first byte and the first byte after it, both 0 for a line break; whether it is in a link.
+        text: The text of groups, with one space for white space.
+        opened: For each level the name, the element, the innermost scope, and the level below with the same name.
+        state: Counters of the second pass; `NODES` and the constants after it are the indices.
     """
 
     nodes: Int64s
@@ -96,7 +102,7 @@ class PageTable(NamedTuple):
 
 @kernel
 def _find_byte(data: Bytes, byte: int, at: int, stop: int) -> int:
-    """The next place of a byte; -1 if there is none."""
+    """Return the position of the next `byte` in `data[at:stop]`; -1 if there is none."""
     pattern = ONES * np.uint64(byte)
     while at + 8 <= stop:
         word = load8(data, at) ^ pattern
@@ -113,7 +119,11 @@ def _find_byte(data: Bytes, byte: int, at: int, stop: int) -> int:
 
 @kernel
 def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> bool:
-    """Whether a word is in a stretch. case: the bit that small letters have, 0 where capitals are other letters."""
+    """Return True if a word is in `data[start:stop]`.
+
+    Args:
+        case: The bit that lower-case letters have, or 0 to compare letters exactly.
+    """
     for at in range(start, stop - word.size + 1):
         size = 0
         while size < word.size and data[at + size] | case == word[size]:
@@ -125,7 +135,7 @@ def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> boo
 
 @kernel
 def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
-    """Whether two stretches are the same but for the case of ASCII letters."""
+    """Return True if two runs of `size` bytes are equal, ignoring the case of ASCII letters."""
     for i in range(size):
         if _LOWER_CASE[data[at + i]] != _LOWER_CASE[data[name + i]]:
             return False
@@ -134,7 +144,11 @@ def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
 
 @kernel
 def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: int, stop: int, is_new: bool) -> int:
-    """The number of a name, -1 for one that no start tag had unless it `is_new`; -2 where it is not sure."""
+    """Return the number of a name. If `is_new`, a name that is not known yet gets the next number.
+
+    Returns:
+        The number; -1 for an unknown name, -2 if the kernel is not sure.
+    """
     digest = stop - start
     for at in range(start, stop):
         if data[at] >= 0x80:
@@ -161,7 +175,7 @@ def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, star
 
 @kernel
 def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop: int) -> None:
-    """Write a token."""
+    """Append a token."""
     count = state[NUM_TOKENS]
     tokens[count, 0], tokens[count, 1], tokens[count, 2], tokens[count, 3] = what, name, start, stop
     state[NUM_TOKENS] = count + 1
@@ -169,10 +183,16 @@ def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop:
 
 @kernel
 def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: int) -> int:
-    """Cut a page into tags and the text between them; returns DONE, UNSURE or TOO_MANY.
+    """Cut a page into tags and the text between them.
 
-    begin: where the page begins
-    last:  the place of its last ">", after which no tag ends; -1 if there is none
+    Args:
+        page: The page; its tokens and state are filled.
+        start_of_page: First byte of the page in `page.data`.
+        last: Position of the last ">", after which no tag ends; -1 if there is none.
+        max_elements: The largest number of start tags.
+
+    Returns:
+        DONE, UNSURE or TOO_MANY.
     """
     data, rules, names, chains, tokens, state = page
     at, unknown = _0, len(rules) - 1
@@ -234,7 +254,7 @@ def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: i
 
 @kernel
 def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
-    """The ">" of a tag whose attributes begin at `at`; of an end tag whose quotes do not end -1."""
+    """Return the position of the ">" of a tag with attributes from `at` on; -1 for an end tag with open quotes."""
     start, size = at, data.size
     if state[FAULTS] < MAX_FAULTS:
         while at < size:
@@ -261,7 +281,7 @@ def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
 
 @kernel
 def _skip_value(data: Bytes, at: int) -> int:
-    """The place behind white space and a value in quotes that end."""
+    """Return the position after white space and a quoted value, if its quotes are closed."""
     at = skip_spaces(data, at, data.size)
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
         return max(at, _find_byte(data, _0 + data[at], at + 1, data.size) + 1)
@@ -270,7 +290,7 @@ def _skip_value(data: Bytes, at: int) -> int:
 
 @kernel
 def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
-    """The end of a comment, a doctype or an instruction; of a comment that does not end, the end of its tag."""
+    """Return the position after a comment, a doctype or an instruction. An unclosed comment ends with its tag."""
     size = data.size
     if data[at + 1] == 33 and at + 3 < size and data[at + 2] == data[at + 3] == _DASH and state[-1] == 0:
         end = _find_byte(data, _GREATER, at + 4, size)
@@ -284,7 +304,7 @@ def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
 
 @kernel
 def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
-    """Write a start tag's token. start, end: of its attributes."""
+    """Append the token of a start tag with attributes from `start` to `end`."""
     if does == LINKED:
         if _contains(data, start, end, _LICENSE, _0):
             _emit(tokens, state, _LINK, number, start, end)
@@ -298,7 +318,7 @@ def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, doe
 
 @kernel
 def _may_hide(data: Bytes, start: int, stop: int) -> bool:
-    """Return False for attributes that `elements.HIDDEN` does not match, whatever surrounds its words."""
+    """Return False for attributes that `elements.HIDDEN_ATTRIBUTES` cannot match."""
     three = 0
     for at in range(start, stop):
         if data[at] >= 0x80:
@@ -311,7 +331,7 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def _find_raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
-    """The end tag of an element whose content is not text of the page; -1 if there is none."""
+    """Return the position of the end tag of an element that holds no text of the page; -1 if there is none."""
     size = name_stop - name
     while True:
         at = _find_byte(data, _LESS, at, last)
@@ -326,7 +346,17 @@ def _find_raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) ->
 
 @kernel
 def arrange_tokens(page: ScannedPage, table: PageTable, max_depth: int, max_text: int) -> int:
-    """Make the table of a page from its tokens; returns DONE, UNSURE or TOO_DEEP."""
+    """Build the table of a page from its tokens.
+
+    Args:
+        page: The page after `cut_tokens`.
+        table: Filled by this function.
+        max_depth: The largest number of nested elements.
+        max_text: The largest number of characters of one block.
+
+    Returns:
+        DONE, UNSURE or TOO_DEEP.
+    """
     data, rules, names, _, tokens, _ = page
     nodes, groups, segments, text, opened, state = table
     state[NODES], state[_HIDDEN] = 1, -1
@@ -370,7 +400,7 @@ def arrange_tokens(page: ScannedPage, table: PageTable, max_depth: int, max_text
 
 @kernel
 def _note_hiding(state: Int64s, what: int, name: int) -> None:
-    """Note whether what follows is shown."""
+    """Remember whether the text that follows is shown."""
     if name == state[_HIDDEN]:
         state[_NUM_HIDING] += -1 if what == INLINE_END else 1
         if state[_NUM_HIDING] == 0:
@@ -381,7 +411,7 @@ def _note_hiding(state: Int64s, what: int, name: int) -> None:
 
 @kernel
 def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Write a segment, unless it is not shown."""
+    """Append a segment, unless it is not shown."""
     if state[_HIDDEN] < 0:
         place = state[SEGMENTS]
         segments[place, 0], segments[place, 1], segments[place, 2] = start, stop, state[_IN_LINK]
@@ -390,7 +420,7 @@ def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None
 
 @kernel
 def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Take a run of characters."""
+    """Add a run of characters to the current group."""
     at, size, gap, added = start, state[SIZE], state[_GAP], 0
     is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_NUM_ADDED] > 0, False
     num_characters = first = last = 0  # of the run; those before what is not white space, and up to its end
@@ -435,7 +465,7 @@ def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: i
 
 @kernel
 def _close_group(groups: Int64s, opened: Int64s, state: Int64s) -> None:
-    """Close the group that is being gathered."""
+    """Finish the current group of text, if there is one."""
     if state[SEGMENTS] > state[_FIRST]:
         place = state[GROUPS]
         groups[place, 0], groups[place, 1] = opened[state[_DEPTH], 1], state[_FIRST]
@@ -449,7 +479,7 @@ def _close_group(groups: Int64s, opened: Int64s, state: Int64s) -> None:
 def _open(
     names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int, start: int, stop: int, is_scope: bool
 ) -> None:
-    """Open an element. start, stop: of its attributes."""
+    """Open an element with attributes from `start` to `stop`."""
     number, level = state[NODES], state[_DEPTH]
     nodes[number, 0], nodes[number, 1], nodes[number, 2] = name, start, stop
     nodes[number, 3], nodes[number, 4] = opened[level, 1], state[GROUPS]
@@ -493,7 +523,7 @@ def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: I
 
 @kernel
 def _pop_to(names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, level: int) -> None:
-    """Close all that is open from a level on."""
+    """Close all elements from a level on."""
     for depth in range(state[_DEPTH], level, -1):
         names[opened[depth, 0], LEVEL] = opened[depth, 3]
         nodes[opened[depth, 1], 5] = state[GROUPS]

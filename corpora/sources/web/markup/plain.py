@@ -1,4 +1,4 @@
-"""A page's table in plain Python: the definition of `tree.parse_html`, and its answer where kernels are not sure.
+"""A page's table in plain Python: the definition of `tree.parse_html`, and its answer if kernels are not sure.
 
 Promises: one pass over the characters, without recursion and without a tree of objects. Costs: 15 ms for a page of
 270,000 characters.
@@ -40,11 +40,11 @@ RAW_ENDS = {
 
 
 class _LimitExceeded(Exception):
-    """A bound is broken; carries what is said of it."""
+    """A page exceeds a limit. The arguments are those of `Refused`."""
 
 
 def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """`parse_html` in plain Python, which defines what it is."""
+    """Parse a page in plain Python, which defines the result of `parse_html`."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
     if not is_rewritten and _needs_rewriting(html, limits):
@@ -68,7 +68,7 @@ def _needs_rewriting(html: str, limits: PageLimits) -> bool:
 
 
 def _feed_builder(builder: "_Builder", html: str) -> None:
-    """Cut a page into tags and the text between them."""
+    """Cut a page into tags and the text between them, and pass them to the builder."""
     position = after = num_faults = 0
     last = html.rfind(">")  # after it no tag ends
     find, match, take, start, end = html.find, TOKEN.match, builder.add_text, builder.start_element, builder.end_element
@@ -99,14 +99,20 @@ def _feed_builder(builder: "_Builder", html: str) -> None:
 
 
 class BlockText:
-    """The text of a block, in the parts in which it comes."""
+    """Gathers the text of a block."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.size = self.links = 0
 
     def add_text(self, text: str, in_link: bool, keeps_lines: bool) -> None:
-        """Take a run of characters."""
+        """Add a run of characters. White space at the beginning of the block is dropped.
+
+        Args:
+            text: The characters as they are written, with character references.
+            in_link: True if they are in a link.
+            keeps_lines: True if line feeds are kept, as in `<pre>`.
+        """
         if not self.parts and text.isspace():
             return
         if "&" in text:
@@ -119,7 +125,7 @@ class BlockText:
             self.links += len(text.strip())
 
     def end_line(self) -> bool:
-        """End a line; returns True where the line before it is empty, so that the paragraph ends as well."""
+        """End a line. Return True if the line before is empty, so that the paragraph ends as well."""
         for part in reversed(self.parts):
             if part == "\n":
                 return True
@@ -129,7 +135,7 @@ class BlockText:
         return False
 
     def end_block(self, node: int, tag: str, blocks: list[Block]) -> None:
-        """Close the block, and begin the next."""
+        """Append the block to `blocks` if it has text, and begin the next one."""
         text = "".join(self.parts)
         if tag == "pre":
             text = "\n".join(line for line in map(str.rstrip, text.expandtabs().split("\n")) if line)
@@ -143,7 +149,7 @@ class BlockText:
 
 
 class _Builder:
-    """Open elements, and the block that is being gathered."""
+    """The open elements, and the block that is being gathered."""
 
     def __init__(self, limits: PageLimits) -> None:
         self.limits = limits
@@ -165,7 +171,7 @@ class _Builder:
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
     def add_text(self, text: str) -> None:
-        """Take a run of characters."""
+        """Add a run of characters, unless it is not shown."""
         if self.hidden:
             self.tree.hidden += bool(text) and not text.isspace()
             return
@@ -174,7 +180,7 @@ class _Builder:
             raise _LimitExceeded("too long a text", f"over {self.limits.max_text} characters in a block")
 
     def end_block(self) -> None:
-        """Close the block that is being gathered."""
+        """Finish the current block, if it has text."""
         if self.block_text.parts:
             node = self.nodes[-1]
             self.block_text.end_block(node, self.tags[node] or "body", self.tree.blocks)
@@ -225,7 +231,7 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def skip_comment(self, html: str, at: int, opening: str) -> int:
-        """The end of a comment, a doctype or an instruction; of a comment that does not end, the end of its tag."""
+        """Return the position after a comment, a doctype or an instruction. An unclosed comment ends with its tag."""
         if opening == "!--" and "!--" not in self.unended:
             if end := html.find("-->", at + 2) + 1:
                 return end + 2
@@ -233,7 +239,7 @@ class _Builder:
         return (html.find(">", at) + 1) or len(html)
 
     def skip_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
-        """Pass over an element whose content is not text of the page; the position after it. stop: of the last tag."""
+        """Return the position after an element that holds no text of the page. `stop` is the end of the last tag."""
         self._count_element()
         self.needs_rewriting |= name == "math" or (name == "script" and "math/tex" in attributes)
         if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
@@ -249,7 +255,7 @@ class _Builder:
         return end.end()
 
     def finish(self) -> Tree:
-        """Close what is open."""
+        """Close all elements, and return the tree."""
         self.end_block()
         self._pop_to(0)
         self.spans[0] = (0, len(self.tree.blocks))
@@ -275,7 +281,7 @@ class _Builder:
             raise _LimitExceeded("too many elements", f"over {self.limits.max_nodes}")
 
     def _start_inline(self, name: str, attributes: str) -> None:
-        """Begin a formatting element, which is not in the table: only links, and what is not shown, are noted."""
+        """Begin a formatting element. It is not in the table; only links, times and hiding are recorded."""
         if name == "a":
             self.in_link = "href" in attributes or "href" in attributes.lower()
             if "license" in attributes:
@@ -310,7 +316,7 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def _pop_to(self, level: int) -> None:
-        """Close all that is open from a level on."""
+        """Close all elements from a level on."""
         spans, stop = self.spans, len(self.tree.blocks)
         for name in reversed(self.names[level:]):
             self.levels[name].pop()

@@ -77,7 +77,7 @@ def collapse_spaces(text: str) -> str:
 
 
 def repair_holes(text: str) -> str:
-    """Repair what a removed template leaves: empty brackets, doubled or loose punctuation."""
+    """Repair what removed templates leave in a text: empty brackets, doubled or loose punctuation, doubled spaces."""
     for space in "\t\xa0\u2009\u202f\u200a":
         text = text.replace(space, " ")
     text = collapse_spaces(text)
@@ -179,7 +179,7 @@ class WikitextSettings:
 
     math:   formulas in TeX as a "placeholder", as their "tex", or "drop"
     lists:  items of six words and more are "sentences"; or "drop" all items
-    hidden: names (in lower case) of the namespaces whose links show nothing: files and categories
+    hidden: names (in lower case) of the namespaces with links that show nothing: files and categories
     wiki:   code of the wiki's language, by which its templates, numbers and dates are read
     """
 
@@ -213,7 +213,7 @@ DEFAULT_SETTINGS = WikitextSettings()
 
 
 def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS) -> str:
-    """Return the text that `read_wikitext` extracts from a page whose title is not known.
+    """Return the text that `read_wikitext` extracts from a page with an unknown title.
 
     >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
     'Ayr is 12 km (7.5 mi) from the port.'

@@ -1,4 +1,4 @@
-"""Templates that no table names: what they show, judged by where they are and what is in them.
+"""Templates that no table names: what they show, judged by their position and contents.
 
 Promise: a template unknown by name shows its words if it is a part of a sentence, in any wiki. It is one after a space,
 an opening bracket or quotation mark, an elision or a letter of a script without spaces; at the beginning of a line if

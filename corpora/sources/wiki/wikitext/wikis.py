@@ -12,9 +12,9 @@ A file's keys; each is omitted if the wiki writes as English does:
     digits           the ten digits, if they are not 0 to 9
     quotes           the two marks of a quotation, and a dot between them
     months           twelve names, as they are in a date; date, month: its forms, with {day}, {month}, {number}, {year}
-    files_and_categories   the namespaces whose links show nothing; apparatus: titles of sections without prose
+    files_and_categories   the namespaces with links that show nothing; apparatus: titles of sections without prose
     disambiguation   templates of pages that list the meanings of their title, except those of `all.toml`
-    variants         codes of the scripts or countries in -{code:words}-, of which the first that is there is shown
+    variants         codes of the scripts or countries in -{code:words}-; the first that is there is shown
     before_a_word    words after which a sentence cannot end: articles and prepositions
     in_language      how foreign words are written, with {language} and {words}; [languages]: their names, by code
     [templates]      what a template shows -> its names, between bars; [names] of `all.toml`: patterns of unknown ones
@@ -61,7 +61,7 @@ class Wiki:
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     def map_template_kinds(self) -> dict[str, str]:
-        """Return the wiki's templates: name in lower case -> the kind of what it shows, a key of `EXPANSIONS`."""
+        """Return the wiki's templates: name in lower case -> its kind, a key of `EXPANSIONS`."""
         return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
     def find_language(self, code: str) -> str:
@@ -127,13 +127,19 @@ def list_disambiguation_templates(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def list_words_before_others(wiki: str) -> frozenset[str]:
-    """Return the words after which a sentence of this wiki cannot end, with those of the largest wikis."""
+    """List words after which a sentence of this wiki cannot end, such as articles and prepositions.
+
+    They are the wiki's own, and those of the largest wikis.
+    """
     return frozenset(word for code in (wiki, ALL_WIKIS) for word in read_wiki(code).before_a_word.split())
 
 
 @lru_cache(maxsize=128)
 def list_apparatus_titles(wiki: str) -> frozenset[str]:
-    """Return titles of sections without prose: the wiki's own and the English ones, or else those of all wikis."""
+    """List titles, in lower case, of sections without prose, such as "references" or "external links".
+
+    They are the wiki's own and the English ones, or those of all wikis if it has none.
+    """
     has_own = wiki in list_codes() - {"en"} and read_wiki(wiki).apparatus
     codes = [wiki, "en"] if has_own else sorted(list_codes() | {ALL_WIKIS})
     return frozenset(title for code in codes for title in _split_at_bars(read_wiki(code).apparatus))
@@ -141,9 +147,9 @@ def list_apparatus_titles(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def find_common_kinds() -> dict[str, str]:
-    """Return the templates that mean the same in each wiki that has them, except English: name -> kind.
+    """Map names of templates to the kind of what they show, if they mean the same in all wikis that have them.
 
-    Names of one or two characters are omitted.
+    The English wiki is left out, and so are names of one or two characters.
     """
     kinds: dict[str, str] = {}
     clashes = set()

@@ -11,9 +11,9 @@ from corpora.sources.web.main_text.blocks import (
     MAX_LOG_ODDS,
     STEPS_PER_UNIT,
     Forest,
-    average_blocks,
     choose_blocks,
     compute_chances,
+    compute_mean_row,
     compute_odds,
     read_forest,
     sum_trees_plain,
@@ -102,11 +102,11 @@ def test_the_choice_has_the_best_expected_f1() -> None:
 def test_a_mean_row_is_of_all_characters_alike() -> None:
     """Fails if a block of few characters counts as much as a long one, or a sum loses its small parts."""
     rows = np.array([[1, 7.0, 0.1], [3, -1.0, 0.1], [96, 0.0, 0.1]], np.float32)
-    assert average_blocks(rows).tolist() == [[np.float32((1 + 9 + 96**2) / 100), np.float32(0.04), np.float32(0.1)]]
+    assert compute_mean_row(rows).tolist() == [[np.float32((1 + 9 + 96**2) / 100), np.float32(0.04), np.float32(0.1)]]
     many = np.asfortranarray(np.tile(rows, (100_000, 1)))
     assert (
-        np.allclose(average_blocks(many), average_blocks(rows), rtol=1e-7)
-        and average_blocks(rows[:1]).tolist() == rows[:1].tolist()
+        np.allclose(compute_mean_row(many), compute_mean_row(rows), rtol=1e-7)
+        and compute_mean_row(rows[:1]).tolist() == rows[:1].tolist()
     )
 
 
