@@ -240,7 +240,7 @@ def _get_own_doc(node: ast.Module | Definition) -> list[str]:
 
 
 def parse_description(data: bytes) -> list[Unit]:
-    """Return one unit with the description in a METADATA file; it has no docstring if there is no description."""
+    """Return one unit with the description in a METADATA file. Without a description, its `docs` are empty."""
     message = HeaderParser().parsestr(data.decode(errors="replace"))
     description = str(message["Description"] or message.get_payload())
     return [Unit("", [description] if description.strip() else [])]
