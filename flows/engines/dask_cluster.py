@@ -167,8 +167,9 @@ class RemoteTraining:
             self._ended.set()
 
     def _is_under_way(self) -> bool:
-        """Return True if more events may arrive. Raises SchedulerLost, and InputError if nobody can train the model any
-        more.
+        """Return True if more events may arrive.
+
+        Raises SchedulerLost, and InputError if nobody can train the model any more.
         """
         if self._client.status != "running":
             if self._stopped_at is None:
@@ -273,8 +274,9 @@ class Cluster:
         )
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
-        """Call a module-level function on a worker, and wait for its result. The call is repeated if the scheduler is
-        lost.
+        """Call a module-level function on a worker, and wait for its result.
+
+        The call is repeated if the scheduler is lost and comes back.
 
         Raises:
             WorkerDied: If the process that ran the function died, or worker after worker did.
@@ -318,8 +320,9 @@ class Cluster:
         return self._num_answered
 
     def close(self) -> None:
-        """Cancel the tasks that are under way, which ends them on the workers, and disconnect. Callers of `run` get
-        PoolClosed.
+        """Cancel the tasks that are under way, which ends them on the workers, and disconnect.
+
+        Callers of `run` get PoolClosed.
         """
         with self._lock:
             if self._is_closed:
@@ -391,8 +394,9 @@ class Cluster:
             )
 
     def _connect_again(self, lost: Client) -> None:
-        """Open a client in place of one that has lost the scheduler; only the first thread that asks does. Raises
-        InputError.
+        """Open a client in place of one that has lost the scheduler; of many threads, only the first does.
+
+        Raises InputError if the scheduler does not come back.
         """
         with self._lock:
             if self._client is lost and not self._is_closed:

@@ -76,9 +76,7 @@ class TaskCancelled(Exception):
 
 
 class _Pools:
-    """The pools of this worker, one for each set of limits and version of the program, which are open while there are
-    calls.
-    """
+    """The pools of this worker, one for each set of limits and version of the program, while there are calls."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -197,8 +197,7 @@ def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> N
 
 
 def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
-    """Find the run with which the figures of a run are compared: that of the name's current release, else the run
-    before.
+    """Find the run to compare a run with: that of the name's current release, else the run before.
 
     Returns:
         The earlier run with its figures, or None; and what it is, in words.

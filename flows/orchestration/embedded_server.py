@@ -315,11 +315,10 @@ def check_port(port: int) -> None:
 
 
 def start_server(home: Path, port: int, tell: Callable[[str], None]) -> EmbeddedServer | None:
-    """Start a full server of a home, wait until it answers, and return it; None if one of this home has the port
-    already.
+    """Start a full server of a home, wait until it answers, and return it.
 
-    tell: is called with the line that says how to open the UI
-    Raises ServerFailed.
+    None if one of this home has the port already. tell: is called with the line that says how to open the UI Raises
+    ServerFailed.
     """
     server = None
     if not identify_server(home, port):

@@ -39,8 +39,7 @@ STOPPED = {"type": "CANCELLED", "name": "Cancelled", "message": "Stopped by a si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRun:
-    """A run that ended without a server, as it is sent to one later; also the contents of a file in the folder of late
-    runs.
+    """A run that ended without a server, as it is sent to one later, or kept in a file.
 
     store, run_id: where its record is
     recipe: the recipe's name
@@ -71,10 +70,10 @@ def describe_failure(error: BaseException) -> Mapping[str, str]:
 
 
 def send_late_run(api: str, late: LateRun, tell: Tell) -> str | None:
-    """Send a run that ended to an API, and return the id of its flow run; keep the run and return None if the API
-    refuses it.
+    """Send a run that ended to an API, and return the id of its flow run.
 
-    If that is the API of the user's profile, the runs that were kept for it are sent, too. api: "" if none answers
+    If the API does not take it, or none answers (`api` is ""), it is kept in a file, and None is returned. If that is
+    the API of the user's profile, the runs that were kept for it are sent, too.
     """
     id = send_run(api, late, tell) if api else None
     if id is None:

@@ -68,8 +68,7 @@ class LateTask:
 
 @dataclass(kw_only=True)
 class PageBuffer:
-    """What the page of a run without a server would show; it is sent when an API answers
-    (`flows.orchestration.late_runs`).
+    """What the page of a run without a server would show; `late_runs.py` sends it when an API answers.
 
     artifacts: as an API takes them, by key
     lines: of its log, as an API takes them
@@ -154,8 +153,9 @@ class Recording:
         self.send(call)
 
     def give_up(self, why: str) -> None:
-        """Continue without the API to the end of the run; what should be sent to it is dropped. why: a sentence for the
-        user
+        """Continue without the API to the end of the run; what should be sent to it is dropped.
+
+        why: a sentence for the user
         """
         with self.lock:
             if self.is_lost:
@@ -181,8 +181,9 @@ def send_to_api(call: Callable[[], Result]) -> Result | None:
 
 
 def list_api_errors() -> tuple[type[Exception], ...]:
-    """Return the exception types that Prefect raises if its API does not answer, or fails, and some more
-    (`is_unanswered`).
+    """Return the exception types that Prefect raises if its API does not answer, or fails.
+
+    They include others, which `is_unanswered` tells apart.
     """
     import httpx
 
