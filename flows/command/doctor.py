@@ -86,25 +86,25 @@ def check_engine(address: str | None) -> list[Finding]:
 
 def find_gpu(environ: Mapping[str, str] | None = None) -> "Hardware | None":
     """Return the least of the GPUs that the driver lists; None if it lists none."""
-    from trainer.auto_settings import Hardware, compiler_lacks, weakest
+    from trainer.auto_settings import Hardware, find_missing_compiler, find_weakest
 
     environ = read_start_environment() if environ is None else environ
     try:
         lines = query_gpus(environ, "name,compute_cap") or []
     except (OSError, subprocess.SubprocessError):
         return None  # `cloze doctor` reports a driver that fails
-    lacks = compiler_lacks("cuda", environ)
+    lacks = find_missing_compiler("cuda", environ)
     cards = [
         Hardware(device="cuda", name=each["name"], capability=(int(each["major"]), int(each["minor"])), lacks=lacks)
         for line in lines
         if (each := _CARD.fullmatch(line)) is not None
     ]
-    return weakest(cards) if cards else None
+    return find_weakest(cards) if cards else None
 
 
 def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
     """Return what makes the recipe's training slower than it need be on a card, or impossible without one."""
-    from trainer.auto_settings import slow_settings
+    from trainer.auto_settings import list_slow_settings
 
     if recipe.model is None:
         return []
@@ -113,7 +113,7 @@ def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
         missing = 'training.device = "cuda": no GPU is seen on this machine, and training will not start on it.'
         return [missing] if training.device == "cuda" else []
     _, hidden_size, heads, _ = model.shape
-    return slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)
+    return list_slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)
 
 
 def check_training(recipe: "Recipe") -> list[Finding]:
