@@ -48,7 +48,7 @@ from flows.recipes.tables import join_key, resolve_path, to_toml
 from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.folder_defaults import build_folder_recipe
 from flows.run.pipeline import ParsedSources, make_corpora, make_documents
-from trainer.complete_folders import refusing
+from trainer.complete_folders import explain_disk_errors
 
 NOTHING_JUDGED: Tables = {
     "language": {"keep": []},
@@ -264,7 +264,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path)
     """Write rows into a file, in one step. Raises InputError."""
     if path.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: name a file that ends in .parquet or .jsonl.")
-    with refusing(path), replace_file(path) as new:
+    with explain_disk_errors(path), replace_file(path) as new:
         if path.suffix == ".parquet":
             with pq.ParquetWriter(new, schema) as writer:
                 for batch in batches:

@@ -77,25 +77,25 @@ def engine_findings(address: str | None) -> list[Finding]:
 
 def card(environ: Mapping[str, str] | None = None) -> "Hardware | None":
     """Return the least of the GPUs that the driver lists; None if it lists none."""
-    from trainer.auto_settings import Hardware, compiler_lacks, weakest
+    from trainer.auto_settings import Hardware, find_missing_compiler, find_weakest
 
     environ = first_environment() if environ is None else environ
     try:
         lines = gpu_lines(environ, "name,compute_cap") or []
     except (OSError, subprocess.SubprocessError):
         return None  # `cloze doctor` reports a driver that fails
-    lacks = compiler_lacks("cuda", environ)
+    lacks = find_missing_compiler("cuda", environ)
     cards = [
         Hardware(device="cuda", name=each["name"], capability=(int(each["major"]), int(each["minor"])), lacks=lacks)
         for line in lines
         if (each := _CARD.fullmatch(line)) is not None
     ]
-    return weakest(cards) if cards else None
+    return find_weakest(cards) if cards else None
 
 
 def slow_lines(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
     """Return what makes the recipe's training slower than it need be on a card, or impossible without one."""
-    from trainer.auto_settings import slow_settings
+    from trainer.auto_settings import list_slow_settings
 
     if recipe.model is None:
         return []
@@ -104,7 +104,7 @@ def slow_lines(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
         missing = 'training.device = "cuda": no GPU is seen on this machine, and training will not start on it.'
         return [missing] if training.device == "cuda" else []
     _, hidden_size, heads, _ = model.shape
-    return slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)
+    return list_slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)
 
 
 def training_findings(recipe: "Recipe") -> list[Finding]:

@@ -28,7 +28,7 @@ from flows.export.exported import Provenance, read_provenance
 from flows.report.evaluation import render_evaluation_page
 from flows.run.addresses import find_artifacts, pick_newest
 from flows.run.record.task_scores import EventPrinter
-from trainer.complete_folders import check_output, refusing
+from trainer.complete_folders import check_output, explain_disk_errors
 from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
 from trainer.tasks.suites import compare as comparing
@@ -176,7 +176,7 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
 
 def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
     """Copy the answers of each task's median run to a folder, a file for each split. Raises InputError."""
-    with refusing(folder):
+    with explain_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for run in medians:
             for answers in map(run.locate_answers, run.splits):

@@ -17,7 +17,7 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.places.place import Place
 from flows.signals import last_word
-from trainer.huggingface.config import tokenizer_files
+from trainer.huggingface.config import read_tokenizer_files
 from trainer.job import TrainingJob
 from trainer.launch import Nodes, Stop, train
 from trainer.metrics import Event
@@ -72,7 +72,7 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
     if not (job.export / COMPLETE_FILE).exists():  # another machine has it
         return
     try:
-        files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
+        files = read_tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
     except InputError as error:
         yield f"The export has no tokenizer: {error}"
         return

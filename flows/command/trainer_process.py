@@ -24,11 +24,20 @@ from flows.run.addresses import Artifact, find_artifacts, has_short_fingerprint,
 from flows.run.record.releases import parse_release_address
 from flows.signals import scratch_folder
 from trainer.huggingface.sentence_transformers import MODULES
-from trainer.huggingface.todays_form import todays_folder
-from trainer.launch import LOG_LINES, TrainingFailed, command, environment, events, how_ended, mendable, processes_of
+from trainer.huggingface.todays_form import convert_older_folder
+from trainer.launch import (
+    LOG_LINES,
+    TrainingFailed,
+    build_command,
+    build_environment,
+    count_processes,
+    describe_exit,
+    iter_events,
+    parse_input_error,
+)
 from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
-from trainer.start_weights import CONFIG, copy_model, model_files
+from trainer.start_weights import CONFIG, copy_model, list_model_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,7 +53,7 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
     kinds: of artifacts, the first that the address has is taken
     """
     if any((Path(address) / name).is_file() for name in (CONFIG, MODULES)):
-        yield todays_folder(Path(address))
+        yield convert_older_folder(Path(address))
         return
     at_place = "://" in address or Path(address).is_dir() or has_short_fingerprint(address)
     if not at_place and parse_release_address(address) is None:
@@ -53,7 +62,7 @@ def model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> It
             "store, or a release (STORE@NAME)."
         )
     artifact = _artifact(address, kinds)
-    files = model_files(artifact.manifest)
+    files = list_model_files(artifact.manifest)
     if CONFIG not in files:
         raise InputError(f"The artifact {artifact.manifest.folder} has no {CONFIG}: it is not a finished model.")
     if artifact.place.is_local:
@@ -95,9 +104,9 @@ def trainer_process(
     """
     called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
     variables = {**os.environ, **OWN_CODE}
-    if training is not None and (processes := processes_of(training)) > 1:
-        called = command(Path(arguments[1]), processes, does=arguments[0])
-        variables = environment(training, processes)
+    if training is not None and (processes := count_processes(training)) > 1:
+        called = build_command(Path(arguments[1]), processes, does=arguments[0])
+        variables = build_environment(training, processes)
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(called, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, env=variables)
         assert process.stdout is not None
@@ -122,7 +131,7 @@ def relay(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
 def trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
     """Run `python -m trainer`, and yield its events. Raises as `trainer_process` does."""
     with trainer_process(arguments, training) as (output, log):
-        yield from events(output, log)
+        yield from iter_events(output, log)
 
 
 @contextmanager
@@ -137,5 +146,5 @@ def job_file(job: "DataclassInstance") -> Iterator[str]:
 def _ended(code: int, log: IO[bytes]) -> Exception:
     log.seek(0)
     lines = log.read().decode("utf-8", errors="replace").splitlines()
-    report = [f"The trainer {how_ended(code)}; the end of its output:", *lines[-LOG_LINES:]]
-    return mendable(code, lines) or TrainingFailed("\n".join(report))
+    report = [f"The trainer {describe_exit(code)}; the end of its output:", *lines[-LOG_LINES:]]
+    return parse_input_error(code, lines) or TrainingFailed("\n".join(report))

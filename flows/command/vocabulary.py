@@ -48,7 +48,7 @@ from tokenizers_train.measures.measure import (
 from tokenizers_train.measures.texts import TextMeasures, cut_text, find_cut_differences, measure_lines
 from tokenizers_train.vocabularies.files import read_bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
-from trainer.huggingface.vocabulary_rows import adapt_checkpoint, checked_config
+from trainer.huggingface.vocabulary_rows import adapt_checkpoint, read_checked_config
 
 READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
 
@@ -140,7 +140,7 @@ def adapt(
         folder = stack.enter_context(open_new_folder(output))
         model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
         if model is not None:
-            checked_config(model, old)
+            read_checked_config(model, old)
         domain = count_domain(corpus, old, store, text, (lambda line: None) if as_json else say)
         new, facts = adapt_vocabulary(old, domain, wanted, settings, append)
         if model is None:

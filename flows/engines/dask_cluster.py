@@ -96,7 +96,7 @@ def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, st
             return False
         while True:
             training = RemoteTraining(client, address, model, work, tell)
-            stop.started(training)
+            stop.set_process(training)
             try:
                 unpack_answer(training.listen(on_event))
                 return True

@@ -46,7 +46,7 @@ from corpora.store.worker_pool import PoolClosed, WorkerLimits, WorkerPool
 from flows.engines.connect import GPU
 from flows.engines.worker_checks import PROGRAM, Identity, describe_differences, read_identity
 from flows.environment import QUIET
-from trainer.build import work_folder
+from trainer.build import locate_work_folder
 from trainer.job import TrainingJob
 from trainer.launch import Stop, train
 from trainer.metrics import METRICS_FILE
@@ -331,7 +331,7 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
     place, stage, plans, distrusted = pickle.loads(work)
     if find_spec("torch") is None:
         raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
-    work_here = str(work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
+    work_here = str(locate_work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
     here = [replace(plan, job=replace(plan.job, work=work_here)) for plan in plans]
     for plan in here:
         _train_one(place, stage, plan.job, send_event, stop)

@@ -85,7 +85,7 @@ def stay_here() -> None:
     import trainer.launch
     import trainer.tasks.build
     from flows.command import trainer_process as models
-    from trainer.launch import events
+    from trainer.launch import iter_events
 
     def trained(arguments: Sequence[str]) -> tuple[int, io.BytesIO]:
         printed = io.StringIO()
@@ -97,7 +97,7 @@ def stay_here() -> None:
         path: Path, log: Path, job: Any, on_event: Callable[[Any], None], *_: Any, does: Sequence[str] = ("train",)
     ) -> int:
         code, lines = trained([does[0], str(path), *does[1:]])
-        for event in events(lines, io.BytesIO()):
+        for event in iter_events(lines, io.BytesIO()):
             on_event(event)
         if code:
             raise InputError(lines.getvalue().decode())

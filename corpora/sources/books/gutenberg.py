@@ -1,9 +1,9 @@
 """Project Gutenberg's matter around a book: its header read and cut, its license and its volunteers' notes cut.
 
 Promises: pure functions. `cut_gutenberg` gives a text without Gutenberg's marks back as it was. What is cut between the
-marks, and in books without them, is bounded: notes of transcribers go where they are in the first `FRONT_BLOCKS`
+marks, and in books without them, is bounded: notes of transcribers go if they are in the first `FRONT_BLOCKS`
 paragraphs, or in the last share of the book that `NOTES_SHARE` and `NOTES_CHARACTERS` allow, and paragraphs that name
-Project Gutenberg where they are in the first ones too, or among the last `BACK_BLOCKS`.
+Project Gutenberg if they are in the first ones too, or among the last `BACK_BLOCKS`.
 Costs: a few regular expressions over the text, about 70 MB a second.
 
 Source: the forms that Gutenberg's own files have had from 1991 (the "small print") to today (stars around

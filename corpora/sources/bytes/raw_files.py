@@ -1,7 +1,7 @@
 """The bytes of a raw file, unpacked by its ending, and their lines and their characters.
 
 Promises: `.gz`, `.zst`, `.bz2` and `.xz` are streamed, and so is a line of any length. An encoding is strict: what
-is not in it is a bad record that says at which byte, where the encoding's decoder says it, and a zero in a text is one
+is not in it is a bad record that says at which byte, if the encoding's decoder says it, and a zero in a text is one
 that says at which character.
 Costs: the decompressor's own; a copy of each line. Memory: the decompressor's window, which is bounded: an `.xz` that
 would need over 200 MB and a `.zst` with a window of over 128 MB are refused.

@@ -27,7 +27,7 @@ from flows.dedup import run as deduplicating
 from flows.dedup.run import DedupSettings, dedup
 from flows.recipes.lock import read_lock
 from flows.recipes.recipe import read_recipe
-from trainer.huggingface.todays_form import todays_folder
+from trainer.huggingface.todays_form import convert_older_folder
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
 
@@ -168,8 +168,8 @@ WAITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a lock": ("a.lock", read_lock),
     "a file of a store, read": ("manifest.json", lambda path: Place(str(path.parent)).read(path.name)),
     "a file of a store, mapped": ("a.arrow", lambda path: Place(str(path.parent)).open(path.name)),
-    "weights": ("model.safetensors", lambda path: todays_folder(path.parent)),
-    "a configuration": ("config.json", lambda path: todays_folder(path.parent)),
+    "weights": ("model.safetensors", lambda path: convert_older_folder(path.parent)),
+    "a configuration": ("config.json", lambda path: convert_older_folder(path.parent)),
     "a table of columns": (
         "a.parquet",
         lambda path: list(read_examples(FileSettings(path=str(path)), RowCounts(), ("text",), dict)),

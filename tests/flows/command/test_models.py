@@ -23,7 +23,7 @@ from flows.command.predict import predict_file
 from flows.command.trainer_process import model_folder, relay
 from flows.run.record.task_scores import EventPrinter, format_event
 from trainer.launch import TrainingFailed
-from trainer.start_weights import model_files
+from trainer.start_weights import list_model_files
 from trainer.tasks.formats.records import FileSettings
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
@@ -79,7 +79,7 @@ def test_the_parts_of_a_model_keep_their_folders() -> None:
     """Fails where the configuration of ELECTRA's generator is taken for that of the model."""
     paths = [f"part-0/{name}" for name in ("generator/config.json", "config.json", "model.safetensors")]
     manifest: Any = SimpleNamespace(parts=[SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths])])
-    assert {f"part-0/{name}": file.path for name, file in model_files(manifest).items()} == {p: p for p in paths}
+    assert {f"part-0/{name}": file.path for name, file in list_model_files(manifest).items()} == {p: p for p in paths}
 
 
 def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:

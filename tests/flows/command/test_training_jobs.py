@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from flows.command.export import export_step, find_works, is_model
 from flows.command.train import lines_of, placed, read_job, train_arguments
 from trainer.settings.phases import PhaseSettings
-from trainer.start_weights import Start
+from trainer.start_weights import StartModel
 
 TRAINERS = ("torch", "numpy", "numba", "pyarrow", "tokenizers", "safetensors", "xxhash")
 ONLY_THESE = """
@@ -112,7 +112,7 @@ def test_machines_of_a_job_are_read() -> None:
 def test_a_job_may_have_what_it_needs_at_other_places(tmp_path: Path) -> None:
     """Fails where a job on another machine looks for its start where it was planned, or a start is given to none."""
     plain = small_job(put_store(tmp_path), tmp_path / "work")
-    begun = replace(plain, start=Start(folder="/elsewhere", files={"config.json": "0"}))
+    begun = replace(plain, start=StartModel(folder="/elsewhere", files={"config.json": "0"}))
     here = placed(begun, {"store": None, "work": "w", "start": "here"})
     assert here.start is not None and (here.start.folder, here.store) == ("here", plain.store)
     assert here.identity == begun.identity and Path(here.work) == Path("w").resolve()

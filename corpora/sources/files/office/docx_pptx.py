@@ -113,7 +113,7 @@ class _SlideReader(Handler):
         self._formulas = FormulaReader()
 
     def begin_slide(self) -> None:
-        """Prepare for a slide, whose own part says first whether it is shown."""
+        """Prepare for a slide; its own part says first whether it is shown."""
         self.is_hidden = False
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
