@@ -58,7 +58,11 @@ def open_engine(
 
 
 def check_dask_installed(address: str) -> None:
-    """Raise InputError if the package that talks to a Dask cluster is not installed. address: for the message"""
+    """Raise InputError if the package that talks to a Dask cluster is not installed.
+
+    Args:
+        address: The address of the cluster, for the message.
+    """
     if find_spec("distributed") is None:
         raise InputError(
             f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '

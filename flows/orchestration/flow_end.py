@@ -119,9 +119,12 @@ def close_when_stopped() -> Iterator[None]:
 
 
 def close_flow_run(id: str | None) -> None:
-    """Record that a flow run and its unfinished tasks were stopped; nobody else will. id: if None, nothing happens
+    """Record that a flow run and its unfinished tasks were stopped; nobody else will.
 
     A task that has just begun takes a moment to reach the server, so the search continues until no more arrive.
+
+    Args:
+        id: The id of the flow run; if None, nothing happens.
     """
     if id is None:  # the run has no orchestrator
         return
@@ -136,7 +139,8 @@ def await_tasks(
 ) -> None:
     """Wait until a flow run has no unfinished task run any more, but at most some seconds.
 
-    final_state: if given, each unfinished task run is put into it
+    Args:
+        final_state: If given, each unfinished task run is put into it.
     """
     unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": UNFINISHED}}})
     of_flow = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}})

@@ -75,9 +75,11 @@ class TaskRunner(Protocol):
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
         """Call `work`, which takes long, and return its value; it has a page of its own if the run has one.
 
-        group: "train" or "tasks"
-        stages: kind and name of each stage, for the page
         Raises what `work` raised.
+
+        Args:
+            group: The group of the stages, "train" or "tasks".
+            stages: Kind and name of each stage, for the page.
         """
         ...
 
@@ -184,10 +186,11 @@ class StageBuilder:
 class StageBuild:
     """One stage of a run while it is built.
 
-    run, stage: of what it is a part
-    survey: what the store has of the stage
-    distrusted: paths of damaged files, which no task of it may read
-    is_recorded: True if this run has built it before, and then met damage or a bad record in another stage
+    Attributes:
+        run, stage: The run, and the stage that it builds.
+        survey: What the store has of the stage.
+        distrusted: Paths of damaged files, which no task of it may read.
+        is_recorded: True if this run has built it before, and then met damage or a bad record in another stage.
     """
 
     def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
@@ -298,7 +301,8 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
 def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
     """Publish a stage, unless the store has it complete, and show its ledger on the page of the run.
 
-    parts: those that were built now
+    Args:
+        parts: Those that were built now.
     """
     wait_if_stopping()
     run, whole = build.run, build.survey.manifest

@@ -125,7 +125,11 @@ def record_failure(run: RunState) -> Iterator[None]:
 
 @contextmanager
 def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
-    """Give a run its workers during the block. pool: one that is open; None opens the engine that the recipe names"""
+    """Give a run its workers during the block.
+
+    Args:
+        pool: One that is open; None opens the engine that the recipe names.
+    """
     recipe, workers = run.recipe, run.pulse.workers
     if pool is not None:
         pool.limit_workers(workers)
@@ -212,7 +216,8 @@ def render_report(run: RunState) -> str:
 def report_run(run: RunState, report: str, kind: str = "builds") -> None:
     """Write the record and the report of a run into the store, and send them to an API if the run has no flow run.
 
-    kind: "builds", or "nothing new"
+    Args:
+        kind: What the run did, "builds" or "nothing new".
     """
     mine = get_recording()
     if run.flow_run is None and mine is not None:
