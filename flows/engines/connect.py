@@ -17,33 +17,37 @@ from distributed.comm.core import connect
 from distributed.security import Security
 
 from corpora.errors import InputError
-from flows.engines.worker_checks import Identity, differences, identity
+from flows.engines.worker_checks import Identity, describe_differences, read_identity
 from flows.run.record.counts_text import format_count
 
 CONNECT_SECONDS = 10.0
-PATIENCE_SECONDS = 60.0  # to wait for a lost scheduler or lost workers to return
+RECONNECT_SECONDS = 60.0  # to wait for a lost scheduler or lost workers to return
 CLOSE_SECONDS = 3.0
 GPU = "GPU"  # the resource by which a worker says that models may be trained there
-_FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0
-_START = "`dask scheduler` starts one, and `dask worker {address}` a worker, as in docs/guide-cluster.md"
+_FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 0.25, 4.0
+_START_HINT = "`dask scheduler` starts one, and `dask worker {address}` a worker, as in docs/guide-cluster.md"
 
 
-class Lost(Exception):
-    """The scheduler is gone, and with it the task."""
+class SchedulerLost(Exception):
+    """The connection to the scheduler is lost, and with it the task that was sent."""
 
 
-def connected(address: str) -> Client:
-    """Return a client of the scheduler that answers at an address now. Raises OSError, after 2 * CONNECT_SECONDS."""
+def connect_client(address: str) -> Client:
+    """Return a client of the scheduler that answers at an address now.
+
+    Raises:
+        OSError: After at most 2 * CONNECT_SECONDS.
+    """
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # we report what matters
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)
-    asyncio.run(_greet(address))
+    asyncio.run(_check_scheduler_answers(address))
     with config.set({"distributed.comm.timeouts.connect": f"{CONNECT_SECONDS:g}s"}):
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="cloze")
 
 
-async def _greet(address: str) -> None:
-    """Raise OSError unless a scheduler answers at an address: a client would wait for ever for what is silent."""
-    greeting = asyncio.ensure_future(_kind_of_answer(address))
+async def _check_scheduler_answers(address: str) -> None:
+    """Raise OSError unless a scheduler answers at an address: a client would wait forever for a silent server."""
+    greeting = asyncio.ensure_future(_ask_server_type(address))
     await asyncio.wait([greeting], timeout=CONNECT_SECONDS + 1)
     if not greeting.done():
         greeting.cancel()
@@ -55,8 +59,8 @@ async def _greet(address: str) -> None:
         raise OSError(f"what listens there is a {greeting.result()}")
 
 
-async def _kind_of_answer(address: str) -> str:
-    """Return what a part of a cluster says that it is."""
+async def _ask_server_type(address: str) -> str:
+    """Return the type that a server of a cluster reports: "Scheduler", "Worker" or "Nanny"."""
     comm = await connect(address, CONNECT_SECONDS, **Security().get_connection_args("client"))
     try:
         await comm.write({"op": "identity", "reply": True})
@@ -66,56 +70,63 @@ async def _kind_of_answer(address: str) -> str:
         comm.abort()
 
 
-def first_connected(address: str) -> Client:
-    """Return a client of the scheduler that a run is given. Raises InputError if none answers."""
+def connect_at_start(address: str) -> Client:
+    """Return a client of the scheduler with which a run begins. Raises InputError if none answers now."""
     try:
-        return connected(address)
+        return connect_client(address)
     except OSError as error:
         raise InputError(
-            f"No Dask scheduler answers at {address} ({str(error).splitlines()[0][:200]}). {how_to_start(address)}; or "
-            "leave `engine` out to build on this machine."
+            f"No Dask scheduler answers at {address} ({str(error).splitlines()[0][:200]}). {explain_start(address)}; "
+            "or leave `engine` out to build on this machine."
         ) from error
 
 
-def connected_again(address: str, tell: Callable[[str], None]) -> Client:
-    """Return a client in place of one that lost its scheduler, within PATIENCE_SECONDS. Raises InputError."""
-    tell(f"The scheduler at {address} is gone; waiting up to {PATIENCE_SECONDS:.0f} s for it.")
-    deadline, wait = time.monotonic() + PATIENCE_SECONDS, _FIRST_WAIT
+def connect_again(address: str, tell: Callable[[str], None]) -> Client:
+    """Return a client in place of one that lost its scheduler.
+
+    It tries until a scheduler answers at the address. Raises InputError if none does within RECONNECT_SECONDS.
+    """
+    tell(f"The scheduler at {address} is gone; waiting up to {RECONNECT_SECONDS:.0f} s for it.")
+    deadline, wait = time.monotonic() + RECONNECT_SECONDS, _FIRST_WAIT_SECONDS
     while True:
         try:
-            client = connected(address)
+            client = connect_client(address)
             break
         except OSError as error:
             if time.monotonic() + wait > deadline:
                 raise InputError(
                     f"The scheduler at {address} went away in the middle of the run and did not come back within "
-                    f"{PATIENCE_SECONDS:.0f} s. {how_to_start(address)}; then run again, which continues from the "
+                    f"{RECONNECT_SECONDS:.0f} s. {explain_start(address)}; then run again, which continues from the "
                     "finished parts."
                 ) from error
         time.sleep(wait)
-        wait = min(2 * wait, _LONGEST_WAIT)
+        wait = min(2 * wait, _MAX_WAIT_SECONDS)
     tell(f"The scheduler at {address} is back.")
     return client
 
 
-def how_to_start(address: str) -> str:
-    """Return how to start a cluster, for users who have none."""
-    return _START.format(address=address)
+def explain_start(address: str) -> str:
+    """Return a sentence that says how to start a scheduler and a worker at an address."""
+    return _START_HINT.format(address=address)
 
 
-def workers_of(client: Client) -> Mapping[str, Any]:
-    """Return the scheduler's information about each worker, by its address."""
+def get_workers(client: Client) -> Mapping[str, Any]:
+    """Return what the scheduler knows of each worker, by the worker's address."""
     workers: Mapping[str, Any] = client.scheduler_info()["workers"]
     return workers
 
 
-def trainers_of(client: Client) -> list[str]:
-    """Return the workers on which models may be trained."""
-    return [worker for worker, what in workers_of(client).items() if what["resources"].get(GPU, 0) >= 1]
+def list_training_workers(client: Client) -> list[str]:
+    """Return the addresses of the workers that declare a GPU, on which models may be trained."""
+    return [worker for worker, what in get_workers(client).items() if what["resources"].get(GPU, 0) >= 1]
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """Return a function's result on each worker. Raises InputError if one lacks the function."""
+    """Call a function on each worker, and return the results by the worker's address.
+
+    Raises InputError if a worker lacks the function, since it has no Cloze or another version; and what the function
+    raised.
+    """
     answers = client.run(function, *args, on_error="return")
     for worker, answer in answers.items():
         if isinstance(answer, ImportError | AttributeError):
@@ -129,38 +140,42 @@ def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[st
 
 
 class Machine(NamedTuple):
-    """A worker's account of itself."""
+    """What a worker reports of its machine: the versions of its programs, its host name and its memory."""
 
     identity: Identity
     host: str
     memory_bytes: int
 
 
-def look_at(address: str) -> tuple[str, str]:
-    """Return a cluster's state, in a line, and what must be done before a run there ("" if nothing must).
+def inspect_cluster(address: str) -> tuple[str, str]:
+    """Ask the scheduler at an address for the state of its cluster.
 
-    Raises InputError if none answers, or a worker has no Cloze.
+    Returns:
+        One line with its workers, threads and memory; and what must be done before a run there, "" if nothing must.
+
+    Raises:
+        InputError: If no scheduler answers, or a worker has no Cloze.
     """
-    client = first_connected(address)
+    client = connect_at_start(address)
     try:
-        workers = workers_of(client)
+        workers = get_workers(client)
         if not workers:
-            return f"{address} answers, and has no worker", how_to_start(address)
-        machines: Mapping[str, Machine] = ask_all(client, this_machine)
+            return f"{address} answers, and has no worker", explain_start(address)
+        machines: Mapping[str, Machine] = ask_all(client, describe_machine)
         threads = sum(int(worker["nthreads"]) for worker in workers.values())
-        with_gpus = len(trainers_of(client))
+        with_gpus = len(list_training_workers(client))
     finally:
         client.close(CLOSE_SECONDS)
     memory = {machine.host: machine.memory_bytes for machine in machines.values()}
     gpus = f"{with_gpus or 'none'} with GPUs"
     has = f"{format_count(len(workers), 'worker')} ({gpus}) with {format_count(threads, 'thread')}"
     where = f"{format_count(len(memory), 'machine')} with {sum(memory.values()) / 1e9:.1f} GB of memory"
-    return f"{address}: {has} on {where}", _remedy(machines)
+    return f"{address}: {has} on {where}", _describe_remedy(machines)
 
 
-def _remedy(machines: Mapping[str, Machine]) -> str:
-    ours = identity()
-    compared = {worker: differences(ours, machine.identity) for worker, machine in sorted(machines.items())}
+def _describe_remedy(machines: Mapping[str, Machine]) -> str:
+    ours = read_identity()
+    compared = {worker: describe_differences(ours, machine.identity) for worker, machine in sorted(machines.items())}
     unlike = [f"{worker} has {how}" for worker, how in compared.items() if how]
     if not unlike:
         return ""
@@ -170,6 +185,6 @@ def _remedy(machines: Mapping[str, Machine]) -> str:
     )
 
 
-def this_machine() -> Machine:
-    """Return the machine where this is called."""
-    return Machine(identity(), platform.node(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+def describe_machine() -> Machine:
+    """Return the versions, host name and memory of the machine on which this is called."""
+    return Machine(read_identity(), platform.node(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,4 +1,4 @@
-"""The interface of an engine."""
+"""The interface of an engine: what calls the functions of a run on worker processes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -10,22 +10,27 @@ from trainer.launch import Stop
 
 
 class RunEngine(Protocol):
-    """Workers, wherever they are. Safe to call from many threads."""
+    """Worker processes on this machine or on a cluster. Its methods are safe to call from many threads."""
 
     @property
     def num_workers(self) -> int:
         """Return how many calls run at once."""
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
-        """Call a module-level function and wait for its result. Raises what it raised, or WorkerDied."""
+        """Call a module-level function on a worker, and wait for its result.
+
+        Raises:
+            WorkerDied: If the worker process ended while it ran the function.
+            Exception: Whatever the function raised, unchanged.
+        """
 
     def get_progress(self) -> object:
-        """Return a value that changes while they work: what each works on, or if unknown how much is done."""
+        """Return a value that changes while the workers make progress, and stays the same if they stall."""
 
 
 @runtime_checkable
 class TrainingEngine(Protocol):
-    """An engine that may have machines to train on."""
+    """An engine that may have machines with GPUs to train a model on."""
 
     def train(
         self,
@@ -33,11 +38,19 @@ class TrainingEngine(Protocol):
         stage: Stage,
         plans: Sequence[PartPlan],
         distrusted: frozenset[str],
-        hear: Callable[[Mapping[str, Any]], None],
+        on_event: Callable[[Mapping[str, Any]], None],
         stop: Stop,
     ) -> bool:
-        """Train a model there and put its part into the store; returns False, with nothing done, where there is no such
-        machine.
+        """Train the model of a stage on such a machine, and write it into the store.
 
-        hear: called with every event of the trainer, on this thread
+        Args:
+            place: The store.
+            stage: The stage of the model.
+            plans: The missing parts of the stage, with the job of the trainer.
+            distrusted: Paths in the store of damaged files, which may not be read.
+            on_event: Called with each event of the trainer, on this thread.
+            stop: Stops the training when it is called.
+
+        Returns:
+            True once the model is in the store; False, with nothing done, if there is no such machine.
         """

@@ -1,26 +1,23 @@
 """A Dask cluster as an engine: one task a call, no data in between, and every retry is reported.
 
-Promises: what a call raised is raised here unchanged. A worker of another identity builds nothing: at the start it ends
-the run with a paragraph, later it is skipped and reported. Where the scheduler goes, or all workers do, calls wait
-up to PATIENCE_SECONDS for another one under the same address, and are made again: parts that were finished meanwhile
-are not built again, those that were being built are. `close` cancels all tasks, which ends them on the workers.
-A call may be made twice where a worker is lost in the middle of it: the scheduler gives its task to another one, up to
-three times. What is built is the same, and appears whole.
+Promises: what a call raised is raised here unchanged. A worker with other programs builds nothing: at the start it ends
+the run with a paragraph, later it is skipped and reported. If the scheduler is lost, or all workers are, calls wait up
+to RECONNECT_SECONDS for another one under the same address, and are made again: parts that were finished meanwhile are
+not built again, those that were being built are. `close` cancels all tasks, which ends them on the workers. A call may
+be made twice if a worker is lost in the middle of it: the scheduler gives its task to another one, up to three times.
+What is built is the same, and appears whole.
 
-Cost: a call some 5 ms, and its arguments once over the network.
+A training goes to a worker that declares a GPU (`dask worker --resources "GPU=1"`):
 
-A training on a worker of a cluster that has GPUs: sent there, heard here, stopped from here.
+    this thread ─► one task that needs a GPU ─► a worker ─► trainer.launch ─► the ranks
+      on_event  ◄───── the trainer's events ◄──────┘
 
-    this thread ─► one task that needs a GPU ─► a worker ─► trainer.launching ─► the ranks
-         hear   ◄───── the trainer's events ◄──────┘
+Its events arrive in their order. A stop from here ends the current step of the training, writes its checkpoint and is
+waited for; if this process ends, or loses the scheduler, the worker does the same by itself. If the worker is lost, its
+ranks end, and another worker with a GPU continues from the newest checkpoint that it finds.
 
-A worker has GPUs where it says so: `dask worker --resources "GPU=1"`.
-
-Promise: events are heard in their order. A stop from here ends the current step of the training, writes its checkpoint
-and is waited for; where this process goes, or loses the scheduler, the same happens on the worker by itself. Where the
-worker goes, its ranks go, and a worker with GPUs continues from the newest checkpoint that it finds.
-
-Cost: a client of its own, and an event some milliseconds by way of the scheduler.
+Cost: a call some 5 ms, and its arguments once over the network; a training has a client of its own, and an event takes
+some milliseconds by way of the scheduler.
 """
 
 import json
@@ -44,50 +41,68 @@ from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerLimits
 from flows.engines.connect import (
     CLOSE_SECONDS,
     GPU,
-    PATIENCE_SECONDS,
-    Lost,
+    RECONNECT_SECONDS,
+    SchedulerLost,
     ask_all,
-    connected,
-    connected_again,
-    first_connected,
-    how_to_start,
-    trainers_of,
-    workers_of,
+    connect_again,
+    connect_at_start,
+    connect_client,
+    explain_start,
+    get_workers,
+    list_training_workers,
 )
-from flows.engines.dask_worker import BEGAN, LEFT, UNFIT, Answer, perform, perform_training, value_of
-from flows.engines.worker_checks import Identity, Sight, differences, identity, refuse_unseen, unseen
+from flows.engines.dask_worker import BEGAN, LEFT, UNFIT, Answer, perform_call, perform_training, unpack_answer
+from flows.engines.worker_checks import (
+    Identity,
+    SharedPaths,
+    check_visible,
+    describe_differences,
+    find_invisible_path,
+    read_identity,
+)
 from flows.run.record.counts_text import format_count
 from trainer.launch import Stop, TrainingFailed
 
-HEAR_SECONDS = 0.2
-SECONDS_BETWEEN_LOOKS = 2.0  # between two checks of the workers
-BEGIN_SECONDS = 3.0  # for a cancelled task to report that it has begun
+EVENT_SECONDS = 0.2
+SECONDS_BETWEEN_GPU_CHECKS = 2.0  # between two checks of the workers
+BEGIN_SECONDS_OF_CANCELLED = 3.0  # for a cancelled task to report that it has begun
 
-Hear = Callable[[Mapping[str, Any]], None]
+OnEvent = Callable[[Mapping[str, Any]], None]
 
 
-def train_on(address: str, what: str, work: bytes, hear: Hear, stop: Stop, tell: Tell) -> bool:
-    """Train a model on a worker with GPUs, and put it into the store; returns False, and a line, where there is none.
+def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, stop: Stop, tell: Tell) -> bool:
+    """Train a model on a worker that declares a GPU, and write it into the store.
 
-    what: the model, for people
-    work: what `training_on_worker` is given
-    Raises what the trainer raised there, and InputError where no worker with GPUs is left.
+    Args:
+        address: The address of the scheduler.
+        model: The name of the model in messages.
+        work: What `perform_training` is given, pickled.
+        on_event: Called with each event of the trainer, on this thread.
+        stop: Stops the training when it is called.
+        tell: Called with a line if there is no such worker, and if the scheduler is lost.
+
+    Returns:
+        True once the model is in the store; False if no worker declares a GPU.
+
+    Raises:
+        InputError: If all workers with GPUs are gone for RECONNECT_SECONDS, or torch is missing here when it is needed.
+        Exception: What the trainer raised on the worker.
     """
-    client = _client(address, tell)
+    client = _open_client(address, tell)
     try:
-        if not trainers_of(client):
-            _refuse_without_torch(address, what)
-            tell(f"{what}: no worker of the cluster has the resource {GPU}, so it is trained on this machine.")
+        if not list_training_workers(client):
+            _check_torch_installed(address, model)
+            tell(f"{model}: no worker of the cluster has the resource {GPU}, so it is trained on this machine.")
             return False
         while True:
-            training = RemoteTraining(client, address, what, work, tell)
-            stop.started(training)
+            training = RemoteTraining(client, address, model, work, tell)
+            stop.set_process(training)
             try:
-                value_of(training.listen(hear))
+                unpack_answer(training.listen(on_event))
                 return True
-            except Lost:
+            except SchedulerLost:
                 client.close(CLOSE_SECONDS)
-                client = connected_again(address, tell)
+                client = connect_again(address, tell)
             finally:
                 stop.end()
     finally:
@@ -95,109 +110,125 @@ def train_on(address: str, what: str, work: bytes, hear: Hear, stop: Stop, tell:
 
 
 class RemoteTraining:
-    """A training on a worker, which is stopped and waited for as a process is."""
+    """A training on a worker of a cluster, with the methods of a process by which it can be stopped and waited for."""
 
-    def __init__(self, client: Client, address: str, what: str, work: bytes, tell: Tell) -> None:
-        self._client, self._address, self._what, self._tell = client, address, what, tell
+    def __init__(self, client: Client, address: str, model: str, work: bytes, tell: Tell) -> None:
+        self._client, self._address, self._model, self._tell = client, address, model, tell
         self._messages: SimpleQueue[str] = SimpleQueue()
-        self._stopped: float | None = None  # when it was told to stop
+        self._stopped_at: float | None = None  # when it was told to stop
         self._ended = threading.Event()
-        self._worker, self._left = "", False
-        self._looked, self._seen = 0.0, time.monotonic()
+        self._worker, self._has_left = "", False
+        self._checked_at, self._gpus_seen_at = 0.0, time.monotonic()
         topic = f"cloze-training-{uuid.uuid4().hex}"
         client.subscribe_topic(topic, lambda event: self._messages.put(event[1]))
         self._future = client.submit(
-            perform_training, work, topic, identity(), key=topic, pure=False, retries=0, resources={GPU: 1}
+            perform_training, work, topic, read_identity(), key=topic, pure=False, retries=0, resources={GPU: 1}
         )
 
     def terminate(self) -> None:
-        """Tell the trainer to write its checkpoint and leave."""
-        self._stopped = self._stopped or time.monotonic()
+        """Tell the trainer to write its checkpoint and end."""
+        self._stopped_at = self._stopped_at or time.monotonic()
         with suppress(OSError, TimeoutError, CancelledError):  # the scheduler is gone, and the worker notices that
             self._client.cancel([self._future], force=True)
 
     kill = terminate  # where nobody listens any more
 
     def wait(self) -> int:
-        """Wait until it has ended, or nothing more can be heard of it."""
+        """Wait until `listen` has returned or raised; the exit code is always 0."""
         self._ended.wait()
         return 0
 
-    def listen(self, hear: Hear) -> Answer:
-        """Hear the trainer until it has ended. Raises Lost, TrainingFailed, InputError, and PoolClosed once stopped."""
+    def listen(self, on_event: OnEvent) -> Answer:
+        """Pass the events of the trainer to `on_event` until the training has ended, and return the worker's answer.
+
+        Raises:
+            SchedulerLost: If the scheduler is gone; the training may be sent again.
+            TrainingFailed: If worker after worker ended while it trained.
+            InputError: If no worker has had a GPU for RECONNECT_SECONDS.
+            PoolClosed: If the training was stopped from here.
+        """
         try:
             while self._is_under_way():
-                self._hear_next(hear, HEAR_SECONDS)
+                self._receive_event(on_event, EVENT_SECONDS)
             while not self._messages.empty():
-                self._hear_next(hear, 0.0)
-            if self._stopped is not None:
-                raise PoolClosed(f"{self._what}: the training was stopped.")
+                self._receive_event(on_event, 0.0)
+            if self._stopped_at is not None:
+                raise PoolClosed(f"{self._model}: the training was stopped.")
             answer: Answer = self._future.result(timeout=CLOSE_SECONDS)
             return answer
         except KilledWorker as error:
             raise TrainingFailed(
-                f"{self._what}: worker after worker of the cluster ended while it trained (the last was "
+                f"{self._model}: worker after worker of the cluster ended while it trained (the last was "
                 f"{error.last_worker.address}): out of memory, killed, or cut off."
             ) from error
         except (CancelledError, OSError) as error:
-            raise Lost(str(error)) from error
+            raise SchedulerLost(str(error)) from error
         finally:
             self._ended.set()
 
     def _is_under_way(self) -> bool:
-        """Return whether there is more to hear. Raises Lost, and InputError if nobody can train it any more."""
-        if self._client.status != "running":
-            if self._stopped is None:
-                raise Lost("the scheduler is gone")
-            return False
-        self._look()
-        if self._stopped is None:
-            return not self._future.done()
-        begun = bool(self._worker) or time.monotonic() - self._stopped < BEGIN_SECONDS
-        return begun and not self._left
+        """Return True if more events may arrive.
 
-    def _look(self) -> None:
-        """Look at the workers every few seconds. Raises InputError if none has GPUs for too long."""
+        Raises SchedulerLost, and InputError if nobody can train the model any more.
+        """
+        if self._client.status != "running":
+            if self._stopped_at is None:
+                raise SchedulerLost("the scheduler is gone")
+            return False
+        self._check_workers()
+        if self._stopped_at is None:
+            return not self._future.done()
+        begun = bool(self._worker) or time.monotonic() - self._stopped_at < BEGIN_SECONDS_OF_CANCELLED
+        return begun and not self._has_left
+
+    def _check_workers(self) -> None:
+        """Check every few seconds whether this training still has its worker, and whether another could take it.
+
+        Raises:
+            InputError: If no worker has had a GPU for RECONNECT_SECONDS.
+        """
         now = time.monotonic()
-        if now - self._looked < SECONDS_BETWEEN_LOOKS:
+        if now - self._checked_at < SECONDS_BETWEEN_GPU_CHECKS:
             return
-        self._looked = now
-        self._left = self._left or (bool(self._worker) and self._worker not in workers_of(self._client))
-        if trainers_of(self._client) or self._stopped is not None:
-            self._seen = now
-        elif now - self._seen > PATIENCE_SECONDS:
+        self._checked_at = now
+        self._has_left = self._has_left or (bool(self._worker) and self._worker not in get_workers(self._client))
+        if list_training_workers(self._client) or self._stopped_at is not None:
+            self._gpus_seen_at = now
+        elif now - self._gpus_seen_at > RECONNECT_SECONDS:
             raise InputError(
-                f"{self._what}: the scheduler at {self._address} has had no worker with the resource {GPU} for "
-                f"{now - self._seen:.0f} s. {how_to_start(self._address)}, with `--resources {GPU}=1`; then run again, "
-                "which continues from the newest checkpoint."
+                f"{self._model}: the scheduler at {self._address} has had no worker with the resource {GPU} for "
+                f"{now - self._gpus_seen_at:.0f} s. {explain_start(self._address)}, with `--resources {GPU}=1`; then "
+                "run again, which continues from the newest checkpoint."
             )
 
-    def _hear_next(self, hear: Hear, seconds: float) -> None:
+    def _receive_event(self, on_event: OnEvent, seconds: float) -> None:
+        """Wait some seconds for a message of the worker, and pass it on if it is an event of the trainer."""
         try:
             event = json.loads(self._messages.get(timeout=seconds))
         except Empty:
             return
         if BEGAN in event:
-            self._worker, self._left = event[BEGAN], False
-            self._tell(f"{self._what}: trains on the worker {self._worker}.")
+            self._worker, self._has_left = event[BEGAN], False
+            self._tell(f"{self._model}: trains on the worker {self._worker}.")
         elif LEFT in event:
-            self._left = event[LEFT] == self._worker
+            self._has_left = event[LEFT] == self._worker
         else:
-            hear(event)
+            on_event(event)
 
 
-def _client(address: str, tell: Tell) -> Client:
-    """Return a client of a scheduler that was there when the run began."""
+def _open_client(address: str, tell: Tell) -> Client:
+    """Return a client of a scheduler that was there when the run began. Raises InputError if it does not come back."""
     try:
-        return connected(address)
+        return connect_client(address)
     except OSError:
-        return connected_again(address, tell)
+        return connect_again(address, tell)
 
 
-def _refuse_without_torch(address: str, what: str) -> None:
+def _check_torch_installed(address: str, model: str) -> None:
+    """Raise InputError if torch is missing here, where the model is trained if no worker declares a GPU."""
     if find_spec("torch") is None:
         raise InputError(
-            f"{what}: no worker of the cluster at {address} has the resource {GPU}, and torch is not installed here. "
+            f"{model}: no worker of the cluster at {address} has the resource {GPU}, and torch is not installed here. "
             f"Start a worker where there are GPUs and torch, with `--resources {GPU}=1`, or install torch here."
         )
 
@@ -207,39 +238,54 @@ SECONDS_BETWEEN_WORKER_CHECKS = 5.0  # between two checks whether there are work
 
 
 class Cluster:
-    """The workers of a scheduler. Safe to call from many threads."""
+    """The workers of a Dask scheduler. Its methods are safe to call from many threads.
+
+    Attributes:
+        address: The address of the scheduler.
+        num_workers: Threads of all workers, counted by `connect`.
+    """
 
     def __init__(self, address: str, limits: WorkerLimits, tell: Callable[[str], None]) -> None:
         self.address = address
         self.num_workers = 0
         self._limits, self._tell = limits, tell
-        self._identity: Identity = identity()
-        self._changed = threading.Lock()
+        self._identity: Identity = read_identity()
+        self._lock = threading.Lock()
         self._client: Client | None = None
         self._futures: set[Future[Answer]] = set()
-        self._unfit: dict[str, str] = {}
+        self._skipped_workers: dict[str, str] = {}
         self._empty_since: float | None = None
-        self._looked = 0.0
-        self._closed = False
-        self._answered = 0
+        self._checked_at = 0.0
+        self._is_closed = False
+        self._num_answered = 0
 
-    def connect(self, sight: Sight) -> None:
-        """Find the scheduler and its workers, and check them against this run's needs. Raises InputError."""
-        self._client = first_connected(self.address)
-        self._await_worker(self._client)
-        self._refuse_unlike(ask_all(self._client, identity))
-        refuse_unseen(ask_all(self._client, unseen, sight))
-        workers = workers_of(self._client)
+    def connect(self, paths: SharedPaths) -> None:
+        """Connect to the scheduler, and check its workers against this run's needs. Call it before any other method.
+
+        Raises:
+            InputError: If no scheduler answers, it has no worker, or a worker has other programs or does not see the
+                files.
+        """
+        self._client = connect_at_start(self.address)
+        self._wait_for_worker(self._client)
+        self._check_identities(ask_all(self._client, read_identity))
+        check_visible(ask_all(self._client, find_invisible_path, paths))
+        workers = get_workers(self._client)
         self.num_workers = sum(int(worker["nthreads"]) for worker in workers.values())
         self._tell(
             f"{format_count(len(workers), 'worker')} with {format_count(self.num_workers, 'thread')} at {self.address}."
         )
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
-        """Call a module-level function on a worker and wait for its result.
+        """Call a module-level function on a worker, and wait for its result.
 
-        Raises what the function raised; WorkerDied where the process died unanswered, or worker after worker went
-        with it; InputError where no scheduler or worker is left.
+        The call is repeated if the scheduler is lost and comes back.
+
+        Raises:
+            WorkerDied: If the process that ran the function died, or worker after worker did.
+            InputError: If no scheduler or fit worker is left for RECONNECT_SECONDS.
+            PoolClosed: If the cluster was closed.
+            Exception: Whatever the function raised, unchanged.
         """
         call = pickle.dumps((function, args))
         while True:
@@ -247,35 +293,44 @@ class Cluster:
             assert client is not None, "a cluster is connected before it is called"
             try:
                 answer = self._ask(client, function.__qualname__, call)
-            except Lost:
+            except SchedulerLost:
                 self._connect_again(client)
                 continue
-            self._answered += 1
+            self._num_answered += 1
             for line in answer.notices:
                 self._tell(line)
-            if answer.how == UNFIT:
-                self._pass_over(answer.worker, answer.value.decode())
+            if answer.outcome == UNFIT:
+                self._skip_worker(answer.worker, answer.value.decode())
                 continue
-            result: Result = value_of(answer)
+            result: Result = unpack_answer(answer)
             return result
 
     def train(
-        self, place: Place, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], hear: Hear, stop: Stop
+        self,
+        place: Place,
+        stage: Stage,
+        plans: Sequence[PartPlan],
+        distrusted: frozenset[str],
+        on_event: OnEvent,
+        stop: Stop,
     ) -> bool:
-        """Train a model on a worker that has GPUs, as `flows.engines.dask_cluster` says; False if there is none."""
+        """Train a model on a worker that declares a GPU (`train_on_worker`); return False if there is none."""
         work = pickle.dumps((place, stage, plans, distrusted))
-        return train_on(self.address, stage.stage_folder, work, hear, stop, self._tell)
+        return train_on_worker(self.address, stage.stage_folder, work, on_event, stop, self._tell)
 
     def get_progress(self) -> int:
-        """Return how many calls were answered: what the workers do now is not known here."""
-        return self._answered
+        """Return the number of calls that were answered; what the workers do now is not known here."""
+        return self._num_answered
 
     def close(self) -> None:
-        """Cancel what is under way, which ends it on the workers, and leave. Callers get PoolClosed."""
-        with self._changed:
-            if self._closed:
+        """Cancel the tasks that are under way, which ends them on the workers, and disconnect.
+
+        Callers of `run` get PoolClosed.
+        """
+        with self._lock:
+            if self._is_closed:
                 return
-            self._closed = True
+            self._is_closed = True
             client, futures = self._client, list(self._futures)
         if client is None or client.status != "running":
             return
@@ -287,13 +342,13 @@ class Cluster:
             client.close(CLOSE_SECONDS)
 
     def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
-        """Send one task and wait for it. Raises Lost, and what `run` raises."""
-        self._refuse_closed(purpose)
+        """Send one task and wait for its answer. Raises SchedulerLost, and what `run` raises."""
+        self._raise_if_closed(purpose)
         future = client.submit(
-            perform, call, self._limits, self._identity,
-            key=f"{purpose}-{uuid.uuid4().hex}", pure=False, retries=0, workers=self._fit(client),
+            perform_call, call, self._limits, self._identity,
+            key=f"{purpose}-{uuid.uuid4().hex}", pure=False, retries=0, workers=self._list_fit_workers(client),
         )  # fmt: skip
-        with self._changed:
+        with self._lock:
             self._futures.add(future)
         try:
             return self._wait(client, future)
@@ -303,10 +358,10 @@ class Cluster:
                 f"{error.last_worker.address}): out of memory, killed, or cut off."
             ) from error
         except (CancelledError, OSError) as error:
-            self._refuse_closed(purpose)
-            raise Lost(str(error)) from error
+            self._raise_if_closed(purpose)
+            raise SchedulerLost(str(error)) from error
         finally:
-            with self._changed:
+            with self._lock:
                 self._futures.discard(future)
 
     def _wait(self, client: Client, future: Future[Answer]) -> Answer:
@@ -316,61 +371,72 @@ class Cluster:
                 return answer
             except TimeoutError:
                 if client.status != "running":
-                    raise Lost("the scheduler is gone") from None
-                self._look(client)
+                    raise SchedulerLost("the scheduler is gone") from None
+                self._check_workers(client)
 
-    def _refuse_closed(self, purpose: str) -> None:
-        if self._closed:
+    def _raise_if_closed(self, purpose: str) -> None:
+        if self._is_closed:
             raise PoolClosed(f"The cluster was left while it ran {purpose}.")
 
-    def _look(self, client: Client) -> None:
-        """Check whether there are workers, once for all threads. Raises InputError after too long without any."""
-        with self._changed:
+    def _check_workers(self, client: Client) -> None:
+        """Check every few seconds, once for all threads, whether there are fit workers.
+
+        Raises:
+            InputError: If there has been none for RECONNECT_SECONDS.
+        """
+        with self._lock:
             now = time.monotonic()
-            if now - self._looked >= SECONDS_BETWEEN_WORKER_CHECKS:
-                self._looked = now
-                fit = set(workers_of(client)) - set(self._unfit)
+            if now - self._checked_at >= SECONDS_BETWEEN_WORKER_CHECKS:
+                self._checked_at = now
+                fit = set(get_workers(client)) - set(self._skipped_workers)
                 self._empty_since = None if fit else (self._empty_since or now)
             empty = now - self._empty_since if self._empty_since is not None else 0.0
-        if empty > PATIENCE_SECONDS:
+        if empty > RECONNECT_SECONDS:
             raise InputError(
                 f"The scheduler at {self.address} has had no fit worker for {empty:.0f} s. "
-                f"{how_to_start(self.address)}; then run again, which continues from the finished parts."
+                f"{explain_start(self.address)}; then run again, which continues from the finished parts."
             )
 
     def _connect_again(self, lost: Client) -> None:
-        """Open a client in place of one that has lost the scheduler. Raises InputError."""
-        with self._changed:
-            if self._client is lost and not self._closed:
-                lost.close(CLOSE_SECONDS)
-                self._client = connected_again(self.address, self._tell)
-                self._unfit.clear()
+        """Open a client in place of one that has lost the scheduler; of many threads, only the first does.
 
-    def _await_worker(self, client: Client) -> None:
-        """Wait for the first worker. Raises InputError if none comes."""
+        Raises:
+            InputError: If the scheduler does not come back.
+        """
+        with self._lock:
+            if self._client is lost and not self._is_closed:
+                lost.close(CLOSE_SECONDS)
+                self._client = connect_again(self.address, self._tell)
+                self._skipped_workers.clear()
+
+    def _wait_for_worker(self, client: Client) -> None:
+        """Wait for the first worker. Raises InputError if none comes within WORKERS_SECONDS."""
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
-            raise InputError(f"The scheduler at {self.address} has no worker. {how_to_start(self.address)}.") from error
+            raise InputError(
+                f"The scheduler at {self.address} has no worker. {explain_start(self.address)}."
+            ) from error
 
-    def _refuse_unlike(self, identities: Mapping[str, Identity]) -> None:
+    def _check_identities(self, identities: Mapping[str, Identity]) -> None:
+        """Raise InputError if a worker has other programs than this machine."""
         for worker, theirs in sorted(identities.items()):
-            if unlike := differences(self._identity, theirs):
+            if unlike := describe_differences(self._identity, theirs):
                 raise InputError(
                     f"The worker {worker} is not like this machine, so it could produce other bytes: it has "
                     f"{unlike}. Install the same versions of everything, as with `pip install -c constraints.txt`, and "
                     "start the worker again."
                 )
 
-    def _pass_over(self, worker: str, unlike: str) -> None:
-        """Skip a worker that joined and is not like this machine."""
-        with self._changed:
-            reported, self._unfit[worker] = worker in self._unfit, unlike
+    def _skip_worker(self, worker: str, differences: str) -> None:
+        """Ask a worker for nothing more: it joined later, and has other programs than this machine."""
+        with self._lock:
+            reported, self._skipped_workers[worker] = worker in self._skipped_workers, differences
         if not reported:
-            self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {unlike}.")
+            self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {differences}.")
 
-    def _fit(self, client: Client) -> list[str] | None:
-        """Return the workers that may be asked; None for all."""
-        if not self._unfit:
+    def _list_fit_workers(self, client: Client) -> list[str] | None:
+        """Return the workers that may be asked; None if all may."""
+        if not self._skipped_workers:
             return None
-        return [worker for worker in workers_of(client) if worker not in self._unfit] or ["none"]
+        return [worker for worker in get_workers(client) if worker not in self._skipped_workers] or ["none"]

@@ -1,29 +1,23 @@
-"""A call on a worker of a cluster: in a pool of processes of its own, with everything that the local pool promises.
+"""What a worker of a Dask cluster does: it answers a call in a pool of processes, or trains a model as its children.
 
-Limits of time and memory, the pulse, and the record that a process worked on when it ended: a worker has them from
-`corpora.store.worker_pool`. A call whose task was cancelled (its client stopped, was killed, or lost the scheduler)
-is ended with its processes within half a second. The processes stay for the next calls, and go REST_SECONDS
-after the last one.
+A call has everything that the local pool promises: limits of time and memory, heartbeats, and the record that a process
+worked on when it ended (`corpora.store.worker_pool`). If its task was cancelled (its client stopped, was killed, or
+lost the scheduler), it is ended with its processes within half a second. The processes stay for the next calls, and end
+IDLE_SECONDS after the last one. A nanny starts its worker as a daemon of Python's, which may have no children. That is
+lifted here: the processes of a pool end themselves when the process that started them is gone.
 
-A nanny starts its worker as a daemon of Python's, which may have no children. That is lifted here: the processes of a
-pool end themselves when the process that started them is gone.
+A training sends each event to the client as a message of the scheduler. If its task is cancelled, the trainer is
+stopped, and the worker is free when the checkpoint is written. The part is built here as well, so that the machine of
+the run needs nothing of a model on an object store.
 
-Copies of checkpoints on an object store: a lost worker takes its disk along, and another one continues.
+Checkpoints are in the work folder next to the model. If the store is no folder, they are on this machine, with a copy
+of the newest in the store, from which another worker continues if this one is lost:
 
     STORE/models/NAME/FINGERPRINT/work/checkpoints/step-.../     the newest checkpoint, its complete.json last
                                       metrics.jsonl              the events up to there, or further
 
 Promise: a copy that has its complete.json is whole, and the trainer checks every byte of it before it continues from
 it. Cost: the checkpoint over the network whenever one is written; the trainer continues meanwhile.
-
-A training on a worker: the trainer's processes are its children, as in a run that trains by itself.
-
-Each event goes to the listener as a message of the scheduler. Where the task is cancelled (its client stopped, was
-killed, or lost the scheduler) the trainer is stopped, and the worker is free when the checkpoint is written. The
-part is built here as well, so that the machine of the run needs nothing of a model on an object store.
-
-Checkpoints are in the work folder next to the model; of a store that is no folder, on this machine and as a copy
-there.
 """
 
 import json
@@ -50,48 +44,61 @@ from corpora.store.places.place import Place
 from corpora.store.stage import Stage, build_parts
 from corpora.store.worker_pool import PoolClosed, WorkerLimits, WorkerPool
 from flows.engines.connect import GPU
-from flows.engines.worker_checks import PROGRAM, Identity, differences, identity
+from flows.engines.worker_checks import PROGRAM, Identity, describe_differences, read_identity
 from flows.environment import QUIET
-from trainer.build import work_folder
+from trainer.build import locate_work_folder
 from trainer.job import TrainingJob
 from trainer.launch import Stop, train
 from trainer.metrics import METRICS_FILE
 
-REST_SECONDS = 60.0
+IDLE_SECONDS = 60.0
 DONE, RAISED, UNFIT = "done", "raised", "unfit"
-_WORKS = (Status.running, Status.paused, Status.closing_gracefully)
+_WORKING_STATES = (Status.running, Status.paused, Status.closing_gracefully)
 
 
 class Answer(NamedTuple):
-    """The outcome of a call. value: pickled; for an unfit worker the reason. notices: calls that were made again"""
+    """What a worker answers to a call.
 
-    how: str
+    Attributes:
+        outcome: DONE, RAISED or UNFIT.
+        value: The pickled result or exception; of an unfit worker how it differs, as UTF-8.
+        worker: Its address.
+        notices: A line for each time that the call was repeated on the worker.
+    """
+
+    outcome: str
     value: bytes
     worker: str
     notices: tuple[str, ...] = ()
 
 
-class TakenBack(Exception):
-    """Raised where nobody waits for this call any more."""
+class TaskCancelled(Exception):
+    """Raised in a call if nobody waits for its result any more."""
 
 
 class _Pools:
-    """The pools of this process, one for each set of limits and state of the program, while there are calls."""
+    """The pools of this worker, one for each set of limits and version of the program, while there are calls."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pools: dict[tuple[WorkerLimits, str], WorkerPool] = {}
         self._calls = Counter[tuple[WorkerLimits, str]]()
-        self._heard = threading.local()
+        self._thread = threading.local()
 
     @contextmanager
-    def at_work(self, limits: WorkerLimits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
-        """Yield the pool for a call, which stays open until the block ends."""
+    def hold_pool(self, limits: WorkerLimits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
+        """Hold the pool for a call open during the block.
+
+        Args:
+            limits: Limits of time and memory for each process.
+            program: The version of the program; another version has a pool of its own.
+            notices: Gets a line for each time that the call is repeated.
+        """
         key = (limits, program)
-        self._heard.notices = notices
+        self._thread.notices = notices
         with self._lock:
             if key not in self._pools:
-                self._pools[key] = WorkerPool(_threads(), limits, self._tell, on_poll=refuse_taken_back)
+                self._pools[key] = WorkerPool(_count_threads(), limits, self._add_notice, on_poll=raise_if_cancelled)
             self._calls[key] += 1
             pool = self._pools[key]
         try:
@@ -101,12 +108,12 @@ class _Pools:
                 self._calls[key] -= 1
                 idle = not self._calls[key]
             if idle:
-                timer = threading.Timer(REST_SECONDS, self._close_idle, (key, pool))
+                timer = threading.Timer(IDLE_SECONDS, self._close_idle, (key, pool))
                 timer.daemon = True
                 timer.start()
 
-    def _tell(self, line: str) -> None:
-        self._heard.notices.append(line)
+    def _add_notice(self, line: str) -> None:
+        self._thread.notices.append(line)
 
     def _close_idle(self, key: tuple[WorkerLimits, str], pool: WorkerPool) -> None:
         """Close a pool, unless there are calls now, or it was closed meanwhile."""
@@ -120,214 +127,245 @@ class _Pools:
 _pools = _Pools()
 
 
-def perform(call: bytes, limits: WorkerLimits, wanted: Identity) -> Answer:
-    """Make a call on a process of this worker; nothing that it raises is raised here, except what ends the worker.
+def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answer:
+    """Run a function on a process of this worker, and return what became of it.
 
-    call:   a module-level function and its arguments, pickled
-    wanted: what this worker must be like
+    An exception of the function is in the answer. Only what ends the worker itself is raised here.
+
+    Args:
+        call: A module-level function and its arguments, pickled.
+        limits: Limits of time and memory for the process.
+        expected: The identity that this worker must have.
     """
     worker = get_worker()
-    if (other := unfit(worker, wanted)) is not None:
-        return other
+    if (refusal := refuse_mismatch(worker, expected)) is not None:
+        return refusal
     os.environ.update(QUIET)
     multiprocessing.current_process().daemon = False
     notices: list[str] = []
 
     def run() -> object:
         function, args = pickle.loads(call)
-        with _pools.at_work(limits, wanted[PROGRAM], notices) as pool:
+        with _pools.hold_pool(limits, expected[PROGRAM], notices) as pool:
             return pool.run(function, *args)
 
-    return answer_of(worker.address, run, notices)
+    return answer_call(worker.address, run, notices)
 
 
-def unfit(worker: Worker, wanted: Identity) -> Answer | None:
-    """Return the answer of a worker that is not as it must be."""
-    unlike = differences(wanted, identity())
+def refuse_mismatch(worker: Worker, expected: Identity) -> Answer | None:
+    """Return the answer with which a worker refuses a call if its identity is not the expected one; None if it is."""
+    unlike = describe_differences(expected, read_identity())
     return Answer(UNFIT, unlike.encode(), worker.address) if unlike else None
 
 
-def answer_of(where: str, call: Callable[[], object], notices: list[str]) -> Answer:
-    """Return the outcome of a call on a worker. notices: collected on the way, for the caller"""
+def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> Answer:
+    """Make a call, and return its result or its exception as an answer.
+
+    Args:
+        worker: The address of this worker.
+        call: The function to call, without arguments.
+        notices: Lines for the caller, which are collected during the call.
+    """
     try:
-        return Answer(DONE, pickle.dumps(call()), where, tuple(notices))
-    except TakenBack as error:
-        return Answer(RAISED, pickle.dumps(PoolClosed(str(error))), where)
+        return Answer(DONE, pickle.dumps(call()), worker, tuple(notices))
+    except TaskCancelled as error:
+        return Answer(RAISED, pickle.dumps(PoolClosed(str(error))), worker)
     except ModuleNotFoundError as error:
         missing = InputError(
-            f"The worker {where} has no module {error.name!r}, which this run needs: install there what is installed "
+            f"The worker {worker} has no module {error.name!r}, which this run needs: install there what is installed "
             "here, and start the worker again."
         )
-        return Answer(RAISED, pickle.dumps(missing), where)
+        return Answer(RAISED, pickle.dumps(missing), worker)
     except Exception as error:  # of any kind: it is raised again at the caller
-        error.add_note(f"On the worker {where} of the cluster.")
-        return Answer(RAISED, pickle.dumps(error), where, tuple(notices))
+        error.add_note(f"On the worker {worker} of the cluster.")
+        return Answer(RAISED, pickle.dumps(error), worker, tuple(notices))
 
 
-def value_of(answer: Answer) -> Any:
-    """Return what a call returned. Raises what it raised, and InputError where the worker was unfit for it."""
-    if answer.how == UNFIT:
+def unpack_answer(answer: Answer) -> Any:
+    """Return the result in an answer.
+
+    Raises:
+        InputError: If the worker was unfit for the call.
+        Exception: What the call raised on the worker.
+    """
+    if answer.outcome == UNFIT:
         raise InputError(
             f"The worker {answer.worker} is not like this machine: it has {answer.value.decode()}. Install the same "
             "versions of everything there, and start it again."
         )
     value = pickle.loads(answer.value)
-    if answer.how == RAISED:
+    if answer.outcome == RAISED:
         raise value
     return value
 
 
-def is_taken_back(worker: Worker, task: Any) -> bool:
-    """Return whether nobody waits for a task any more, or its worker leaves."""
+def is_cancelled(worker: Worker, task: Any) -> bool:
+    """Return True if nobody waits for a task any more, or its worker is leaving the cluster."""
     state = worker.state.tasks.get(task)
-    return state is None or state.state == "cancelled" or worker.status not in _WORKS
+    return state is None or state.state == "cancelled" or worker.status not in _WORKING_STATES
 
 
-def refuse_taken_back() -> None:
-    """Raise TakenBack if the task of this thread was cancelled, or its worker leaves."""
+def raise_if_cancelled() -> None:
+    """Raise TaskCancelled if the task of this thread was cancelled, or its worker is leaving the cluster."""
     worker = get_worker()
-    if is_taken_back(worker, worker.get_current_task()):
-        raise TakenBack("The task was taken back.")
+    if is_cancelled(worker, worker.get_current_task()):
+        raise TaskCancelled("The task was taken back.")
 
 
-def _threads() -> int:
+def _count_threads() -> int:
     return int(get_worker().state.nthreads)
 
 
 CHECKPOINTS = "checkpoints"
 
 
-def keep_copy(place: Place, stage: Stage, work: Path) -> None:
-    """Copy the newest checkpoint of a work folder into the store, and remove older copies."""
-    steps = _steps_here(work)
-    if not steps or (newest := steps[-1]) in _steps_there(place, stage):
+def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
+    """Copy the newest complete checkpoint of a work folder into the store, and then remove older copies.
+
+    Nothing happens if there is no complete checkpoint, or the store has the newest.
+    """
+    steps = _list_local_steps(work)
+    if not steps or (newest := steps[-1]) in _list_stored_steps(place, stage):
         return
-    _send(work / METRICS_FILE, place, f"{_base(stage)}/{METRICS_FILE}")
+    _upload(work / METRICS_FILE, place, f"{_get_copy_folder(stage)}/{METRICS_FILE}")
     folder = work / CHECKPOINTS / newest
     for name in (*list_files(folder), COMPLETE_FILE):
-        _send(folder / name, place, f"{_base(stage)}/{CHECKPOINTS}/{newest}/{name}")
-    _remove(place, stage, newest)
+        _upload(folder / name, place, f"{_get_copy_folder(stage)}/{CHECKPOINTS}/{newest}/{name}")
+    _remove_copies(place, stage, newest)
 
 
-def fetch_copy(place: Place, stage: Stage, work: Path) -> None:
-    """Put the copy in a store into a work folder, where its step is later than the folder's own."""
-    if not (stored := _steps_there(place, stage)):
+def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
+    """Copy the checkpoint in the store into a work folder, unless the folder has one of that step or a later one."""
+    if not (stored := _list_stored_steps(place, stage)):
         return
     work.mkdir(parents=True, exist_ok=True)
     with hold_lock(work / "fetching"):
-        if _steps_here(work)[-1:] >= stored[-1:]:
+        if _list_local_steps(work)[-1:] >= stored[-1:]:
             return
-        base, final = f"{_base(stage)}/", work / CHECKPOINTS / stored[-1]
+        base, final = f"{_get_copy_folder(stage)}/", work / CHECKPOINTS / stored[-1]
         new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint
         shutil.rmtree(new, ignore_errors=True)
         for path in place.list_files(f"{base}{CHECKPOINTS}/{stored[-1]}"):
-            _fetch(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
-        _fetch(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
+            _download(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
+        _download(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
         shutil.rmtree(final, ignore_errors=True)
         new.rename(final)
 
 
-def remove_copy(place: Place, stage: Stage) -> None:
-    """Remove the copy: the model is in the store, so nothing of its training is needed."""
-    _remove(place, stage, "")
-    if place.find_size(f"{_base(stage)}/{METRICS_FILE}") is not None:
-        place.delete(f"{_base(stage)}/{METRICS_FILE}")
+def remove_checkpoints(place: Place, stage: Stage) -> None:
+    """Remove the copies in the store: once the model is there, nothing of its training is needed."""
+    _remove_copies(place, stage, "")
+    if place.find_size(f"{_get_copy_folder(stage)}/{METRICS_FILE}") is not None:
+        place.delete(f"{_get_copy_folder(stage)}/{METRICS_FILE}")
 
 
-def _base(stage: Stage) -> str:
+def _get_copy_folder(stage: Stage) -> str:
     return f"{stage.folder}/work"
 
 
-def _steps_here(work: Path) -> list[str]:
-    """Return the whole checkpoints of a work folder, the oldest first."""
+def _list_local_steps(work: Path) -> list[str]:
+    """Return the names of the complete checkpoints in a work folder, the oldest first."""
     return sorted(path.parent.name for path in (work / CHECKPOINTS).glob(f"step-*/{COMPLETE_FILE}"))
 
 
-def _steps_there(place: Place, stage: Stage) -> list[str]:
-    """Return the whole copies in a store, the oldest first."""
-    paths = (Path(path) for path in place.list_files(f"{_base(stage)}/{CHECKPOINTS}"))
+def _list_stored_steps(place: Place, stage: Stage) -> list[str]:
+    """Return the names of the complete checkpoints in the store, the oldest first."""
+    paths = (Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}"))
     return sorted(path.parent.name for path in paths if path.name == COMPLETE_FILE)
 
 
-def _remove(place: Place, stage: Stage, but: str) -> None:
-    """Remove copies, and first of each the file that says that it is whole."""
-    paths = [Path(path) for path in place.list_files(f"{_base(stage)}/{CHECKPOINTS}")]
+def _remove_copies(place: Place, stage: Stage, kept_step: str) -> None:
+    """Remove the copies in the store, of each first the file that marks it as complete.
+
+    Args:
+        kept_step: The name of a checkpoint that stays; "" removes all.
+    """
+    paths = [Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}")]
     for path in sorted(paths, key=lambda path: path.name != COMPLETE_FILE):
-        if not but or but not in path.parts:
+        if not kept_step or kept_step not in path.parts:
             place.delete(path.as_posix())
 
 
-def _send(source: Path, place: Place, path: str) -> None:
+def _upload(source: Path, place: Place, path: str) -> None:
     with place.create(path) as sink, source.open("rb") as file:
         shutil.copyfileobj(file, sink)
 
 
-def _fetch(place: Place, path: str, target: Path) -> None:
+def _download(place: Place, path: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with place.open(path) as source, target.open("wb") as file:
         shutil.copyfileobj(source, file)
 
 
 BEGAN, LEFT = "began", "left"
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 
 
-def perform_training(work: bytes, topic: str, wanted: Identity) -> Answer:
-    """Train a model and build its part. work: place, stage, plans, and distrusted files, pickled"""
+def perform_training(work: bytes, topic: str, expected: Identity) -> Answer:
+    """Train a model on this worker, write its part into the store, and return the number of parts in the answer.
+
+    Args:
+        work: The store, the stage, the plans and the distrusted files, pickled.
+        topic: The topic of the scheduler to which events are sent.
+        expected: The identity that this worker must have.
+    """
     worker = get_worker()
     task = worker.get_current_task()
 
-    def say(**message: object) -> None:
+    def send_event(**message: object) -> None:
         worker.log_event(topic, json.dumps(message))
 
-    if (other := unfit(worker, wanted)) is not None:
-        return other
+    if (refusal := refuse_mismatch(worker, expected)) is not None:
+        return refusal
     os.environ.update(QUIET)
-    say(**{BEGAN: worker.address})
+    send_event(**{BEGAN: worker.address})
     stop = Stop()
     try:
-        with stopped_where(stop, lambda: is_taken_back(worker, task)):
-            return answer_of(worker.address, lambda: _train(work, say, stop), [])
+        with stop_when(stop, lambda: is_cancelled(worker, task)):
+            return answer_call(worker.address, lambda: _train(work, send_event, stop), [])
     finally:
-        say(**{LEFT: worker.address})
+        send_event(**{LEFT: worker.address})
 
 
-def _train(work: bytes, say: Callable[..., None], stop: Stop) -> int:
+def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
     place, stage, plans, distrusted = pickle.loads(work)
     if find_spec("torch") is None:
         raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
-    work_here = str(work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
+    work_here = str(locate_work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
     here = [replace(plan, job=replace(plan.job, work=work_here)) for plan in plans]
     for plan in here:
-        _train_one(place, stage, plan.job, say, stop)
+        _train_one(place, stage, plan.job, send_event, stop)
     built = len(build_parts(place, stage, here, distrusted))
     if not place.is_local:
-        remove_copy(place, stage)
+        remove_checkpoints(place, stage)
     return built
 
 
-def _train_one(place: Place, stage: Stage, job: TrainingJob, say: Callable[..., None], stop: Stop) -> None:
-    """Train; for a store that is not a folder from its copy of the newest checkpoint, which each new one replaces."""
+def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callable[..., None], stop: Stop) -> None:
+    """Train, and keep a copy of the newest checkpoint in a store that is not a folder.
+
+    Training resumes from that copy.
+    """
     work = Path(job.work)
 
     def on_event(event: Mapping[str, Any]) -> None:
         if event["event"] == "checkpoint" and not place.is_local:
-            keep_copy(place, stage, work)
-        say(**event)
+            save_checkpoint(place, stage, work)
+        send_event(**event)
 
     if not place.is_local:
-        fetch_copy(place, stage, work)
+        fetch_checkpoint(place, stage, work)
     train(job, on_event, stop)
 
 
 @contextmanager
-def stopped_where(stop: Stop, wanted: Callable[[], bool]) -> Iterator[None]:
-    """Stop a training as soon as that is wanted, for the time of the block."""
-    over = threading.Event()
+def stop_when(stop: Stop, should_stop: Callable[[], bool]) -> Iterator[None]:
+    """Stop a training during the block as soon as `should_stop` returns True. It is asked every POLL_SECONDS."""
+    is_over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(LOOK_SECONDS):
-            if wanted():
+        while not is_over.wait(POLL_SECONDS):
+            if should_stop():
                 return stop()
 
     watching = threading.Thread(target=watch, name="stop-of-a-training", daemon=True)
@@ -335,5 +373,5 @@ def stopped_where(stop: Stop, wanted: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        is_over.set()
         watching.join()

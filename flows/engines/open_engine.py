@@ -1,4 +1,4 @@
-"""Opens the engine that a recipe names, for the time of a run."""
+"""Opens the engine that a recipe names for the time of a run: a pool of processes here, or a Dask cluster."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,47 +8,61 @@ from importlib.util import find_spec
 from corpora.errors import InputError
 from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.contract import RunEngine
-from flows.engines.worker_checks import Sight
+from flows.engines.worker_checks import SharedPaths
 from flows.recipes.run_settings import LOCAL_ENGINE
-from flows.signals import SIGNAL_THREAD, last_word
+from flows.signals import SIGNAL_THREAD, call_on_stop
 
 MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (a process of 230 MB)
 
 
 def is_safe_to_fork() -> bool:
-    """Return whether this process has no thread that may hold a lock; the one that waits for signals holds none."""
+    """Return True if this process has no thread that may hold a lock; the one that waits for signals holds none."""
     known = {threading.main_thread().name, SIGNAL_THREAD}
     return all(thread.name in known for thread in threading.enumerate())
 
 
 @contextmanager
-def engine_at_work(
-    address: str, workers: int, limits: WorkerLimits, tell: Callable[[str], None], sight: Callable[[], Sight]
+def open_engine(
+    address: str,
+    workers: int,
+    limits: WorkerLimits,
+    tell: Callable[[str], None],
+    find_shared_paths: Callable[[], SharedPaths],
 ) -> Iterator[RunEngine]:
-    """Yield for the time of the block a pool of so many processes here, or a cluster's workers, however many.
+    """Open an engine for the time of the block: a pool of processes on this machine, or the workers of a Dask cluster.
 
-    tell:  called for calls that are made again, and workers that cannot be used
-    sight: what the workers of a cluster must see
-    Raises InputError if there is no such cluster, or its workers do not fit the run.
+    Args:
+        address: "local", or the address of a Dask scheduler.
+        workers: The number of processes of the local pool; a cluster has the workers that it has.
+        limits: Limits of time and memory for each worker.
+        tell: Called with a line if a call is repeated, or a worker cannot be used.
+        find_shared_paths: Returns the files that the workers of a cluster must see; not called for the local pool.
+
+    Raises:
+        InputError: If no scheduler answers at the address, it has no worker, or its workers do not fit this run.
     """
     if address == LOCAL_ENGINE:
         with WorkerPool(workers, limits, tell) as pool:
             yield pool
         return
-    refuse_without_dask(address)
+    check_dask_installed(address)
     from flows.engines.dask_cluster import Cluster  # Dask is slow to import
 
     cluster = Cluster(address, limits, tell)
-    with last_word(cluster.close):
+    with call_on_stop(cluster.close):
         try:
-            cluster.connect(sight())
+            cluster.connect(find_shared_paths())
             yield cluster
         finally:
             cluster.close()
 
 
-def refuse_without_dask(address: str) -> None:
-    """Raise InputError if the package that talks to a cluster is missing."""
+def check_dask_installed(address: str) -> None:
+    """Raise InputError if the package that talks to a Dask cluster is not installed.
+
+    Args:
+        address: The address of the cluster, for the message.
+    """
     if find_spec("distributed") is None:
         raise InputError(
             f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '
@@ -56,12 +70,16 @@ def refuse_without_dask(address: str) -> None:
         )
 
 
-def engine_seen(address: str) -> tuple[str, str]:
-    """Return a cluster's state, in a line, and what must be done before a run there ("" if nothing must).
+def inspect_engine(address: str) -> tuple[str, str]:
+    """Ask a Dask cluster for its state.
 
-    Raises InputError if there is none.
+    Returns:
+        One line with its workers, threads and memory; and what must be done before a run there, "" if nothing must.
+
+    Raises:
+        InputError: If no scheduler answers at the address, or a worker has no Cloze.
     """
-    refuse_without_dask(address)
-    from flows.engines.connect import look_at  # Dask is slow to import
+    check_dask_installed(address)
+    from flows.engines.connect import inspect_cluster  # Dask is slow to import
 
-    return look_at(address)
+    return inspect_cluster(address)

@@ -1,17 +1,13 @@
-"""The identity of a machine that builds artifacts: Python, the program, the libraries that decide bytes.
+"""Checks that the workers of a cluster fit a run: they have the same programs, and see the same files.
 
-Promise: two machines whose identities are equal make the same bytes of the same inputs. The program is compared by its
-sources, because a checkout keeps its version from one release to the next.
+Promises: two machines with equal identities (Python, the program, the libraries that decide bytes) make the same bytes
+of the same inputs. The program is compared by its sources, because a checkout keeps its version from one release to the
+next. And nothing is built before every worker has read a file that the run has just written into its store, and has
+found raw files of each source under the same path and of the same size. Files under one path that differ only in their
+bytes go unnoticed: a folder that every machine has for itself is not a shared folder.
 
-Cost: reading the sources, some 20 ms.
-
-The paths that workers must see of a run: the store, and raw files in folders.
-
-Promise: nothing is built before every worker has read a file that the run has just written into its store, and has
-found raw files of each source under the same path and of the same size. Files under one path that differ in their bytes
-alone go unnoticed: a folder that every machine has for itself is not a shared folder.
-
-Cost: one small read of the store a worker, and a check of SAMPLED raw files of each source.
+Cost: reading the sources, some 20 ms; one small read of the store a worker, and a check of FILES_CHECKED_PER_SOURCE raw
+files of each source.
 """
 
 import hashlib
@@ -40,19 +36,26 @@ _ABSENT = "none"
 Identity = Mapping[str, str]
 
 
-def identity() -> Identity:
-    """Return this process's identity: name -> version."""
+def read_identity() -> Identity:
+    """Return what decides the bytes that this process builds, as {name: version}.
+
+    The names are Python, the processor, the program (version and digest of its sources), libraries, and plugins.
+    """
     plugins = {point.dist.name for group in PLUGINS for point in entry_points(group=group) if point.dist is not None}
     return {
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "processor": platform.machine(),
-        PROGRAM: f"{_version('cloze-pipeline')} ({program_digest(ROOT)[:12]})",
-        **{name: _version(name) for name in sorted({*LIBRARIES, *plugins})},
+        PROGRAM: f"{_find_version('cloze-pipeline')} ({compute_program_digest(ROOT)[:12]})",
+        **{name: _find_version(name) for name in sorted({*LIBRARIES, *plugins})},
     }
 
 
-def program_digest(root: Path) -> str:
-    """Return a digest of the sources that decide bytes, and of their names."""
+def compute_program_digest(root: Path) -> str:
+    """Return the sha256, in hexadecimal, of the sources that decide bytes and of their names.
+
+    Args:
+        root: The root of the checkout.
+    """
     digest = hashlib.sha256()
     for path in sorted(path for folder in _SOURCES for path in (root / folder).rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
@@ -60,10 +63,10 @@ def program_digest(root: Path) -> str:
     return digest.hexdigest()
 
 
-def differences(ours: Identity, theirs: Identity) -> str:
-    """Return the differences of two identities, in words; "" if there are none.
+def describe_differences(ours: Identity, theirs: Identity) -> str:
+    """Return in words how the identity of a worker differs from that of this machine; "" if they are equal.
 
-    >>> differences({"python": "3.11", "numpy": "2.4.6"}, {"python": "3.12", "numpy": "2.4.6"})
+    >>> describe_differences({"python": "3.11", "numpy": "2.4.6"}, {"python": "3.12", "numpy": "2.4.6"})
     'python 3.12 instead of 3.11'
     """
     names = [*ours, *(name for name in theirs if name not in ours)]
@@ -71,44 +74,51 @@ def differences(ours: Identity, theirs: Identity) -> str:
     return ", ".join(f"{name} {other} instead of {own}" for name, other, own in pairs if other != own)
 
 
-def _version(name: str) -> str:
+def _find_version(name: str) -> str:
+    """Return the version of an installed package, or "none"."""
     try:
         return version(name)
     except PackageNotFoundError:
         return _ABSENT
 
 
-SAMPLED = 50
+FILES_CHECKED_PER_SOURCE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """The files that must be visible.
+class SharedPaths:
+    """The files that every worker of a cluster must see, checked before a run builds anything.
 
-    store: its address; witness: a file in it; sha256: of that file
-    files: size by path of raw files
+    Attributes:
+        store: The address of the store.
+        probe_file: The path of one file in the store.
+        sha256: The digest of the probe file.
+        files: The size in bytes of some raw files, by path.
     """
 
     store: str
-    witness: str
+    probe_file: str
     sha256: str
     files: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(place: Place, witness: str, sources: Mapping[str, Sequence[RawFile]]) -> "Sight":
-        """Return the sight of a store, a file of it, and some raw files of each source."""
-        digest = hashlib.sha256(place.read(witness)).hexdigest()
+    def from_sources(place: Place, probe_file: str, sources: Mapping[str, Sequence[RawFile]]) -> "SharedPaths":
+        """Return the paths to check for a store, a file in it, and the raw files of each source.
+
+        Of each source, files at equal distances are checked, some FILES_CHECKED_PER_SOURCE of them.
+        """
+        digest = hashlib.sha256(place.read(probe_file)).hexdigest()
         present = [[file for file in files if file.path] for files in sources.values()]
-        some = [file for files in present for file in files[:: max(1, len(files) // SAMPLED)]]
+        some = [file for files in present for file in files[:: max(1, len(files) // FILES_CHECKED_PER_SOURCE)]]
         sizes = {file.path: file.size_bytes for file in some}
-        return Sight(store=place.address, witness=witness, sha256=digest, files=sizes)
+        return SharedPaths(store=place.address, probe_file=probe_file, sha256=digest, files=sizes)
 
 
-def unseen(sight: Sight) -> str:
-    """Return what this machine does not see, in words; "" if it sees everything."""
-    if wrong := _store_unseen(sight):
+def find_invisible_path(paths: SharedPaths) -> str:
+    """Return the first file that this machine does not see as it must, in words; "" if it sees all of them."""
+    if wrong := _find_invisible_store(paths):
         return wrong
-    for path, size in sight.files.items():
+    for path, size in paths.files.items():
         try:
             size_here = parse_raw_path(path).stat().st_size
         except OSError as error:
@@ -118,25 +128,30 @@ def unseen(sight: Sight) -> str:
     return ""
 
 
-def _store_unseen(sight: Sight) -> str:
+def _find_invisible_store(paths: SharedPaths) -> str:
+    """Return in words why this machine does not see the store; "" if it does."""
     try:
-        data = Place(sight.store).read(sight.witness)
+        data = Place(paths.store).read(paths.probe_file)
     except FileNotFoundError:
-        return f"the store {sight.store} (it has nothing there)"
+        return f"the store {paths.store} (it has nothing there)"
     except InputError as error:
-        return f"the store {sight.store} ({error})"
-    same = hashlib.sha256(data).hexdigest() == sight.sha256
-    return "" if same else f"the store {sight.store} (there is another one under this path)"
+        return f"the store {paths.store} ({error})"
+    same = hashlib.sha256(data).hexdigest() == paths.sha256
+    return "" if same else f"the store {paths.store} (there is another one under this path)"
 
 
-def refuse_unseen(blind: Mapping[str, str]) -> None:
-    """Raise InputError if a worker does not see something. blind: worker -> what it does not see, or ""."""
-    blinded = {worker: what for worker, what in blind.items() if what}
-    if blinded:
-        worker, what = next(iter(sorted(blinded.items())))
+def check_visible(missing_by_worker: Mapping[str, str]) -> None:
+    """Raise InputError if a worker does not see a file.
+
+    Args:
+        missing_by_worker: What each worker does not see, in words, by the worker's address; "" if it sees everything.
+    """
+    missing = {worker: what for worker, what in missing_by_worker.items() if what}
+    if missing:
+        worker, what = next(iter(sorted(missing.items())))
         raise InputError(
-            f"{len(blinded)} of {len(blind)} workers of the cluster cannot see files that they need: {worker} does "
-            f"not see {what}. A worker cannot read this machine's disk. Keep store and raw files in folders that "
-            "every machine has under the same path, or on an object store (s3://BUCKET/PREFIX), whose keys the workers "
-            "have in their environment."
+            f"{len(missing)} of {len(missing_by_worker)} workers of the cluster cannot see files that they need: "
+            f"{worker} does not see {what}. A worker cannot read this machine's disk. Keep store and raw files in "
+            "folders that every machine has under the same path, or on an object store (s3://BUCKET/PREFIX), whose "
+            "keys the workers have in their environment."
         )

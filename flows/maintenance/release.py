@@ -43,8 +43,14 @@ from flows.run.record.run_record import (
 )
 
 
-class PersonsWord(NamedTuple):
-    """A person's decision on a release. who: "" for the one who runs the command"""
+class ApprovalDecision(NamedTuple):
+    """A person's decision on a release.
+
+    Attributes:
+        approved: True if the release may be added.
+        reason: Recorded with the release; may be "".
+        who: The person; "" for the user of this process.
+    """
 
     approved: bool
     reason: str = ""
@@ -52,8 +58,16 @@ class PersonsWord(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Promotion:
-    """A run to be released. against: what its figures were compared with, in words"""
+class ReleaseCandidate:
+    """A run that can be released under a name: its artifacts are verified, and its figures compared.
+
+    Attributes:
+        place: The store.
+        name: The name of the release.
+        artifacts: The artifacts that the release will point to.
+        crossed: The bounds of the recipe that the figures cross, in words; empty if they hold.
+        compared_with: What the figures were compared with, in words.
+    """
 
     place: Place
     name: str
@@ -62,10 +76,15 @@ class Promotion:
     artifacts: tuple[ReleasedArtifact, ...]
     figures: Figures
     crossed: tuple[str, ...]
-    against: str
+    compared_with: str
 
-    def release(self, reason: str, verdict: PersonsWord | None = None) -> Release:
-        """Add it to the history of its name. verdict: of a person, if the bounds do not hold"""
+    def release(self, reason: str, decision: ApprovalDecision | None = None) -> Release:
+        """Add the candidate to the history of its name, and return the new entry.
+
+        Args:
+            reason: Recorded unless the decision gives one.
+            decision: The approval of a person although bounds are crossed; None if the bounds hold.
+        """
         entry = Release(
             name=self.name,
             number=0,
@@ -73,20 +92,21 @@ class Promotion:
             recipe=self.record.recipe,
             run=self.record.run_id,
             artifacts=self.artifacts,
-            who=(verdict.who if verdict is not None else "") or get_user(),
+            who=(decision.who if decision is not None else "") or get_user(),
             when=format_now(),
-            reason=(verdict.reason if verdict is not None else "") or reason,
-            approved="bounds" if verdict is None else "person",
+            reason=(decision.reason if decision is not None else "") or reason,
+            approved="bounds" if decision is None else "person",
             crossed=self.crossed,
             figures={name: figure.value for name, figure in self.figures.items()},
         )
         return add_release(self.place, entry)
 
 
-def run_of_recipe(recipe: Recipe) -> RunRecord:
-    """Return the newest completed run of a recipe in its store.
+def find_newest_run(recipe: Recipe) -> RunRecord:
+    """Return the record of the newest completed run of a recipe in its store.
 
-    Raises InputError if there is none, or a clock that was ahead leaves open which one it is.
+    Raises:
+        InputError: If there is none, or if a clock that was ahead leaves open which run is the newest.
     """
     place = Place(recipe.store)
     completed = (run for run in iter_newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
@@ -101,28 +121,45 @@ def run_of_recipe(recipe: Recipe) -> RunRecord:
     return record
 
 
-def run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
-    """Return the run in a folder STORE/runs/RUN, or of an id in a store, and its recipe then. Raises InputError."""
+def find_run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
+    """Return a completed run with the recipe that it was run with.
+
+    Args:
+        address: A folder STORE/runs/RUN, or the id of a run.
+        store: The store in which an id is looked up.
+
+    Raises:
+        InputError: If there is no such run, or it is not complete.
+    """
     place, record = find_run(address, store)
     if record.state != "completed":
         raise InputError(f"The run {record.run_id} is {record.state}: only a run that is complete can be released.")
     return read_recorded_recipe(record, place.address), record
 
 
-def promotion_of(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> Promotion:
-    """Return what is to be released of a run, verified and compared with its recipe's bounds. Raises InputError.
+def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> ReleaseCandidate:
+    """Verify the artifacts of a run, compare its figures with its recipe's bounds, and return it as a candidate.
 
-    figures: of the run, if they are known
+    Nothing is released. All bytes of the artifacts are read.
+
+    Args:
+        recipe: The recipe with its store and its bounds.
+        record: The record of the run.
+        name: The name of the release.
+        figures: The figures of the run; if None, they are read from the store.
+
+    Raises:
+        InputError: If a file is damaged, an artifact is gone, or the name is not allowed.
     """
     check_release_name("--name", name)
     place = Place(recipe.store)
     artifacts = list_run_artifacts(place, record)
-    _verify(place, artifacts)
+    _check_undamaged(place, artifacts)
     figures = figures or get_figures(place, record)
     if figures is None:
         raise InputError(f"Artifacts of the run {record.run_id} are gone: run its recipe again.")
-    before, against = _before(place, record, name)
-    return Promotion(
+    before, against = _find_comparison(place, record, name)
+    return ReleaseCandidate(
         place=place,
         name=name,
         recipe=recipe,
@@ -130,25 +167,31 @@ def promotion_of(recipe: Recipe, record: RunRecord, name: str, figures: Figures 
         artifacts=artifacts,
         figures=figures,
         crossed=list_run_crossings(place, recipe.bounds, record, figures, before),
-        against=against,
+        compared_with=against,
     )
 
 
-def release_by_itself(promotion: Promotion, tell: Callable[[str], None]) -> None:
-    """Release a run if its bounds hold and that is not released already. Raises InputError."""
-    name = promotion.name
-    for crossing in promotion.crossed:
-        tell(f"Not released as {name}: a bound is crossed against {promotion.against}: {crossing}.")
-    is_new = name not in list_release_names(promotion.place)
-    if promotion.crossed or not (
-        is_new or read_current_release(promotion.place, name).artifacts != promotion.artifacts
+def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], None]) -> None:
+    """Release a candidate if its bounds hold, and the current release of the name has not the same artifacts.
+
+    Raises InputError.
+
+    Args:
+        tell: Called with each bound that is crossed, or with the number of the new release.
+    """
+    name = candidate.name
+    for crossing in candidate.crossed:
+        tell(f"Not released as {name}: a bound is crossed against {candidate.compared_with}: {crossing}.")
+    is_new = name not in list_release_names(candidate.place)
+    if candidate.crossed or not (
+        is_new or read_current_release(candidate.place, name).artifacts != candidate.artifacts
     ):
         return
-    tell(f"Released as {name}, number {promotion.release('its bounds hold').number}.")
+    tell(f"Released as {name}, number {candidate.release('its bounds hold').number}.")
 
 
-def _verify(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
-    """Raise InputError if a file that is to be released is not what was written."""
+def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
+    """Raise InputError if a file of the artifacts is not what was written."""
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
@@ -159,8 +202,12 @@ def _verify(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
             )
 
 
-def _before(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
-    """Return the run to compare a run with, its figures, and what it is."""
+def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
+    """Find the run to compare a run with: that of the name's current release, else the run before.
+
+    Returns:
+        The earlier run with its figures, or None; and what it is, in words.
+    """
     if name in list_release_names(place):
         now = read_current_release(place, name)
         with suppress(FileNotFoundError):

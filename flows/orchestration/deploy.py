@@ -1,8 +1,8 @@
 """`cloze deploy`: a prefect.yaml, from which `prefect deploy --all` puts recipes on a server for the workers of a pool.
 
-    prefect_yaml(...)      the text of the file
+    render_prefect_yaml    returns the text of the file
     write_prefect_yaml     writes it as a new file, or replaces an existing one if asked to
-    refuse_served          refuses the name of a deployment that a running `cloze serve` holds
+    check_not_served       refuses the name of a deployment that a running `cloze serve` holds
 
 The file is for people: every line may be edited. Its entrypoints are flows of the installed program
 (`scheduled_run.py`), so the file holds only names.
@@ -23,15 +23,21 @@ from prefect.schedules import Schedule
 from corpora.errors import InputError
 from corpora.store.places.files import is_locked
 from flows.orchestration.embedded_server import ask
-from flows.orchestration.pages import flow_called, run_tags
-from flows.orchestration.recording import answering_api
-from flows.orchestration.scheduled_run import GIVEN, check_deployable, entrypoint_of, given_parameters, serving_lock
+from flows.orchestration.pages import run_tags, to_flow_name
+from flows.orchestration.recording import find_answering_api
+from flows.orchestration.scheduled_run import (
+    GIVEN_VARIABLE,
+    build_entrypoint,
+    build_run_parameters,
+    check_deployable,
+    get_serving_lock,
+)
 from flows.recipes.recipe import Recipe
 
-POLLED = timedelta(minutes=2)  # since a runner last asked for runs, every 10 s by default: it lives
+MAX_POLL_AGE = timedelta(minutes=2)  # since a runner last asked for runs, every 10 s by default: it lives
 
 
-def prefect_yaml(
+def render_prefect_yaml(
     recipes: Sequence[Recipe],
     pool: str,
     schedule: Schedule | None,
@@ -40,9 +46,19 @@ def prefect_yaml(
     store: str | None = None,
     workers: int | None = None,
 ) -> str:
-    """Return the text of a prefect.yaml in a folder. Raises InputError.
+    """Return the text of a prefect.yaml that deploys recipes to a work pool.
 
-    home: of a worker's caches; store, workers: as given to the command
+    Args:
+        recipes: Each becomes a deployment of its name.
+        pool: The name of the work pool.
+        schedule: When each recipe is due; None for deployments without a schedule.
+        folder: The folder of the file, in which a worker works. Recipes are named relative to it.
+        home: CLOZE_HOME of a worker.
+        store: The store that the command names, instead of the recipes' own.
+        workers: The number of worker processes of each run; if None, one a core.
+
+    Raises:
+        InputError: If two recipes have one name, or a name cannot be a deployment's.
     """
     names = [recipe.name for recipe in recipes]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -51,12 +67,12 @@ def prefect_yaml(
     deployments = []
     for recipe in recipes:
         check_deployable(recipe, workers)
-        given = given_parameters(recipe, store, workers)
+        given = build_run_parameters(recipe, store, workers)
         work_pool = {
             "name": pool,
-            "job_variables": {"env": {"CLOZE_HOME": str(home), GIVEN: json.dumps(given.get("set", []))}},
+            "job_variables": {"env": {"CLOZE_HOME": str(home), GIVEN_VARIABLE: json.dumps(given.get("set", []))}},
         }
-        deployments.append({**deployment_of(recipe, given, schedule, folder), "work_pool": work_pool})
+        deployments.append({**describe_deployment(recipe, given, schedule, folder), "work_pool": work_pool})
     body = {
         "name": folder.name or "cloze",
         "prefect-version": prefect_version,
@@ -65,30 +81,37 @@ def prefect_yaml(
     }
     head = (
         "# Written by `cloze deploy`; yours to edit. `prefect --no-prompt deploy --all` puts it on the server;\n"
-        f"# `{worker_command(pool)}` runs it: both with the Python that has cloze.\n"
+        f"# `{format_worker_command(pool)}` runs it: both with the Python that has cloze.\n"
     )
     text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=1000)
     return head + text
 
 
-def deployment_of(recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path) -> dict[str, Any]:
-    """Return a recipe as prefect.yaml deploys it. given: overrides of the recipe in every run, by its parameters"""
+def describe_deployment(
+    recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path
+) -> dict[str, Any]:
+    """Return a recipe as an entry of `deployments` in prefect.yaml, without its work pool.
+
+    Args:
+        given: The parameters of every run (`build_run_parameters`).
+        folder: The folder of the prefect.yaml.
+    """
     assert recipe.path is not None
     path = os.path.relpath(recipe.path.resolve(), folder)
     return {
         "name": recipe.name,
         "description": f"Builds what is new of {path}, and reuses everything else.",
         "tags": [tag for tag in run_tags(recipe, "") if tag],
-        "entrypoint": entrypoint_of(path),
+        "entrypoint": build_entrypoint(path),
         "enforce_parameter_schema": True,
         "parameters": given,  # what is not here is as the recipe says when it runs
-        "schedules": schedules(schedule),
+        "schedules": render_schedules(schedule),
         "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},  # one of those that wait runs for all
     }
 
 
-def schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
-    """Return a schedule as prefect.yaml has it."""
+def render_schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
+    """Return a schedule as `schedules` in prefect.yaml; an empty list for None."""
     if schedule is None:
         return []
     if schedule.interval is not None:
@@ -110,14 +133,15 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
         raise InputError(f"Cannot write {path}: {error.strerror}. Name another place with --output.") from error
 
 
-def refuse_served(names: Sequence[str], home: Path, tell: Callable[[str], None]) -> None:
+def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], None]) -> None:
     """Raise InputError if a running `cloze serve` holds the deployment of a name, here or with the same Prefect API.
 
-    tell: is called if no API answers, so that it is not known of other machines
+    Args:
+        tell: Called if no API answers, so that other machines could not be asked.
     """
-    api = answering_api(home, own_server=False)
+    api = find_answering_api(home, own_server=False)
     for name in names:
-        if is_locked(serving_lock(home, name)) or (api and _is_served(api, name)):
+        if is_locked(get_serving_lock(home, name)) or (api and _is_served(api, name)):
             raise InputError(
                 f"A running `cloze serve` holds the deployment {name!r}: `prefect deploy` would take it over, and both "
                 "would start its runs. Stop that `cloze serve`, or give the recipe another `name`."
@@ -127,18 +151,20 @@ def refuse_served(names: Sequence[str], home: Path, tell: Callable[[str], None])
 
 
 def _is_served(api: str, name: str) -> bool:
-    """Tell whether a process asks an API for the runs of a deployment that has no work pool."""
-    deployment = ask(f"{api}/deployments/name/{quote(flow_called(name), safe='')}/{quote(name, safe='')}")
+    """Return True if a process without a work pool asks an API for the runs of the deployment of this name."""
+    deployment = ask(f"{api}/deployments/name/{quote(to_flow_name(name), safe='')}/{quote(name, safe='')}")
     if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
         return False
     polled = deployment.get("last_polled")
-    return isinstance(polled, str) and datetime.now(UTC) - datetime.fromisoformat(polled) < POLLED
+    return isinstance(polled, str) and datetime.now(UTC) - datetime.fromisoformat(polled) < MAX_POLL_AGE
 
 
-def worker_command(pool: str) -> str:
-    """Return the command that starts a worker. Prefect's folder in TMPDIR belongs to its first user, and all share it.
+def format_worker_command(pool: str) -> str:
+    """Return the shell command that starts a worker of a pool.
 
-    >>> worker_command("main")
+    It gives the worker a TMPDIR of its own: Prefect's folder there belongs to its first user, and all users share it.
+
+    >>> format_worker_command("main")
     'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'
     """
     return f"TMPDIR=$(mktemp -d) prefect worker start --pool {pool} --type process"

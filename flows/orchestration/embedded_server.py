@@ -40,19 +40,19 @@ from corpora.store.places.files import hold_lock
 from flows.environment import LOOPBACK
 from flows.orchestration.server_guard import (
     PROOF_PATH,
-    basic,
     describe_ui,
-    keep_password,
-    new_password,
-    password_in_use,
-    prove,
+    find_password_in_use,
+    format_basic_auth,
+    generate_password,
     read_password,
+    sign_challenge,
+    write_password,
 )
-from flows.process_exit import leave_garbage
+from flows.process_exit import skip_garbage_collection
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
-LOOK_SECONDS = 0.1
-ASK_SECONDS = 5.0  # for an answer
+POLL_SECONDS = 0.1
+REQUEST_SECONDS = 5.0  # for an answer
 PORT_FILE = "server.port"  # in a Prefect home: of the full server that was started last
 ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
@@ -67,9 +67,21 @@ class ServerFailed(InputError):
 
 
 class EmbeddedServer:
-    """A server that runs during a `with` block, a full one with a port; it need not answer yet.
+    """A Prefect server in a process of its own, which is stopped at the end of a `with` block.
 
-    It has the password that this process knows for its port, if any, so that one which goes away can be replaced.
+    It need not answer yet when it is made. If this process knows a password for its port, the server has that one, so
+    that one which goes away can be replaced.
+
+    Args:
+        log_path: The file to which its output is appended.
+        port: The port of a full server, with the UI and schedules; if None, a free port, without both.
+        environment: The environment variables of its process.
+
+    Raises:
+        ServerFailed: If the port is in use.
+
+    Attributes:
+        address: The address of its API.
     """
 
     def __init__(self, log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ) -> None:
@@ -83,7 +95,7 @@ class EmbeddedServer:
                 raise ServerFailed(f"Port {port} is in use ({error.strerror}).") from error
             self._port = number = bound.getsockname()[1]
             self.address = f"http://127.0.0.1:{number}/api"
-            self._password = _passwords.setdefault(number, new_password())
+            self._password = _passwords.setdefault(number, generate_password())
             kind = EPHEMERAL if port is None else {**FULL, "PREFECT_SERVER_API_PORT": str(port)}
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "flows.orchestration.embedded_server", str(bound.fileno()), str(port or 0)],
@@ -103,25 +115,29 @@ class EmbeddedServer:
         self.stop()
 
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
-        """Return its API's address, once it answers. Raises ServerFailed if it ends, and after some seconds."""
+        """Wait until the server answers, and return the address of its API.
+
+        Raises:
+            ServerFailed: If its process ends, or it does not answer within some seconds.
+        """
         deadline = time.monotonic() + seconds
-        while not self.ended:
-            if is_proved(self._port, self._password):
+        while not self.has_ended:
+            if can_prove_password(self._port, self._password):
                 return self.address
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             if time.monotonic() > deadline:
                 raise ServerFailed(f"The embedded Prefect server has not started in time; its log is {self.log_path}.")
         raise ServerFailed(
-            f"The embedded Prefect server did not start; its log is {self.log_path}.{last_error(self.log_path)}"
+            f"The embedded Prefect server did not start; its log is {self.log_path}.{find_last_error(self.log_path)}"
         )
 
     @property
-    def ended(self) -> bool:
-        """True if its process is gone."""
+    def has_ended(self) -> bool:
+        """True if the process of the server is gone."""
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """End it: closing the pipe is enough, and it has a few seconds to write what it holds."""
+        """Stop the server: its standard input is closed, and it has a few seconds to write what it holds."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -131,119 +147,131 @@ class EmbeddedServer:
             self._process.wait()
 
 
-def begin_server(prefect_home: Path, tell: Callable[[str], None], port: int | None = None) -> EmbeddedServer:
-    """Start a server of a home, which need not answer yet."""
-    first = not database_of(prefect_home).exists()
+def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | None = None) -> EmbeddedServer:
+    """Start a server of a Prefect home, which need not answer yet.
+
+    Args:
+        port: The port of a full server; None for one without the UI.
+    """
+    first = not get_database_path(prefect_home).exists()
     which = "embedded " if port is None else ""
     tell(f"Starting the {which}Prefect server{': the first time it makes its database, some 20 s' * first} ...")
     return EmbeddedServer(str(prefect_home / "server.log"), port)
 
 
-def last_error(log_path: str) -> str:
-    """Return what is wrong with the database of a server that failed; else the last error of its log, if it has one."""
-    if fault := database_fault(Path(log_path).parent):
+def find_last_error(log_path: str) -> str:
+    """Find why a server failed, as a sentence after a space; "" if it is not known.
+
+    That is a fault of its database, else the last error in its log.
+    """
+    if fault := find_database_fault(Path(log_path).parent):
         return f" {' '.join(fault)}"
     lines = Path(log_path).read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if ERROR.match(line)), "")
     return f" The last error there: {last.rstrip('.')}." if last else ""
 
 
-def answers(address: str) -> bool:
-    """Tell whether a Prefect API at this address reports that it is healthy."""
-    return _ask(f"{address}/health") is not None
+def is_answering(address: str) -> bool:
+    """Return True if a Prefect API at this address reports that it is healthy."""
+    return _request(f"{address}/health") is not None
 
 
-def keeps_runs_of(home: Path, port: int) -> bool:
-    """Tell whether a Prefect server of this home answers on a port, whether `cloze ui` or a schedule started it.
+def identify_server(home: Path, port: int) -> bool:
+    """Check whether a full server of this home answers on a port, and remember its password for later requests.
 
-    Its password is known from then on. One that this process has started counts.
+    It makes no difference whether `cloze ui`, a schedule or this process started it.
     """
     for password in (read_password(home / "prefect", port), _passwords.get(port, "")):
-        if password and is_proved(port, password):
+        if password and can_prove_password(port, password):
             _passwords[port] = password
             return True
     return False
 
 
-def is_proved(port: int, password: str) -> bool:
-    """Tell whether what listens on a port of this machine shows that it knows a password. It is not told it."""
+def can_prove_password(port: int, password: str) -> bool:
+    """Return True if the server on a port of this machine proves that it knows a password, which is not sent to it."""
     challenge = secrets.token_hex(16)
-    answer = _ask(f"http://127.0.0.1:{port}{PROOF_PATH}?challenge={challenge}")
-    return secrets.compare_digest(answer or b"", prove(password, port, challenge).encode())
+    answer = _request(f"http://127.0.0.1:{port}{PROOF_PATH}?challenge={challenge}")
+    return secrets.compare_digest(answer or b"", sign_challenge(password, port, challenge).encode())
 
 
-def own_password(url: str) -> str:
-    """Return the password of a server if it proves to be of the home of this process; else ""."""
+def find_own_password(url: str) -> str:
+    """Return the password of the server at a URL if it proves to be of this process's home; else ""."""
     parts, home = urlsplit(url), Path(os.environ.get("PREFECT_HOME", "")).parent
     port = parts.port or 80
-    return _passwords[port] if parts.hostname == "127.0.0.1" and keeps_runs_of(home, port) else ""
+    return _passwords[port] if parts.hostname == "127.0.0.1" and identify_server(home, port) else ""
 
 
-def adopt_password(home: Path, port: int) -> None:
-    """Have the next server of this process on a port go on with a password that runs of a schedule know."""
-    if in_use := password_in_use(home / "prefect", port):
+def restore_password(home: Path, port: int) -> None:
+    """Give the next server of this process on a port the password that runs of a schedule know, if there are any."""
+    if in_use := find_password_in_use(home / "prefect", port):
         _passwords[port] = in_use
 
 
-def for_clients(address: str) -> dict[str, str]:
-    """Return the environment by which Prefect's clients use an API: with the password, if its server is ours."""
-    ours = own_password(address)
+def build_client_environment(address: str) -> dict[str, str]:
+    """Return the environment variables by which Prefect's clients find an API, with the password of our server."""
+    ours = find_own_password(address)
     return {"PREFECT_API_URL": address, **({PASSWORD: ours} if ours else {})}
 
 
 def use_api(address: str) -> None:
-    """Have the clients of this process use an API. What this process starts does not inherit the password of ours."""
+    """Make Prefect's clients in this process use an API.
+
+    Processes that are started later do not inherit its password.
+    """
     from prefect.context import refresh_global_settings_context
 
-    own = for_clients(address)
+    own = build_client_environment(address)
     os.environ |= own
     refresh_global_settings_context()
     if PASSWORD in own:
         del os.environ[PASSWORD]
 
 
-def server_of_home(home: Path) -> str:
+def find_server_of_home(home: Path) -> str:
     """Return the API of the full server of this home that was started last; "" if it does not answer."""
     try:
         port = int((home / "prefect" / PORT_FILE).read_text())
     except (OSError, ValueError):
         return ""
-    return f"http://127.0.0.1:{port}/api" if keeps_runs_of(home, port) else ""
+    return f"http://127.0.0.1:{port}/api" if identify_server(home, port) else ""
 
 
-def _credentials(url: str) -> dict[str, str]:
-    """Return the header for a request: what is for a server of ours, or for the user's API, is sent there only."""
+def _build_auth_header(url: str) -> dict[str, str]:
+    """Return the headers that authorize a request. A password is sent only to the server that it is for."""
     here = urlsplit(url).hostname in LOOPBACK
     if here and urlsplit(url).path in OPEN_PATHS:
         return {}
-    if ours := own_password(url):
-        return {"Authorization": basic(ours)}
+    if ours := find_own_password(url):
+        return {"Authorization": format_basic_auth(ours)}
     theirs = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
     password, key = os.environ.get(PASSWORD), None if here else os.environ.get("PREFECT_API_KEY")  # of Prefect Cloud
     if not (theirs and url.startswith(f"{theirs.rstrip('/')}/") and (password or key)):
         return {}
-    return {"Authorization": basic(password) if password else f"Bearer {key}"}
+    return {"Authorization": format_basic_auth(password) if password else f"Bearer {key}"}
 
 
-def ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> Any:
-    """Return what an API answers in so many seconds, as JSON; None if it does not, or answers something else.
+def ask(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> Any:
+    """Send a request to an API, and return its answer as JSON; None if it fails, or the answer is no JSON.
 
-    body: of the request
+    Args:
+        body: Sent as JSON with POST; None sends GET.
+        seconds: The time to wait for the answer.
     """
     try:
-        return json.loads(_ask(url, body, seconds) or b"null")
+        return json.loads(_request(url, body, seconds) or b"null")
     except ValueError:
         return None
 
 
-def _ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> bytes | None:
-    """Return what a server answers; None if it does not, or with an error.
+def _request(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> bytes | None:
+    """Send a request, and return the body of the answer; None if the server does not answer, or with an error.
 
-    One on another machine is asked as Prefect asks it: over the proxy and with the credentials of the environment.
+    A server on another machine is asked as Prefect asks it: over the proxy and with the credentials of the environment.
     """
     here = urlsplit(url).hostname in LOOPBACK
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
-    headers = {"Content-Type": "application/json", **_credentials(url)}
+    headers = {"Content-Type": "application/json", **_build_auth_header(url)}
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
         with opener.open(request, timeout=seconds) as response:
@@ -252,7 +280,7 @@ def _ask(url: str, body: object = None, seconds: float = ASK_SECONDS) -> bytes |
         return None
 
 
-def is_free(port: int) -> bool:
+def is_port_free(port: int) -> bool:
     """Return True if a server can listen on a port of this machine."""
     with suppress(OSError):
         socket.create_server(("127.0.0.1", port)).close()
@@ -261,13 +289,19 @@ def is_free(port: int) -> bool:
 
 
 def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], None]) -> None:
-    """Make ready for a full server of a home, which keeps its history for some days, unless one has the port already.
+    """Prepare the start of a full server of a home on a port: check the port and the database, which is made smaller.
 
-    Waits for one that starts. Raises InputError for a port that is used by something else, and for a bad database.
+    Nothing is checked if one of this home answers on the port. It waits for a server that is starting.
+
+    Args:
+        days: How long the server keeps the history of runs.
+
+    Raises:
+        InputError: If the port is used by something else, or the database is bad.
     """
     keep_history(days)
-    with starting_turn(home / "prefect"):
-        if keeps_runs_of(home, port):
+    with hold_start_lock(home / "prefect"):
+        if identify_server(home, port):
             return
         check_port(port)
     check_database(home / "prefect")
@@ -275,8 +309,8 @@ def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], Non
 
 
 def check_port(port: int) -> None:
-    """Raise InputError for a port that is in use."""
-    if is_free(port):
+    """Raise InputError if a port of this machine is in use."""
+    if is_port_free(port):
         return
     if ask(f"http://127.0.0.1:{port}/api/admin/version") is not None:  # to who has no password
         raise InputError(
@@ -287,49 +321,60 @@ def check_port(port: int) -> None:
 
 
 def start_server(home: Path, port: int, tell: Callable[[str], None]) -> EmbeddedServer | None:
-    """Return a full server of a home, once it answers; None if one has the port already. Raises ServerFailed."""
+    """Start a full server of a home, wait until it answers, and return it.
+
+    None if one of this home has the port already. tell: is called with the line that says how to open the UI Raises
+    ServerFailed.
+    """
     server = None
-    if not keeps_runs_of(home, port):
+    if not identify_server(home, port):
         try:
             with ExitStack() as started:
-                server = started.enter_context(begin_server(home / "prefect", tell, port))
+                server = started.enter_context(launch_server(home / "prefect", tell, port))
                 server.wait()
                 started.pop_all()
         except ServerFailed:
-            if not keeps_runs_of(home, port):  # else another process was faster
+            if not identify_server(home, port):  # else another process was faster
                 raise
             server = None
     tell(describe_ui(port, _passwords[port]))
     return server
 
 
-def serve_ui(port: int, tell: Callable[[str], None], once_up: Callable[[Path, str], object]) -> None:
-    """Run a full server with its UI until the process is stopped; if one of this home runs, say how to open it.
+def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, str], object]) -> None:
+    """Run a full server with its UI until the process is stopped. If one of this home runs, only say how to open it.
 
-    once_up: is called with the Prefect home and the address of the API when the server answers
-    Raises InputError for a used port or bad database.
+    Args:
+        port: The port of the server.
+        tell: Called with each line.
+        on_ready: Called with the Prefect home and the address of the API when the server answers.
+
+    Raises:
+        InputError: If the port is used by something else, or the database is bad.
+        ServerFailed: If the server ends.
     """
     from flows.recipes.run_settings import RetentionSettings  # not above: the child has no use for it
 
     home = Path(os.environ["PREFECT_HOME"]).parent
     prepare_server(home, port, RetentionSettings().history_days, tell)
-    adopt_password(home, port)
+    restore_password(home, port)
     server = start_server(home, port, tell)
     if server is None:
         return
     with server:
         tell("Ctrl-C stops it.")
-        once_up(home / "prefect", server.address)
-        while not server.ended:
-            time.sleep(LOOK_SECONDS)
+        on_ready(home / "prefect", server.address)
+        while not server.has_ended:
+            time.sleep(POLL_SECONDS)
     raise ServerFailed(f"The Prefect server has ended; its log is {server.log_path}.")
 
 
-def serve(listener: socket.socket, port: int) -> None:
-    """Run the child process: serve, and end when the parent's end of stdin closes.
+def run_server(listener: socket.socket, port: int) -> None:
+    """Run the server in the child process until it is told to stop; it also ends when standard input is closed.
 
-    listener: is bound to a port, and does not listen yet
-    port:     of a full server, with the UI and the services that schedule runs; 0: it is another one
+    Args:
+        listener: A socket that is bound to a port, and does not listen yet.
+        port: The port of a full server, with the UI and the services that schedule runs; 0 for one without both.
     """
     servers: list[Any] = []
 
@@ -351,14 +396,14 @@ def serve(listener: socket.socket, port: int) -> None:
 
     home, password = PREFECT_HOME.value(), os.environ["PREFECT_SERVER_API_AUTH_STRING"]
     starting = ExitStack()
-    starting.enter_context(starting_turn(home))
+    starting.enter_context(hold_start_lock(home))
     app = create_app(ephemeral=not port)
     if port:
         from flows.orchestration.server_guard import add_reports
 
         add_reports(app, home)
         starting.callback((home / PORT_FILE).write_text, str(port))
-        starting.callback(keep_password, home, port, password)
+        starting.callback(write_password, home, port, password)
     origins = os.environ.get("PREFECT_SERVER_CORS_ALLOWED_ORIGINS", "")  # the user's, for a proxy
     config = uvicorn.Config(
         Guard(app, listener.getsockname()[1], password, origins),
@@ -367,48 +412,54 @@ def serve(listener: socket.socket, port: int) -> None:
         timeout_graceful_shutdown=SERVER_STOP_SECONDS // 2,  # an open page of the UI would hold it until the end
     )
     servers.append(uvicorn.Server(config))
-    threading.Thread(target=_once_started, args=(servers[0], starting), daemon=True).start()
+    threading.Thread(target=_release_when_started, args=(servers[0], starting), daemon=True).start()
     servers[0].run(sockets=[listener])
-    leave_garbage()
+    skip_garbage_collection()
 
 
-def _once_started(server: Any, starting: ExitStack) -> None:
-    """Tell the home of a server and let the next one start, once this one listens: of two on a port, one does not."""
+def _release_when_started(server: Any, starting: ExitStack) -> None:
+    """Wait until a server listens, and then let the next one start: of two on a port, one does not."""
     while not server.started:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     starting.close()
 
 
 LOCKED_SECONDS = 10.0  # a server writes for a moment at a time
-OF_THE_USER = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+USER_DATABASE_SETTINGS = ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
 SHRINK_BYTES = 32_000_000  # less free space than this stays in the file
 
 
-def database_of(prefect_home: Path) -> Path:
+def get_database_path(prefect_home: Path) -> Path:
     """Return the path of a Prefect home's database."""
     return prefect_home / "prefect.db"
 
 
-def starting_turn(prefect_home: Path) -> AbstractContextManager[None]:
-    """Wait for a server's turn to start: no other of its home starts meanwhile."""
+def hold_start_lock(prefect_home: Path) -> AbstractContextManager[None]:
+    """Hold the lock under which one server of a Prefect home starts at a time; it is waited for."""
     return hold_lock(prefect_home / "starting.lock")
 
 
 def check_database(prefect_home: Path) -> None:
-    """Raise InputError if a server could not work with the database of a home. Waits for one that starts there."""
-    with starting_turn(prefect_home):
-        fault = database_fault(prefect_home)
+    """Raise InputError if a server could not use the database of a Prefect home.
+
+    It waits for a server that is starting.
+    """
+    with hold_start_lock(prefect_home):
+        fault = find_database_fault(prefect_home)
     if fault:
         raise InputError(" ".join(fault))
 
 
-def database_fault(prefect_home: Path) -> tuple[str, str] | None:
-    """Return why a server could not work with the database of a home, and what to do about it; None if it can.
+def find_database_fault(prefect_home: Path) -> tuple[str, str] | None:
+    """Find why a server could not use the database of a Prefect home; None if it can.
 
     Nothing is checked if there is none yet, or the user's settings name a database of their own.
+
+    Returns:
+        Two sentences: what is wrong, and what to do about it.
     """
-    path = database_of(prefect_home)
-    if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
+    path = get_database_path(prefect_home)
+    if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS) or not path.exists():
         return None
     anew = (
         f"move the folder {path.parent} away, and the next run makes a new one: it holds the history of runs, and "
@@ -419,7 +470,7 @@ def database_fault(prefect_home: Path) -> tuple[str, str] | None:
             database.execute("BEGIN IMMEDIATE")  # as for a write
             database.execute("ROLLBACK")
             fault = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-            unknown = unknown_revision(database) if fault == "ok" else ""
+            unknown = find_unknown_revision(database) if fault == "ok" else ""
     except sqlite3.DatabaseError as error:
         fault = str(error)
     if fault != "ok":
@@ -435,8 +486,8 @@ def database_fault(prefect_home: Path) -> tuple[str, str] | None:
     return None
 
 
-def unknown_revision(database: sqlite3.Connection) -> str:
-    """Return the revision of a database's tables if the installed Prefect has no step that leads to it; else "".
+def find_unknown_revision(database: sqlite3.Connection) -> str:
+    """Return the revision of a database's tables if the installed Prefect is too old for it; else "".
 
     Prefect keeps the revision as Alembic does, and its steps are files that have it in their names.
     """
@@ -449,12 +500,12 @@ def unknown_revision(database: sqlite3.Connection) -> str:
 
 
 def shrink_database(prefect_home: Path, tell: Callable[[str], None]) -> None:
-    """Free the unused space of a home's database, if that is most of a large file and nobody has it open.
+    """Rewrite the database of a Prefect home without its unused space, if that is most of a large file.
 
-    Cost: the database is rewritten.
+    Nothing happens if another process has it open, or the user's settings name a database of their own.
     """
-    path = database_of(prefect_home)
-    if any(os.environ.get(name) for name in OF_THE_USER) or not path.exists():
+    path = get_database_path(prefect_home)
+    if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS) or not path.exists():
         return
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(path, 1.0, isolation_level=None)) as database:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")  # first, so it is refused if another has it open
@@ -472,7 +523,7 @@ EVENT_DAYS = 2.0  # events are most of the history's bytes, and nobody looks at 
 
 def keep_history(days: float) -> None:
     """Make the servers that this process starts keep their history for some days; what the user has set stays."""
-    if any(os.environ.get(name) for name in OF_THE_USER):
+    if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS):
         return
     settings = {
         "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
@@ -485,4 +536,4 @@ def keep_history(days: float) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    run_server(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -34,23 +34,23 @@ from corpora.errors import InputError
 from corpora.generic_types import Result, Tell
 from corpora.store.manifest import Manifest
 from flows.orchestration import stages
-from flows.orchestration.embedded_server import own_password
+from flows.orchestration.embedded_server import find_own_password
 from flows.orchestration.flow_end import FlowEnd, close_when_stopped, keep_end, wait_until_recorded
 from flows.orchestration.notifications import report_failure
 from flows.orchestration.pages import (
+    add_tags,
+    build_flow_parameters,
+    describe_flow_run,
     escape_braces,
-    flow_called,
-    flow_run_at,
     name_run,
-    parameters_of,
-    report_shown,
+    render_report_link,
     run_tags,
-    show_once,
-    show_tags,
+    show_artifact,
+    to_flow_name,
 )
-from flows.orchestration.recording import recording
+from flows.orchestration.recording import get_recording
 from flows.orchestration.run_state import RunState
-from flows.orchestration.stages import Ended, PendingTask, StageBuild, is_worth_retrying
+from flows.orchestration.stages import PendingTask, StageBuild, WorkResult, is_worth_retrying
 from flows.orchestration.steps import complete_run, open_workers, prepare_run, record_failure
 from flows.recipes.recipe import Recipe
 from flows.run.pipeline import Outcome
@@ -59,32 +59,37 @@ from flows.run.stage_kinds import STAGES
 
 STAGE_FAILED = "Stage failed"  # of a subflow: an automation that waits for "Failed" sends one notice a run
 # What a flow works on; its parameters are only what a person wants to see of it.
-_run: ContextVar[RunState] = ContextVar("the run of a flow")
-_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow")
+_current_run: ContextVar[RunState] = ContextVar("the run of a flow")
+_current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow")
 
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
     """Build, judge, report and release a prepared run (`run_in_flow`). The parameters are only for its page."""
-    run = _run.get()
+    run = _current_run.get()
     with close_when_stopped():
         show_run(run)
         return keep_end(lambda: run_to_state(partial(complete_run, run, FlowTasks())))
 
 
 def run_in_flow(run: RunState) -> bool:
-    """Complete a run that is prepared and has its workers as a new flow run. Raises what a stage raised.
+    """Complete a run that is prepared and has its workers as a new flow run.
 
-    Return False if no server answers before it begins: nothing is done then. Once it has begun, nothing runs twice: if
-    the server goes away meanwhile, the run ends as its work did.
+    If the server goes away once the flow has begun, nothing is done twice: the run ends as its work did.
+
+    Returns:
+        False, with nothing done, if no server answers before the flow begins.
+
+    Raises:
+        Exception: What a stage raised.
     """
     named = cloze.with_options(
-        name=flow_called(run.recipe.name),  # the orchestrator keeps the runs of each recipe apart
+        name=to_flow_name(run.recipe.name),  # the orchestrator keeps the runs of each recipe apart
         flow_run_name=escape_braces(name_run(run.recipe.name, run.started)),
         task_runner=ThreadPoolTaskRunner(max_workers=choose_num_threads(run.pool.num_workers)),  # type: ignore[arg-type]
     )
-    _run.set(run)
-    state = FlowEnd().call(lambda: named(**parameters_of(run.recipe), return_state=True))
+    _current_run.set(run)
+    state = FlowEnd().call(lambda: named(**build_flow_parameters(run.recipe), return_state=True))
     if state is None:
         return False
     if state.state_details.flow_run_id is not None:
@@ -94,110 +99,120 @@ def run_in_flow(run: RunState) -> bool:
 
 
 def run_in_this_flow(
-    recipe: Recipe, home: Path, tell: Tell, workers: int | None, begun: Tell, shown: Callable[[], object]
+    recipe: Recipe, home: Path, tell: Tell, workers: int | None, on_begin: Tell, on_shown: Callable[[], object]
 ) -> RunState:
     """Prepare and complete a run of a recipe inside the current flow run, with workers of its own.
 
-    begun: is called with the run's id before anything is printed
-    shown: is called when the page of the flow run shows how far the run is
-    Raises InputError, and what a stage raised.
+    Args:
+        recipe: As a run by hand would have it.
+        home: CLOZE_HOME.
+        tell: Called with each line of the run.
+        workers: The number of worker processes; if None, as many as the raw files have work for.
+        on_begin: Called with the run's id before anything is printed.
+        on_shown: Called once the page of the flow run shows how far the run is.
+
+    Raises:
+        InputError: For what the user can fix.
+        Exception: What a stage raised.
     """
     with report_failure(recipe, tell) as notifier:
-        run = prepare_run(recipe.to_scheduled(), home, tell, workers, begun)
+        run = prepare_run(recipe.to_scheduled(), home, tell, workers, on_begin)
         run.notifier = notifier
         with record_failure(run), open_workers(run, None):
             show_run(run)
-            shown()
+            on_shown()
             complete_run(run, FlowTasks())
     return run
 
 
 def show_run(run: RunState) -> None:
-    """Show how far the run is on its page, and tag it. The page and the report of the run link to each other."""
-    mine, id = recording(), flow_run.id
+    """Show how far the run is on the page of the current flow run, tag it, and link it to the report of the run."""
+    mine, id = get_recording(), flow_run.id
     assert mine is not None and id is not None, "a flow run is recorded"
     run.progress.show()
-    show_tags(UUID(id), run_tags(run.recipe, "builds"))
-    run.flow_run = flow_run_at(mine.address, id, mine.embedded)
-    report = report_shown(run.place, run.run_id, id, mine.embedded or bool(own_password(mine.address)), run.tell)
-    show_once(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
+    add_tags(UUID(id), run_tags(run.recipe, "builds"))
+    run.flow_run = describe_flow_run(mine.address, id, mine.is_embedded)
+    report = render_report_link(
+        run.place, run.run_id, id, mine.is_embedded or bool(find_own_password(mine.address)), run.tell
+    )
+    show_artifact(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
 
 # Subflows
 
 
 @flow(name="models", persist_result=False)
-def models(stages: list[str]) -> State[list[Manifest]]:
+def train_models(stages: list[str]) -> State[list[Manifest]]:
     """Train the model of a run."""
     return run_subflow("train")
 
 
 @flow(name="tasks", persist_result=False)
-def fine_tuning(stages: list[str]) -> State[list[Manifest]]:
+def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
     """Fine-tune the model of a run on a task, or let it answer new documents."""
     return run_subflow("tasks")
 
 
 def run_subflow(tag: str) -> State[Any]:
-    """Do the work of the current subflow, and return its final state."""
+    """Do the work of the current subflow, tag it with its group, and return its final state."""
     with close_when_stopped():
-        show_tags(UUID(flow_run.id), [tag])
-        return keep_end(lambda: run_to_state(_work.get(), failed=STAGE_FAILED, expected=Exception))
+        add_tags(UUID(flow_run.id), [tag])
+        return keep_end(lambda: run_to_state(_current_work.get(), failed=STAGE_FAILED, expected=Exception))
 
 
 # Tasks
 
 
-def is_worth_another_try(task: Any, task_run: Any, state: State[Any]) -> bool:
-    """Return whether trying a failed task again may help."""
+def can_retry(task: Any, task_run: Any, state: State[Any]) -> bool:
+    """Return True if a failed task may succeed when it is tried again; Prefect calls it."""
     return is_worth_retrying(state.result(raise_on_failure=False))
 
 
-STAGE_TASK: dict[str, Any] = {
+TASK_OPTIONS: dict[str, Any] = {
     "task_run_name": "{name}",
     "retries": RETRIES,
     "retry_delay_seconds": RETRY_DELAY_SECONDS,
-    "retry_condition_fn": is_worth_another_try,
+    "retry_condition_fn": can_retry,
     "cache_policy": NO_CACHE,
     "persist_result": False,
 }
 
 
-@task(**STAGE_TASK)
+@task(**TASK_OPTIONS)
 def build_stage(name: str, build: StageBuild) -> State[Manifest]:
-    """Build the missing parts of a stage on all workers, and publish it; one that is whole is reused."""
+    """Build the missing parts of a stage on all workers, and publish it; a complete stage is reused."""
     return run_task(build, lambda: stages.build_stage(build))
 
 
-@task(**STAGE_TASK)
+@task(**TASK_OPTIONS)
 def train_stage(name: str, build: StageBuild) -> State[Manifest]:
     """Train a model, fine-tune one or let one answer, in a process of its own; tried again, it resumes."""
     return run_task(build, lambda: stages.train_stage(build))
 
 
-TASK_OF: Mapping[Callable[..., Ended[Any]], Task[..., Any]] = {
+TASK_BY_WORK: Mapping[Callable[..., WorkResult[Any]], Task[..., Any]] = {
     stages.build_stage: build_stage,
     stages.train_stage: train_stage,
 }
-SUBFLOW_OF: Mapping[str, Flow[..., Any]] = {"train": models, "tasks": fine_tuning}
+SUBFLOW_BY_GROUP: Mapping[str, Flow[..., Any]] = {"train": train_models, "tasks": fine_tune_models}
 
 
 class FlowTasks:
-    """Runs the tasks of a run in the flow run that it is used in."""
+    """Runs the tasks of a run as task runs of the current flow run."""
 
-    def submit(self, name: str, work: Callable[[StageBuild], Ended[Any]], build: StageBuild) -> PendingTask:
+    def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> PendingTask:
         """Begin a task on a thread; it is tried again if that may help."""
-        return TASK_OF[work].submit(name, quote(build))
+        return TASK_BY_WORK[work].submit(name, quote(build))
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call `work` as a subflow, or directly if no server answers before it begins. Raises what it raised."""
-        named = SUBFLOW_OF[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
-        _work.set(lambda: Ended(work(), f"{', '.join(stages)} is whole"))
+        """Call `work` as a subflow, or directly if no server answers before it begins. Raises what `work` raised."""
+        named = SUBFLOW_BY_GROUP[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
+        _current_work.set(lambda: WorkResult(work(), f"{', '.join(stages)} is whole"))
         state = FlowEnd().call(lambda: named([*stages], return_state=True))  # type: ignore[arg-type, return-value]
         return work() if state is None else state.result(raise_on_failure=True)
 
 
-def run_task(build: StageBuild, work: Callable[[], Ended[Result]]) -> State[Result]:
+def run_task(build: StageBuild, work: Callable[[], WorkResult[Result]]) -> State[Result]:
     """Do the work of the current task, tag it with the group of its stage, and return its final state.
 
     Tags that are given when a task is submitted make Prefect ask its server for the concurrency limits of tags, and a
@@ -210,12 +225,16 @@ def run_task(build: StageBuild, work: Callable[[], Ended[Result]]) -> State[Resu
 
 
 def run_to_state(
-    work: Callable[[], Ended[Result]], failed: str = "Failed", expected: type[Exception] = InputError
+    work: Callable[[], WorkResult[Result]], failed: str = "Failed", expected: type[Exception] = InputError
 ) -> State[Result]:
-    """Do some work and return its final state. A failed state has the paragraph of an InputError as its message.
+    """Do some work, and return the final state of its flow or task.
 
-    failed:   the name of the state if the work raised an exception of the type `expected`
-    expected: exceptions of other types are raised, and Prefect records their traceback
+    A failed state has the text of an InputError as its message.
+
+    Args:
+        work: Returns its value, with the name and message of the state.
+        failed: The name of the state if the work raised an exception of the type `expected`.
+        expected: Exceptions of other types are raised, and Prefect records their traceback.
     """
     try:
         ended = work()

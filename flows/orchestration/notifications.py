@@ -1,7 +1,7 @@
-"""Notices of a run: how it failed, that it stalled, which bounds it crossed.
+"""Notices of a run: it failed, it stalled, it crosses bounds.
 
     report_failure(recipe, tell)   sends a notice if an exception ends the block
-    report_stalls(notifier, ...)    looks for signs of life from a thread during the block
+    report_stalls(notifier, ...)   watches from a thread whether the run makes progress during the block
 
 A run that is stopped by a signal sends none: whoever stops it knows. If a process is killed, the one that started it
 sends the notice (`scheduled_run.py`). Cost: nothing without a recipient; else a thread that looks every few seconds.
@@ -24,16 +24,21 @@ from flows.run.inputs.unread_files import describe_set_aside
 from flows.run.record.figures import parse_bound
 from flows.run.record.notifications import Notice, is_due, list_setting_warnings, notify, read_named, write_named
 from flows.run.record.run_record import RunRecord, format_now
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 Advance = Callable[[str, int, int], None]
 
-LOOKS = 20  # at the signs of life in the time after which a run is reported as stalled
-MOST_LOOK_SECONDS = 10.0
+CHECKS_PER_STALL = 20  # at the signs of life in the time after which a run is reported as stalled
+MAX_CHECK_SECONDS = 10.0
 
 
 class Notifier:
-    """Sends the notices of a run. run_id: as soon as it has one"""
+    """Sends the notices of one run, as its recipe's `[notify]` says.
+
+    Attributes:
+        run_id: The id of the run; "" until it has one.
+        page: Returns the address of the run's page; "" if it has none.
+    """
 
     def __init__(self, recipe: Recipe, tell: Tell) -> None:
         self.run_id = ""
@@ -43,7 +48,12 @@ class Notifier:
         self.page: Callable[[], str] = str
 
     def send(self, event: str, text: str, **more: Any) -> bool:
-        """Send a notice; return whether anybody got it. more: other fields of it"""
+        """Send a notice, and return True if a recipient got it.
+
+        Args:
+            event: One that `[notify] on` can name, such as "failure" or "stall".
+            more: Further fields of the notice.
+        """
         recipe = self.recipe
         store = Place(recipe.store).to_address("")
         fields = {"store": store, "run": self.run_id, "url": self.page(), **more}
@@ -51,10 +61,13 @@ class Notifier:
         folder = recipe.path.parent if recipe.path is not None and recipe.path.parent.is_dir() else Path.cwd()
         return notify(self.settings, notice, folder, self.tell)
 
-    def judged(self, record: RunRecord, report: str) -> None:
-        """Send the notices that a complete run crosses bounds of its recipe, and that it set something aside.
+    def notify_of_result(self, record: RunRecord, report: str) -> None:
+        """Send the notices of a complete run: that it crosses bounds of its recipe, and that it set something aside.
 
-        None of bounds if a recent notice named them all, and none of what any notice said is set aside.
+        No notice is sent of bounds if a recent one named them all, nor of what an earlier one said was set aside.
+
+        Args:
+            report: The path of the report.
         """
         if not self.settings.is_enabled:
             return
@@ -86,30 +99,33 @@ class Notifier:
 
 @contextmanager
 def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
-    """Send a notice if an exception ends the block; the exception is still raised."""
+    """Send a notice if an exception ends the block; the exception is raised again.
+
+    The block gets the notifier of the run.
+    """
     notifier = Notifier(recipe, tell)
     for line in list_setting_warnings(recipe.notify, os.environ):
         tell(line)
     try:
         yield notifier
     except BaseException as error:
-        give_way()
+        wait_if_stopping()
         why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         notifier.send("failure", f"The run of {recipe.name} failed. {why}")
         raise
 
 
-def read_or_tell(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
-    """Read the recipe in a file; if it cannot be read, send a notice. Raises InputError."""
+def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
+    """Read the recipe in a file. If it cannot be read, send a notice, and raise InputError."""
     try:
         return read_recipe(path, overrides)
     except InputError as error:
-        tell_by_file(path, overrides, str(error), tell)
+        notify_by_file(path, overrides, str(error), tell)
         raise
 
 
-def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
-    """Send the notice of a recipe's file that its run failed, even if only its `[notify]` can be read."""
+def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
+    """Send the notice that a run failed as the recipe in a file says, even if only its `[notify]` can be read."""
     try:
         recipe = read_recipe(path, overrides)
         name, settings = recipe.name, recipe.notify
@@ -120,11 +136,16 @@ def tell_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: T
     notify(settings, notice, path.parent, tell)
 
 
-class LifeSigns:
-    """Signs of life of a run: what its workers work on, and the progress of its stages and its training."""
+class ActivityMonitor:
+    """Collects the signs that a run makes progress: what its workers work on, and what is built of its stages.
+
+    Attributes:
+        advance: Passes progress on to the callback that is given.
+        get_workers_progress: Returns a value that changes while workers make progress.
+    """
 
     def __init__(self, advance: Advance) -> None:
-        self.workers: Callable[[], object] = tuple
+        self.get_workers_progress: Callable[[], object] = tuple
         self._advance = advance
         self._built: dict[str, int] = {}
 
@@ -133,30 +154,32 @@ class LifeSigns:
         self._built[stage] = built
         self._advance(stage, built, parts)
 
-    def look(self) -> object:
-        """Return a value that changes as long as the run progresses."""
-        return self.workers(), self._built.copy()
+    def snapshot(self) -> object:
+        """Return a value that changes as long as the run makes progress."""
+        return self.get_workers_progress(), self._built.copy()
 
 
 @contextmanager
-def report_stalls(notifier: Notifier, signs: LifeSigns) -> Iterator[None]:
-    """Send a notice, once each time, if the signs of life stay the same for long during the block."""
-    over = threading.Event()
+def report_stalls(notifier: Notifier, monitor: ActivityMonitor) -> Iterator[None]:
+    """Send a notice if the run makes no progress for the time in its recipe during the block; once for each stall."""
+    is_over = threading.Event()
     if notifier.settings.is_enabled and "stall" in notifier.settings.on:
-        threading.Thread(target=_watch, args=(notifier, signs.look, over), name="stalls", daemon=True).start()
+        threading.Thread(
+            target=_watch_for_stalls, args=(notifier, monitor.snapshot, is_over), name="stalls", daemon=True
+        ).start()
     try:
         yield
     finally:
-        over.set()
+        is_over.set()
 
 
-def _watch(notifier: Notifier, signs: Callable[[], object], over: threading.Event) -> None:
+def _watch_for_stalls(notifier: Notifier, snapshot: Callable[[], object], is_over: threading.Event) -> None:
     most = notifier.settings.stall_seconds
-    pause = min(MOST_LOOK_SECONDS, most / LOOKS)
-    seen, since, reported = signs(), time.monotonic(), False
+    pause = min(MAX_CHECK_SECONDS, most / CHECKS_PER_STALL)
+    seen, since, reported = snapshot(), time.monotonic(), False
     looked = since
-    while not over.wait(pause):
-        now, latest = time.monotonic(), signs()
+    while not is_over.wait(pause):
+        now, latest = time.monotonic(), snapshot()
         if latest != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
             seen, since, reported = latest, now, False
         looked = now

@@ -2,8 +2,8 @@
 
 Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures from other
 machines in a reader's browser, make links, or hide their text. Everything that a page shows is escaped here: cells of
-tables, descriptions and tags are made `plain`, and our own Markdown is assembled from `in_row`,
-`in_alt`, `in_code`, pictures, and the address of a report (`server_guard.py`).
+tables, descriptions and tags by `escape_markdown`, and our own Markdown is assembled from `escape_cell`, `escape_alt`,
+`format_code_line`, pictures, and the address of a report (`server_guard.py`).
 
 Log lines, names of runs and messages of states are not read as Markdown; one UI makes links of addresses in a log,
 which show where they lead.
@@ -44,8 +44,8 @@ from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
 from corpora.store.stage import Stage
 from corpora.store.tables import read_table
-from flows.orchestration.recording import leave, recording
-from flows.orchestration.server_guard import keep_store, report_path
+from flows.orchestration.recording import get_recording, send_to_api
+from flows.orchestration.server_guard import get_report_path, record_store
 from flows.recipes.privacy import Privacy
 from flows.recipes.recipe import Recipe
 from flows.report.lineage_picture import Box, draw_lineage
@@ -67,54 +67,62 @@ _BROKEN = re.compile(r"\]|[<&`~@]|:(?=/)|www(?=\.)", re.IGNORECASE)
 _BLOCK = re.compile(r"(?=[#>|=+*~`\-]|\d+[.)](\s|$))")
 
 
-def plain(text: str) -> str:
-    """Escape a text so that Markdown shows it as plain text, and anything else shows it the same.
+def escape_markdown(text: str) -> str:
+    """Escape a text so that Markdown shows it as plain text on one line, and anything else shows it the same.
 
     It works in both of the orchestrator's UIs: for one artifact, one reads the cells as Markdown, the other the
-    description, and one makes links of addresses however they are escaped. So an invisible character goes into
-    whatever makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
+    description, and one makes links of addresses however they are escaped. So an invisible character goes into whatever
+    makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
 
-    >>> plain("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
+    >>> escape_markdown("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
     '![x]•(http:•//a.example) is <•b>bold<•/b>'
-    >>> plain("rules: gopher.min_words, 1,234 of 5%")
+    >>> escape_markdown("rules: gopher.min_words, 1,234 of 5%")
     'rules: gopher.min_words, 1,234 of 5%'
     """
     line = _BROKEN.sub(lambda match: match[0] + JOINER, " ".join(text.split()))
     return JOINER + line if _BLOCK.match(line) else line
 
 
-def in_row(text: str) -> str:
-    """Escape a text for a cell of a table that is assembled as Markdown."""
-    return plain(text).replace("\\", "\\\\").replace("|", r"\|")
+def escape_cell(text: str) -> str:
+    """Escape a text for a cell of a table in Markdown."""
+    return escape_markdown(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
-def in_alt(text: str) -> str:
-    """Escape a text for the description of a picture."""
-    return re.sub(r"[\[\]\\]", "", plain(text))
+def escape_alt(text: str) -> str:
+    """Escape a text for the description of a picture in Markdown."""
+    return re.sub(r"[\[\]\\]", "", escape_markdown(text))
 
 
-def in_code(text: str) -> str:
-    """Return a text as a line of code in Markdown, shown exactly as written, so that it can be copied."""
+def format_code_line(text: str) -> str:
+    """Return a text as a line of code in Markdown, which is shown exactly as written, so that it can be copied."""
     return f"    {' '.join(text.split())}"
 
 
-def as_address(svg: str) -> str:
-    """Return a picture as an address that holds it."""
+def to_data_url(svg: str) -> str:
+    """Return a data URL that holds a picture."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
-def slug(text: str) -> str:
+def to_artifact_key(text: str) -> str:
     """Return a key that Prefect accepts for an artifact: lower-case letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def show_once(key: str, data: Data, description: str) -> None:
-    """Show a table, or our own Markdown, as an artifact of the run that this is called in."""
-    Living(key=key).show(data, description)
+def show_artifact(key: str, data: Data, description: str) -> None:
+    """Show a table, or our own Markdown, as an artifact of the current run.
+
+    Args:
+        description: A text of one line, which is escaped.
+    """
+    LiveArtifact(key=key).show(data, description)
 
 
-def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
-    """Add tags to a flow run, which make it easy to find. tags: made plain"""
+def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
+    """Add tags to a flow run.
+
+    Args:
+        tags: The tags, which the caller has escaped.
+    """
     from prefect.client.orchestration import get_client
 
     def change() -> None:
@@ -122,15 +130,19 @@ def show_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
             existing = client.read_flow_run(flow_run_id).tags
             client.update_flow_run(flow_run_id, tags=[*dict.fromkeys([*existing, *tags])])
 
-    leave(change)
+    send_to_api(change)
 
 
 def log(line: str, level: str = "info") -> None:
-    """Write a line to the log of the flow or task run that this is called in, if there is one."""
-    mine = recording()
-    if mine is not None and mine.kept is not None:
-        mine.kept.add_line(line, level)
-    if mine is None or mine.lost:
+    """Write a line to the log of the current flow or task run, if there is one.
+
+    Args:
+        level: The name of a method of a logger.
+    """
+    mine = get_recording()
+    if mine is not None and mine.buffer is not None:
+        mine.buffer.add_line(line, level)
+    if mine is None or mine.is_lost:
         return
     from prefect.logging import get_run_logger
     from prefect.runtime import flow_run
@@ -139,15 +151,24 @@ def log(line: str, level: str = "info") -> None:
         getattr(get_run_logger(), level)("%s", line)
 
 
-def artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
-    """Return an artifact in the form in which an API takes it. data, description: made plain, or our own Markdown"""
+def build_artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
+    """Return an artifact as an API takes it.
+
+    Args:
+        data, description: Our own Markdown, or texts that the caller has escaped.
+    """
     kinds: dict[type, str] = {float: "progress", str: "markdown"}
     shown = data if isinstance(data, (float, str)) else json.dumps(data)
-    return {"key": slug(key), "type": kinds.get(type(data), "table"), "data": shown, "description": description}
+    return {
+        "key": to_artifact_key(key),
+        "type": kinds.get(type(data), "table"),
+        "data": shown,
+        "description": description,
+    }
 
 
 def escape_braces(name: str) -> str:
-    """Return a name that Prefect shows as it is: it fills in whatever is in braces.
+    """Escape the name of a flow run or task run, since Prefect replaces whatever is in braces.
 
     >>> escape_braces("tickets {2026}").format()
     'tickets {2026}'
@@ -156,37 +177,50 @@ def escape_braces(name: str) -> str:
 
 
 @dataclass(kw_only=True)
-class Living:
-    """An artifact of the run that this is called in: created when it is first shown, changed in place afterwards."""
+class LiveArtifact:
+    """An artifact of the current run that changes in place: `show` creates it the first time, and then updates it.
+
+    Attributes:
+        key: The name of the artifact, from which `to_artifact_key` makes its key.
+    """
 
     key: str
     _id: UUID | None = None
 
     def show(self, data: Data, description: str) -> None:
-        """Set the contents from now on."""
-        rows = data if isinstance(data, (float, str)) else [{n: plain(text) for n, text in row.items()} for row in data]
-        described, made = plain(description), self._id
-        if (mine := recording()) is not None and mine.kept is not None:
-            mine.kept.artifacts[slug(self.key)] = artifact(self.key, rows, described)
-        elif made is None:
-            self._id = leave(lambda: self._make(rows, described))
-        else:
-            leave(lambda: self._change(made, rows, described))
+        """Show contents from now on, in place of those before.
 
-    def _make(self, data: Data, description: str) -> UUID | None:
+        Args:
+            data: A bar from 0 to 100, our own Markdown, or the rows of a table, which are escaped.
+            description: A text of one line, which is escaped.
+        """
+        rows = (
+            data
+            if isinstance(data, (float, str))
+            else [{n: escape_markdown(text) for n, text in row.items()} for row in data]
+        )
+        described, made = escape_markdown(description), self._id
+        if (mine := get_recording()) is not None and mine.buffer is not None:
+            mine.buffer.artifacts[to_artifact_key(self.key)] = build_artifact(self.key, rows, described)
+        elif made is None:
+            self._id = send_to_api(lambda: self._create(rows, described))
+        else:
+            send_to_api(lambda: self._update(made, rows, described))
+
+    def _create(self, data: Data, description: str) -> UUID | None:
         from prefect import artifacts
 
         if isinstance(data, float):
-            made = artifacts.create_progress_artifact(data, key=slug(self.key), description=description)
+            made = artifacts.create_progress_artifact(data, key=to_artifact_key(self.key), description=description)
         elif isinstance(data, str):
-            made = artifacts.create_markdown_artifact(data, key=slug(self.key), description=description)
+            made = artifacts.create_markdown_artifact(data, key=to_artifact_key(self.key), description=description)
         else:
             rows = [dict(row) for row in data]
-            made = artifacts.create_table_artifact(rows, key=slug(self.key), description=description)
+            made = artifacts.create_table_artifact(rows, key=to_artifact_key(self.key), description=description)
         assert isinstance(made, UUID)
         return made
 
-    def _change(self, made: UUID, data: Data, description: str) -> None:
+    def _update(self, made: UUID, data: Data, description: str) -> None:
         from prefect.client.orchestration import get_client
         from prefect.client.schemas.actions import ArtifactUpdate
 
@@ -195,85 +229,104 @@ class Living:
             client.update_artifact(made, ArtifactUpdate(data=given, description=description))
 
 
-Made = tuple[str, str]  # kind and name of an artifact
+KindAndName = tuple[str, str]  # kind and name of an artifact
 
-EXPECTED = (NEW, UNCHANGED)  # reasons why a stage is built, or reused, that say no more than its state
-MOST_BOXES = 8  # of one kind in a picture
-MOST_TAGS = 12  # of sources
-CLOUD = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/workspaces/([^/]+)/?")
+OBVIOUS_REASONS = (NEW, UNCHANGED)  # reasons why a stage is built, or reused, that say no more than its state
+MAX_BOXES_PER_KIND = 8  # of one kind in a picture
+MAX_SOURCE_TAGS = 12  # of sources
+CLOUD_API = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/workspaces/([^/]+)/?")
 
 
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
-    """Show the ledger as a table artifact, and samples of the dropped documents."""
+    """Show the ledger of an artifact of the store as a table, and samples of its dropped and removed documents.
+
+    Args:
+        privacy: "text", "hashed" or "none", as `[privacy] samples`: how much of a text may be shown.
+    """
     name = manifest.stage_folder
-    described = ": ".join(filter(None, [name, summary(manifest)]))
-    show_once(f"ledger-{name}", ledger_table(manifest), described)
+    described = ": ".join(filter(None, [name, summarize_manifest(manifest)]))
+    show_artifact(f"ledger-{name}", build_ledger_rows(manifest), described)
     for table in ("dropped", "removed"):
-        samples = dropped_samples(place, manifest, table, Privacy(privacy))
+        samples = sample_dropped(place, manifest, table, Privacy(privacy))
         if samples:
             described = f"{name}: samples of the {describe_rows(manifest)[table]}, by reason"
-            show_once(f"{table}-{name}", samples, described)
+            show_artifact(f"{table}-{name}", samples, described)
 
 
 def name_run(recipe: str, began: str) -> str:
-    """Return the name of the flow run of a recipe's run. began: when, in ISO 8601 with the zone"""
+    """Return the name of the flow run of a run: the recipe and the time.
+
+    Args:
+        began: The time in ISO 8601 with the time zone.
+    """
     return f"{recipe} {datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M:%S %Z}".rstrip()
 
 
-def flow_called(recipe: str) -> str:
-    """Return the name of a recipe's flow, so that the orchestrator keeps the runs of each recipe apart.
+def to_flow_name(recipe: str) -> str:
+    """Return the name of a recipe's flow, under which the orchestrator keeps the runs of that recipe.
 
-    >>> flow_called("tickets"), flow_called("R&D/notes")
+    >>> to_flow_name("tickets"), to_flow_name("R&D/notes")
     ('tickets', 'R-D-notes')
     """
     return re.sub("[/%&<>]", "-", recipe)
 
 
-def parameters_of(recipe: Recipe) -> dict[str, Any]:
-    """Return what a person wants to see of a run as the parameters of its flow run."""
+def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
+    """Return the parameters of the flow run of a recipe: its name and its text, for people to see."""
     return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
 
 
-def flow_run_at(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """Return a flow run of an API, with its page if that is known. embedded: a server that has no UI"""
-    ui = "" if embedded else ui_of(api)
+def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
+    """Return a flow run with the address of its page, "" if that is unknown.
+
+    Args:
+        embedded: True for a server without a UI.
+    """
+    ui = "" if embedded else find_ui(api)
     return FlowRun(id=flow_run_id, page=f"{ui}/runs/flow-run/{flow_run_id}" if ui else "")
 
 
-def ui_of(api: str) -> str:
-    """Return the address of the UI that shows the runs of an API; "" if it is unknown.
+def find_ui(api: str) -> str:
+    """Find the address of the UI that shows the runs of an API; "" if it is unknown.
 
-    Of the API of the user's profile it is PREFECT_UI_URL, where that is set.
+    For the API of the user's profile, PREFECT_UI_URL is used if it is set.
 
-    >>> ui_of("http://127.0.0.1:4200/api"), ui_of("https://api.prefect.cloud/api/accounts/a/workspaces/w")
+    >>> find_ui("http://127.0.0.1:4200/api"), find_ui("https://api.prefect.cloud/api/accounts/a/workspaces/w")
     ('http://127.0.0.1:4200', 'https://app.prefect.cloud/account/a/workspace/w')
     """
     if api == os.environ.get("CLOZE_PREFECT_API") and (given := os.environ.get("CLOZE_PREFECT_UI")):
         return without_password(given).rstrip("/")
-    if cloud := CLOUD.fullmatch(api):
+    if cloud := CLOUD_API.fullmatch(api):
         return f"https://app.prefect.cloud/account/{cloud[1]}/workspace/{cloud[2]}"
     return without_password(api).removesuffix("/api") if api.endswith("/api") else ""
 
 
-def report_shown(place: Place, run_id: str, flow_run_id: str, own: bool, tell: Callable[[str], None]) -> str:
-    """Return the place of a run's report, as Markdown for its flow run. own: a server of this home shows the page"""
+def render_report_link(
+    place: Place, run_id: str, flow_run_id: str, has_own_server: bool, tell: Callable[[str], None]
+) -> str:
+    """Return Markdown for the page of a flow run that leads to the report of the run.
+
+    Args:
+        has_own_server: True if a server of this home shows the page; then there is a link, else only a command.
+        tell: Called if the server cannot find the report later.
+    """
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]
-    if own:
+    if has_own_server:
         try:
-            keep_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, place)
-            lines[:0] = [f"[The report of this run]({report_path(flow_run_id, run_id)}), once it has ended.", ""]
+            record_store(Path(os.environ["PREFECT_HOME"]), flow_run_id, place)
+            lines[:0] = [f"[The report of this run]({get_report_path(flow_run_id, run_id)}), once it has ended.", ""]
         except OSError as error:
             tell(f"The UI will not lead to the report of this run: {error}")
-    return "\n".join([*lines, in_code(report_command(place, run_id))])
+    return "\n".join([*lines, format_code_line(format_report_command(place, run_id))])
 
 
-def report_command(place: Place, run_id: str) -> str:
-    """Return the command that writes the report of a run again and says where it is."""
+def format_report_command(place: Place, run_id: str) -> str:
+    """Return the shell command that writes the report of a run again and prints where it is."""
     return f"cloze report {quote(place.to_address(''))} --run {run_id}"
 
 
-def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
-    """Return every account and figure of a manifest as rows."""
+def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
+    """Return every account and figure of a manifest as rows of a table; without a ledger, the sizes of its tables."""
     rows = []
     for account in manifest.ledger.accounts:
         rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
@@ -285,8 +338,13 @@ def ledger_table(manifest: Manifest) -> list[dict[str, str]]:
     ]
 
 
-def dropped_samples(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
-    """Return the first dropped documents of each reason, as far as privacy lets their text be shown."""
+def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
+    """Return rows of a table with the first dropped documents of each reason, at most SAMPLES in all.
+
+    Args:
+        table: The name of the table, "dropped" or "removed".
+        privacy: Decides how much of their text is shown.
+    """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
     for row in iter_dropped(read_table(place, manifest, table, DROPPED.names)):
@@ -306,22 +364,21 @@ def describe_stage(record: StageRecord, manifest: Manifest) -> str:
     what = manifest.stage_folder
     some = 0 < record.parts_built < record.parts
     how = f"{record.state} {record.parts_built:,} of {record.parts:,} parts" if some else record.state
-    why = f"({record.reason})" if record.reason not in EXPECTED else ""
-    return "   ".join([f"{what:32} {how:22} {record.seconds:7.1f} s", *filter(None, [summary(manifest), why])])
+    why = f"({record.reason})" if record.reason not in OBVIOUS_REASONS else ""
+    return "   ".join(
+        [f"{what:32} {how:22} {record.seconds:7.1f} s", *filter(None, [summarize_manifest(manifest), why])]
+    )
 
 
-def summary(manifest: Manifest) -> str:
-    """Describe the results of a stage in a few words: its tables that have rows, or the first if none has.
-
-    Tables that tell an operator nothing are left out; a stage that has no others is described by "".
-    """
+def summarize_manifest(manifest: Manifest) -> str:
+    """Describe the contents of an artifact in a few words: its tables that have rows, or the first if none has."""
     if manifest.kind == "models":
         return format_count(manifest.ledger.figures["steps"], "training step")
     texts = {table: text for table, text in describe_rows(manifest).items() if table not in MINOR_TABLES}
     return ", ".join([text for table, text in texts.items() if manifest.tables[table].rows] or [*texts.values()][:1])
 
 
-def conclusion(outcome: Outcome) -> str:
+def summarize_outcome(outcome: Outcome) -> str:
     """Describe the results of a run in a few words."""
     examples = sum(manifest.count_rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
@@ -329,70 +386,77 @@ def conclusion(outcome: Outcome) -> str:
     return f"{format_count(examples, 'example')}{trained}{learnt}"
 
 
-def lineage(manifests: Sequence[Manifest], report: str = "") -> str:
+def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
     """Return the lineage in Markdown: a picture, where the report is, and all fingerprints and contents.
 
-    report: the command that shows where the report of the run is
+    Args:
+        report: The command that prints where the report of the run is; "" leaves it out.
     """
-    lines = [f"![what came from what]({picture(manifests)})", ""]
-    lines += [*(("The report of this run, once it has ended:", "", in_code(report), "") if report else ())]
+    lines = [f"![what came from what]({render_lineage_picture(manifests)})", ""]
+    lines += [*(("The report of this run, once it has ended:", "", format_code_line(report), "") if report else ())]
     lines += ["| artifact | fingerprint | content |", "|---|---|---|"]
     for manifest in manifests:
-        lines.append(f"| {in_row(manifest.stage_folder)} | `{manifest.fingerprint}` | `{manifest.content}` |")
+        lines.append(f"| {escape_cell(manifest.stage_folder)} | `{manifest.fingerprint}` | `{manifest.content}` |")
     return "\n".join(lines)
 
 
-def picture(manifests: Sequence[Manifest]) -> str:
-    """Draw the lineage: return an address that holds its picture, which both of the orchestrator's UIs show.
+def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
+    """Draw the lineage, and return a data URL of the picture, which both of the orchestrator's UIs show.
 
-    All generations of a kind and name share one box, which shows the newest; with many sources, the last share one.
+    All generations of a kind and name share one box, which shows the newest. If a kind has more than MAX_BOXES_PER_KIND
+    names, the last of them share one.
     """
     manifests = sorted(manifests, key=lambda manifest: get_stage_index(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
     names: dict[str, list[str]] = {}
     for kind, name in newest:
         names.setdefault(kind, []).append(name)
-    drawn = {(kind, name): _box_of(kind, name, names[kind]) for kind, name in newest}
+    drawn = {(kind, name): _choose_box(kind, name, names[kind]) for kind, name in newest}
     boxes = {
-        drawn[made]: Box(key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *summary(manifest).split(", ")))
+        drawn[made]: Box(
+            key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *summarize_manifest(manifest).split(", "))
+        )
         for made, manifest in reversed(newest.items())
     }
     for made, box in drawn.items():
         if box != made:
             boxes[box] = Box(key=box, title=box[0], texts=(box[1],))
     ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
-    between = dict.fromkeys((drawn[old], drawn[new]) for old, new in arrows(manifests))
-    return as_address(draw_lineage(ordered, list(between)))
+    between = dict.fromkeys((drawn[old], drawn[new]) for old, new in find_arrows(manifests))
+    return to_data_url(draw_lineage(ordered, list(between)))
 
 
-def _box_of(kind: str, name: str, names: Sequence[str]) -> Made:
+def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
     """Return the box in which an artifact is drawn: its own, or one with others of its kind if there are many."""
-    if len(names) <= MOST_BOXES or name in names[: MOST_BOXES - 1]:
+    if len(names) <= MAX_BOXES_PER_KIND or name in names[: MAX_BOXES_PER_KIND - 1]:
         return kind, name
-    return kind, f"{len(names) - MOST_BOXES + 1:,} more"
+    return kind, f"{len(names) - MAX_BOXES_PER_KIND + 1:,} more"
 
 
 def run_tags(recipe: Recipe, kind: str) -> list[str]:
     """Return the tags that make a flow run easy to find: its recipe, its sources, and its kind.
 
-    kind: builds, or nothing new
+    Args:
+        kind: What the run does, "builds" or "nothing new"; "" adds no tag.
     """
-    sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MOST_TAGS]]
+    sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MAX_SOURCE_TAGS]]
     trains = ["trains"] if recipe.model is not None else []
-    return [plain(tag) for tag in (f"recipe: {recipe.name}", kind, *trains, *sources)]
+    return [escape_markdown(tag) for tag in (f"recipe: {recipe.name}", kind, *trains, *sources)]
 
 
-def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
-    """Return what was made from what, by kind and name, without links that a longer path implies."""
+def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAndName]]:
+    """Return the arrows of the lineage as pairs (made from, made), without those that a longer path implies."""
     by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
-    parents: dict[Made, dict[Made, None]] = {made: {} for made in by_fingerprint.values()}
+    parents: dict[KindAndName, dict[KindAndName, None]] = {made: {} for made in by_fingerprint.values()}
     for manifest in manifests:
         made = by_fingerprint[manifest.fingerprint]
         sources = (
             by_fingerprint[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in by_fingerprint
         )
         parents[made].update((parent, None) for parent in sources if parent != made)
-    behind: dict[Made, set[Made]] = {}  # each kind comes after those it is made from, so theirs exist already
+    behind: dict[
+        KindAndName, set[KindAndName]
+    ] = {}  # each kind comes after those it is made from, so theirs exist already
     for made, direct in parents.items():
         behind[made] = {further for parent in direct for further in (parent, *behind[parent])}
     return [
@@ -405,7 +469,11 @@ def arrows(manifests: Sequence[Manifest]) -> list[tuple[Made, Made]]:
 
 @dataclass(slots=True)
 class _Group:
-    """The stages of a group so far, by their folders. missing, built: numbers of parts"""
+    """The stages of a group so far, by their folders.
+
+    Attributes:
+        missing, built: Numbers of parts.
+    """
 
     missing: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
@@ -415,16 +483,20 @@ class _Group:
 
 
 class Progress:
-    """Follows the stages of a run, and shows where it is. Called by one thread at a time."""
+    """Follows the stages of a run, and shows where it is. The caller makes sure that one thread at a time calls it."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._name = recipe.name
-        self._artifact = Living(key=f"progress-{recipe.name}")
+        self._artifact = LiveArtifact(key=f"progress-{recipe.name}")
         self._groups = {kind.group: _Group() for kind in STAGES.values() if kind.list_artifact_names(recipe, {})}
         self._shown, self._is_over = 0.0, False
 
     def begin(self, stage: Stage, missing: int) -> None:
-        """Note that a stage is to be built or found."""
+        """Note that a stage will be built.
+
+        Args:
+            missing: The number of its parts to build.
+        """
         group = self._groups.setdefault(STAGES[stage.kind].group, _Group())
         is_first = not group.missing
         group.missing[stage.stage_folder], group.built[stage.stage_folder] = missing, 0
@@ -433,7 +505,13 @@ class Progress:
             self.show()
 
     def advance(self, what: str, built: int, pace: StageProgress) -> None:
-        """Note that parts of a stage are built, or steps of its training are done. what: as in a heartbeat"""
+        """Note that parts of a stage are built, or steps of its training are done.
+
+        Args:
+            what: Kind and name of the stage, with " steps" after it for a training.
+            built: The number of parts or steps so far.
+            pace: The progress of the stage.
+        """
         if self._is_over:  # it failed, and other tasks go on to their end
             return
         folder, now = what.removesuffix(" steps"), time.monotonic()
@@ -445,7 +523,12 @@ class Progress:
             self.show()
 
     def finish(self, folder: str, state: str) -> None:
-        """Note that a stage is whole. folder: kind and name; state: built, reused, or another of `StageRecord`"""
+        """Note that a stage is complete.
+
+        Args:
+            folder: Its kind and name.
+            state: "built", "reused" or another of `StageRecord`.
+        """
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
 
     def fail(self, why: str) -> None:
@@ -458,28 +541,37 @@ class Progress:
         self.show(f"failed in {failed}. {why}")
 
     def end(self, text: str) -> None:
-        """Show that the run has ended. text: what it came to"""
+        """Show that the run has ended, and its results in a few words."""
         self._is_over = True
         self.show(text)
 
     def show(self, text: str = "") -> None:
-        """Show where the run is by now. text: what it came to, if it has ended"""
-        self._shown, rows = time.monotonic(), self.rows()
+        """Show where the run is now.
+
+        Args:
+            text: How the run ended, if it has.
+        """
+        self._shown, rows = time.monotonic(), self.list_rows()
         now = [row["group"] for row in rows if row["state"] == "under way"]
         self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
 
-    def rows(self) -> list[dict[str, str]]:
-        """Return a row for each group of the recipe."""
+    def list_rows(self) -> list[dict[str, str]]:
+        """Return a row of the table for each group of the recipe."""
         last = next((group for group in reversed(self._groups.values()) if group.missing), None)
         coming = next((group for group in self._groups.values() if not group.missing and not self._is_over), None)
         return [
-            {"group": name, **_cells(group, self._is_over or group is not last, group is coming)}
+            {"group": name, **_format_cells(group, self._is_over or group is not last, group is coming)}
             for name, group in self._groups.items()
         ]
 
 
-def _cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]:
-    """Return what is shown of a group. is_past: whether no more of its stages can begin"""
+def _format_cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]:
+    """Return the cells of a group.
+
+    Args:
+        is_past: True if no more of its stages can begin.
+        is_next: True if it comes next.
+    """
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")
     waits = "next" if is_next else "waits"
     states = {"failed": group.failed, waits: not group.missing, "done": is_past and not is_open, "under way": True}

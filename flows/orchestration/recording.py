@@ -1,12 +1,12 @@
 """Records a run with the orchestrator, and continues without it if it does not answer.
 
-    recorded(home, ...)     the API of the user's profile, or the embedded server
-    leave(call)             sends something for a page of the run; if the API stays away for some seconds, nothing
+    record_run(home, ...)    uses the API of the user's profile, or the embedded server
+    send_to_api(call)        sends something for a page of the run; if the API stays away for some seconds, nothing
 
 Promise: a server that dies, hangs, fails or never comes up costs a run some of its pages and no result. A run waits for
 it for START_SECONDS before it begins, and once for ANSWER_SECONDS later; then it says in one line that it continues
 without it. If the server answers again at the end of the run, its flow run gets its final state there; a run that began
-without a server is left there as one flow run.
+without a server is sent there as one flow run.
 
 Cost: a request to a server that hangs takes what PREFECT_API_REQUEST_TIMEOUT and PREFECT_CLIENT_MAX_RETRIES let it
 (`flows.environment`).
@@ -29,29 +29,32 @@ from corpora.store.places.address import without_password
 from flows.orchestration.embedded_server import (
     EmbeddedServer,
     ServerFailed,
-    answers,
-    begin_server,
-    server_of_home,
+    find_server_of_home,
+    is_answering,
+    launch_server,
     use_api,
 )
-from flows.process_exit import leave_at_once
-from flows.signals import give_way
+from flows.process_exit import exit_without_waiting
+from flows.signals import wait_if_stopping
 
-PAUSE_SECONDS = 1.0  # between two tries
+RETRY_SECONDS = 1.0  # between two tries
 START_SECONDS = 60.0  # for a server to answer before a run begins without one
 ANSWER_SECONDS = 30.0  # for it to answer later
-HANGING = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
-REFUSED = 401  # by a server that was started again, with another password
-WITHOUT = "The run continues without it; the store lacks nothing."
+RETRY_SETTINGS = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
+UNAUTHORIZED = 401  # by a server that was started again, with another password
+WITHOUT_SERVER = "The run continues without it; the store lacks nothing."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedTask:
-    """A task that ended.
+class LateTask:
+    """A task that ended in a run without a server.
 
-    began, ended: ISO 8601 with the zone
-    type, state, message: of its final state
-    group:        of its stage: its tag
+    Attributes:
+        name: The name of the task.
+        began, ended: ISO 8601 with the time zone.
+        type, state, message: Type, name and message of its final state.
+        attempts: How often it was tried.
+        group: The group of its stage, which becomes its tag.
     """
 
     name: str
@@ -65,20 +68,25 @@ class EndedTask:
 
 
 @dataclass(kw_only=True)
-class KeptPages:
-    """What a run shows that has no server: it is sent when an API answers (`flows.orchestration.late_runs`).
+class PageBuffer:
+    """What the page of a run without a server would show; `late_runs.py` sends it when an API answers.
 
-    artifacts: as an API takes them, by key
-    lines:     of its log, as an API takes them
-    tasks:     in the order in which they ended
+    Attributes:
+        artifacts: As an API takes them, by key.
+        lines: The lines of its log, as an API takes them.
+        tasks: Its tasks, in the order in which they ended.
     """
 
     artifacts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     lines: list[Mapping[str, Any]] = field(default_factory=list)
-    tasks: list[EndedTask] = field(default_factory=list)
+    tasks: list[LateTask] = field(default_factory=list)
 
     def add_line(self, line: str, level: str) -> None:
-        """Keep a line of the log with the time."""
+        """Add a line of the log with the current time.
+
+        Args:
+            level: "info", "warning" or another of `logging`.
+        """
         number, now = logging.getLevelNamesMapping()[level.upper()], datetime.now(UTC).isoformat()
         self.lines.append({"name": "prefect.flow_runs", "level": number, "message": line, "timestamp": now})
 
@@ -87,208 +95,234 @@ class KeptPages:
 class Recording:
     """The API that a run is recorded with.
 
-    server: the embedded one, if that is used
-    lost:   whether the run continues without the API; from its beginning, if none answers in time
-    kept:   what is shown meanwhile, if the run has no API from its beginning
-    find_api: returns the API that answers by now, if that is not known from the beginning
+    Attributes:
+        address: The address of the API; "" if the run has none.
+        tell: Called with a line if the API is lost.
+        server: The embedded server, if that is used.
+        is_lost: True once the run continues without the API; from its beginning, if none answers in time.
+        buffer: Gets what the pages would show, if the run has no API from its beginning.
+        find_api: Returns the API that answers now, if it was not known at the beginning.
     """
 
     address: str
     tell: Tell
     server: EmbeddedServer | None = None
-    lost: bool = False
-    kept: KeptPages | None = None
+    is_lost: bool = False
+    buffer: PageBuffer | None = None
     find_api: Callable[[], str] | None = None
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def embedded(self) -> bool:
+    def is_embedded(self) -> bool:
         """True if the server exists only for this run."""
         return self.server is not None
 
-    def api_by_now(self) -> str:
-        """Return the address of the API if it answers by now, else ""."""
+    def find_api_now(self) -> str:
+        """Return the address of the API if it answers now, else ""."""
         if self.find_api is not None:
             return self.find_api()
-        return self.address if answers(self.address) else ""
+        return self.address if is_answering(self.address) else ""
 
-    def leave(self, call: Callable[[], Result]) -> Result | None:
-        """Call the API, again if it comes back soon; None if it does not: then it is lost."""
+    def send(self, call: Callable[[], Result]) -> Result | None:
+        """Call a function that sends a request to the API, and return its result.
+
+        If the API does not answer, it is called again for ANSWER_SECONDS; then the API is lost. None if it is lost.
+        """
         deadline = 0.0
-        while not self.lost:
+        while not self.is_lost:
             try:
                 return call()
-            except unanswered() as error:
-                if not (self.lost or is_unanswered(error)):
+            except list_api_errors() as error:
+                if not (self.is_lost or is_unanswered(error)):
                     raise
                 why = error
-            deadline = deadline or time.monotonic() + ANSWER_SECONDS - waited_for(why)
+            deadline = deadline or time.monotonic() + ANSWER_SECONDS - compute_wait(why)
             self._wait(deadline, f"The Prefect API {without_password(self.address)} does not answer ({why}).")
         return None
 
     def _wait(self, deadline: float, why: str) -> None:
-        """Wait until the API answers; it is lost after a deadline, or if its server has ended."""
-        while not self.lost:
-            give_way()
-            if self.server is not None and self.server.ended:
-                self.lose(f"The embedded Prefect server has ended; its log is {self.server.log_path}.")
+        """Wait until the API answers. It is lost after a deadline, or if its server has ended."""
+        while not self.is_lost:
+            wait_if_stopping()
+            if self.server is not None and self.server.has_ended:
+                self.give_up(f"The embedded Prefect server has ended; its log is {self.server.log_path}.")
             elif time.monotonic() >= deadline:
-                self.lose(why)
-            time.sleep(PAUSE_SECONDS)
-            if answers(self.address):
+                self.give_up(why)
+            time.sleep(RETRY_SECONDS)
+            if is_answering(self.address):
                 return
 
-    def leave_last(self, call: Callable[[], object]) -> None:
-        """Call the API at the end of the run, even if it was lost, if it answers again."""
-        if self.lost and self.api_by_now():
+    def send_last(self, call: Callable[[], object]) -> None:
+        """Call a function that sends the last request of the run, even if the API was lost, if it answers again."""
+        if self.is_lost and self.find_api_now():
             use_api(self.address)
-            self.lost = False
-        self.leave(call)
+            self.is_lost = False
+        self.send(call)
 
-    def lose(self, why: str) -> None:
-        """Continue without the API to the end of the run; what should be sent to it is dropped."""
-        with self.turn:
-            if self.lost:
+    def give_up(self, why: str) -> None:
+        """Continue without the API to the end of the run; what should be sent to it is dropped.
+
+        Args:
+            why: A sentence for the user.
+        """
+        with self.lock:
+            if self.is_lost:
                 return
-            self.lost = True
-        self.tell(f"{why} {WITHOUT}")
+            self.is_lost = True
+        self.tell(f"{why} {WITHOUT_SERVER}")
         os.environ |= {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_CLIENT_MAX_RETRIES": "0"}
         use_api(self.address)
 
 
-_recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
+_current_recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
-def recording() -> Recording | None:
-    """Return the recording of the run that this is called in."""
-    return _recording.get()
+def get_recording() -> Recording | None:
+    """Return the recording of the run that this is called in; None outside a run."""
+    return _current_recording.get()
 
 
-def leave(call: Callable[[], Result]) -> Result | None:
-    """Leave something on the pages of the run that this is called in; None if its API is lost."""
-    mine = recording()
-    return call() if mine is None else mine.leave(call)
+def send_to_api(call: Callable[[], Result]) -> Result | None:
+    """Call a function that sends a request for the page of the current run; return None if its API is lost."""
+    mine = get_recording()
+    return call() if mine is None else mine.send(call)
 
 
-def unanswered() -> tuple[type[Exception], ...]:
-    """Return what Prefect raises if its API does not answer, or fails; and some more (`is_unanswered`)."""
+def list_api_errors() -> tuple[type[Exception], ...]:
+    """Return the exception types that Prefect raises if its API does not answer, or fails.
+
+    They include others, which `is_unanswered` tells apart.
+    """
     import httpx
 
     return (httpx.HTTPError, RuntimeError)
 
 
 def is_unanswered(error: BaseException) -> bool:
-    """Tell whether an error is, or comes from, an API that does not answer, or fails."""
+    """Return True if an exception is, or was caused by, an API that does not answer, or fails."""
     import httpx
 
     return any(
-        each.response.status_code in (REFUSED, *range(500, 600))
+        each.response.status_code in (UNAUTHORIZED, *range(500, 600))
         if isinstance(each, httpx.HTTPStatusError)
         else isinstance(each, httpx.TransportError)
-        for each in causes(error)
+        for each in iter_causes(error)
     )
 
 
-def waited_for(error: BaseException) -> float:
-    """Return for how many seconds a request that failed was without an answer: none, unless the server hangs."""
+def compute_wait(error: BaseException) -> float:
+    """Return for how many seconds a request that failed waited for an answer: 0, unless the server hangs."""
     import httpx
 
-    if not any(isinstance(each, httpx.TimeoutException) for each in causes(error)):
+    if not any(isinstance(each, httpx.TimeoutException) for each in iter_causes(error)):
         return 0.0
-    seconds, retries = (float(os.environ.get(name, 0)) for name in HANGING)
-    return seconds * (1 + retries) + PAUSE_SECONDS * retries
+    seconds, retries = (float(os.environ.get(name, 0)) for name in RETRY_SETTINGS)
+    return seconds * (1 + retries) + RETRY_SECONDS * retries
 
 
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and those that it comes from."""
+def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, its cause, the cause of that, and so on."""
     while error is not None:
         yield error
         error = error.__cause__
 
 
-def api_of_profile(own_server: bool) -> str | None:
-    """Return the API that a run is recorded with, unless it is the embedded server's."""
+def find_profile_api(own_server: bool) -> str | None:
+    """Return the API of the user's Prefect profile; None if there is none, or the embedded server is asked for."""
     return None if own_server else os.environ.get("CLOZE_PREFECT_API")
 
 
-def answering_api(home: Path, own_server: bool) -> str:
-    """Return the API for a run that starts no server: of the profile, or of a server of this home.
-
-    "" if none answers.
-    """
-    profile = api_of_profile(own_server)
+def find_answering_api(home: Path, own_server: bool) -> str:
+    """Return the API for a run that starts no server: the profile's, or that of this home; "" if none answers."""
+    profile = find_profile_api(own_server)
     if profile is None:
-        return server_of_home(home)
-    return profile if answers(profile) else ""
+        return find_server_of_home(home)
+    return profile if is_answering(profile) else ""
 
 
 @contextmanager
-def recorded(
-    home: Path, own_server: bool, tell: Tell, kept: KeptPages, meanwhile: Callable[[], object]
+def record_run(
+    home: Path, own_server: bool, tell: Tell, buffer: PageBuffer, on_starting: Callable[[], object]
 ) -> Iterator[Recording]:
     """Record a run during the block with the API of the user's profile or of an open UI, or with the embedded server.
 
-    If none answers in time, it is recorded with none.
-    kept:      is given what the run shows, if it has no API
-    meanwhile: is called while the server starts, when Prefect may be imported: it then knows the address
+    If none answers in time, the run is recorded with none.
+
+    Args:
+        home: CLOZE_HOME.
+        own_server: Use the embedded server even if there is another.
+        tell: Called with each line.
+        buffer: Gets what the run shows, if it has no API.
+        on_starting: Called while the server starts, once Prefect may be imported: the address is known then.
     """
-    ambient = api_of_profile(own_server) or (None if own_server else server_of_home(home) or None)
+    ambient = find_profile_api(own_server) or (None if own_server else find_server_of_home(home) or None)
     with ExitStack() as servers:
-        server = servers.enter_context(begin_server(home / "prefect", tell)) if ambient is None else None
+        server = servers.enter_context(launch_server(home / "prefect", tell)) if ambient is None else None
         os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
-        meanwhile()
-        mine = _of_profile(address, tell, kept) if server is None else _embedded(server, tell, kept)
+        on_starting()
+        mine = (
+            _connect_to_profile(address, tell, buffer) if server is None else _connect_to_embedded(server, tell, buffer)
+        )
         use_api(address)
-        with during(mine):
+        with use_recording(mine):
             yield mine
 
 
 @contextmanager
-def keep_pages(tell: Tell, kept: KeptPages, find_api: Callable[[], str]) -> Iterator[Recording]:
-    """Keep what a run shows during the block: nobody watches it. find_api: returns the API that answers by then"""
-    mine = Recording("", tell, lost=True, kept=kept, find_api=find_api)
-    token = _recording.set(mine)
+def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> Iterator[Recording]:
+    """Keep in a buffer what a run shows during the block, if nobody watches it.
+
+    Args:
+        find_api: Returns the API that answers now.
+    """
+    mine = Recording("", tell, is_lost=True, buffer=buffer, find_api=find_api)
+    token = _current_recording.set(mine)
     try:
         yield mine
     finally:
-        _recording.reset(token)
+        _current_recording.reset(token)
 
 
 @contextmanager
-def during(mine: Recording) -> Iterator[None]:
+def use_recording(mine: Recording) -> Iterator[None]:
     """Use a recording for the run in the block."""
-    token = _recording.set(mine)
+    token = _current_recording.set(mine)
     logging.raiseExceptions = False  # else Prefect prints a line of its own for each that it cannot send
     try:
         yield
     finally:
-        logging.raiseExceptions = not mine.lost
-        if mine.lost:
-            leave_at_once()
-        _recording.reset(token)
+        logging.raiseExceptions = not mine.is_lost
+        if mine.is_lost:
+            exit_without_waiting()
+        _current_recording.reset(token)
 
 
-def goes_without(why: str) -> str:
-    """Return the message for a run that begins without a server."""
+def explain_no_server(why: str) -> str:
+    """Return the message for a run that begins without a server.
+
+    Args:
+        why: A sentence.
+    """
     return f"{why} The run continues without one, and builds the same; `cloze runs` will list it."
 
 
-def _of_profile(address: str, tell: Tell, kept: KeptPages) -> Recording:
+def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recording:
+    """Wait some seconds for the API of a profile or of an open UI, and return a recording with it."""
     shown, deadline = without_password(address), time.monotonic() + START_SECONDS
     whose = "of your profile" if address == os.environ.get("CLOZE_PREFECT_API") else "that shows the UI"
-    while not (answering := answers(address)) and time.monotonic() < deadline:
-        time.sleep(PAUSE_SECONDS)
+    while not (answering := is_answering(address)) and time.monotonic() < deadline:
+        time.sleep(RETRY_SECONDS)
     if answering:
         tell(f"Recording with the Prefect server {whose}: {shown}")
         return Recording(address, tell)
-    tell(goes_without(f"The Prefect API {shown} {whose} has not answered for {START_SECONDS:.0f} s."))
-    return Recording(address, tell, lost=True, kept=kept)
+    tell(explain_no_server(f"The Prefect API {shown} {whose} has not answered for {START_SECONDS:.0f} s."))
+    return Recording(address, tell, is_lost=True, buffer=buffer)
 
 
-def _embedded(server: EmbeddedServer, tell: Tell, kept: KeptPages) -> Recording:
-    """Wait for the embedded server. One that is not up in time keeps starting."""
+def _connect_to_embedded(server: EmbeddedServer, tell: Tell, buffer: PageBuffer) -> Recording:
+    """Wait some seconds for the embedded server, and return a recording with it; one that is late keeps starting."""
     try:
         return Recording(server.wait(START_SECONDS), tell, server)
     except ServerFailed as error:
-        tell(goes_without(str(error)))
-        return Recording(server.address, tell, server, lost=True, kept=kept)
+        tell(explain_no_server(str(error)))
+        return Recording(server.address, tell, server, is_lost=True, buffer=buffer)

@@ -31,16 +31,16 @@ from flows.engines.open_engine import MAX_FORKS, is_safe_to_fork
 from flows.orchestration.late_runs import STOPPED, describe_failure, keep_run, send_late_run
 from flows.orchestration.notifications import report_failure
 from flows.orchestration.recording import (
-    EndedTask,
+    LateTask,
     Recording,
-    answering_api,
-    api_of_profile,
-    goes_without,
+    explain_no_server,
+    find_answering_api,
+    find_profile_api,
     keep_pages,
-    recorded,
+    record_run,
 )
-from flows.orchestration.run_state import RunState, no_advance
-from flows.orchestration.stages import Ended, StageBuild, is_worth_retrying
+from flows.orchestration.run_state import RunState, ignore_progress
+from flows.orchestration.stages import StageBuild, WorkResult, is_worth_retrying
 from flows.orchestration.steps import (
     complete_run,
     find_unchanged,
@@ -55,9 +55,9 @@ from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, choose_num_threads, count_cores
 from flows.run.record.run_status import Advance
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
-MAX_SECONDS = 120.0  # for which a run may be expected to take, and nobody looks
+MAX_UNWATCHED_SECONDS = 120.0  # for which a run may be expected to take, and nobody looks
 NOTHING_NEW = "Nothing is to be built."
 BYTES_PER_SECOND = 4_000_000  # of raw files, by a worker: the lower end of docs/performance.md
 
@@ -68,70 +68,91 @@ def run_recipe(
     tell: Tell,
     workers: int | None = None,
     own_server: bool = False,
-    advance: Advance = no_advance,
+    on_progress: Advance = ignore_progress,
     watch: bool | None = None,
 ) -> RunState:
     """Build everything that is missing of a recipe: as a flow of Prefect if somebody watches, else in this process.
 
-    own_server: use the embedded server even if the user's Prefect profile names another
-    advance:    called with a stage and how many of its missing parts are built
-    watch:      whether it is a flow of Prefect; None: if somebody can see it, or if it takes long (`is_watched`)
-    Raises InputError for what the user can fix, and whatever a stage failed with.
+    Args:
+        recipe: The recipe.
+        home: CLOZE_HOME.
+        tell: Called with each line of the run.
+        workers: The number of worker processes; if None, as many as the raw files have work for.
+        own_server: Use the embedded server even if the user's Prefect profile names another.
+        on_progress: Called with a stage, the number of its parts that are built, and of those that were missing.
+        watch: True for a flow of Prefect, False for none; if None, `is_watched` decides.
+
+    Returns:
+        The run at its end, with its record and its results.
+
+    Raises:
+        InputError: For what the user can fix.
+        Exception: What a stage failed with.
     """
-    find_api = partial(answering_api, home, own_server)
+    find_api = partial(find_answering_api, home, own_server)
     with report_failure(recipe, tell) as notifier, fork_workers(recipe, workers, tell) as pool:
         run = prepare_run(recipe, home, tell, workers)
-        run.notifier, run.watch = notifier, advance
+        run.notifier, run.on_progress = notifier, on_progress
         with record_failure(run):
             report = find_unchanged(run)
             if report is not None:
                 with keep_pages(run.tell, run.pages, find_api):
                     for record, manifest in zip(run.records, run.manifests.values(), strict=True):
-                        run.say_stage(record, manifest)
+                        run.print_stage(record, manifest)
                     report_run(run, report, "nothing new")
                     release_run(run)
                 run.tell(NOTHING_NEW)
                 return run
-            run.watched = is_watched(run, own_server, watch, find_api)
+            run.is_watched = is_watched(run, own_server, watch, find_api)
             with open_workers(run, pool):
-                if run.watched:
-                    with recorded(home, own_server, run.tell, run.pages, import_flow) as mine, keep_failure(run, mine):
+                if run.is_watched:
+                    with (
+                        record_run(home, own_server, run.tell, run.pages, import_flow) as mine,
+                        keep_failure(run, mine),
+                    ):
                         if not import_flow()(run):
                             run_on_threads(run)
                     return run
-                profile = api_of_profile(own_server)
+                profile = find_profile_api(own_server)
                 if profile and not find_api():
                     shown = without_password(profile)
-                    run.tell(goes_without(f"The Prefect API {shown} of your profile does not answer."))
+                    run.tell(explain_no_server(f"The Prefect API {shown} of your profile does not answer."))
                 with keep_pages(run.tell, run.pages, find_api) as mine, keep_failure(run, mine):
                     run_on_threads(run)
     return run
 
 
 def import_flow() -> Callable[[RunState], bool]:
-    """Import Prefect, which reads its settings then, and takes as long as its server half of the time to start."""
+    """Import Prefect, and return the function that runs a flow.
+
+    Prefect reads its settings then. It takes about half of the time that its server takes to start.
+    """
     from flows.orchestration.flow import run_in_flow
 
     return run_in_flow
 
 
 def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Callable[[], str]) -> bool:
-    """Return whether a run is a flow of Prefect: if an API answers, if it trains, if it may take minutes.
+    """Return True if a run should be a flow of Prefect: if an API answers, if it trains, or if it may take minutes.
 
-    watch: what the user asks for; None: nothing. find_api: returns the API that answers, or ""
+    Args:
+        run: A run that is prepared.
+        own_server: True if the user asks for the embedded server.
+        watch: What the user asks for; None for nothing.
+        find_api: Returns the API that answers, or "".
     """
     if watch is not None:
         return watch
     trains = run.recipe.model is not None or bool(run.recipe.tasks)
     seconds = run.lock.raw_bytes / (BYTES_PER_SECOND * run.pulse.workers)
-    return own_server or trains or seconds > MAX_SECONDS or bool(find_api())
+    return own_server or trains or seconds > MAX_UNWATCHED_SECONDS or bool(find_api())
 
 
 @contextmanager
 def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[WorkerPool | None]:
-    """Open a pool of forks of this process for a run that is about to begin, if forks are safe; else yield None.
+    """Open a pool of forks of this process for a run that is about to begin; yield None if forks are not safe.
 
-    They are until the run starts threads, locks files or calls a server: so this comes first.
+    They are safe until the run starts threads, locks files or calls a server: so this comes first.
     """
     if recipe.engine != LOCAL_ENGINE or not Place(recipe.store).is_local or not is_safe_to_fork():
         yield None
@@ -143,19 +164,19 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, mine: Recording) -> Iterator[None]:
-    """Send or keep a run that fails or is stopped during the block, if it has no flow run that says so."""
+    """Send or keep the failure or stop of a run that has no flow run, if one happens during the block."""
 
     def keep_stopped() -> None:
-        if mine.kept is not None:
-            keep_run(run.describe_late(STOPPED), run.tell)
+        if mine.buffer is not None:
+            keep_run(run.describe_late_run(STOPPED), run.tell)
 
-    with last_word(keep_stopped):
+    with call_on_stop(keep_stopped):
         try:
             yield
         finally:
-            if (error := sys.exception()) is not None and mine.kept is not None:
-                give_way()
-                send_late_run(mine.api_by_now(), run.describe_late(describe_failure(error)), run.tell)
+            if (error := sys.exception()) is not None and mine.buffer is not None:
+                wait_if_stopping()
+                send_late_run(mine.find_api_now(), run.describe_late_run(describe_failure(error)), run.tell)
 
 
 # A run that nobody watches
@@ -171,22 +192,27 @@ def run_on_threads(run: RunState) -> None:
 
 
 class ThreadTasks:
-    """Runs tasks on threads. ended: gets a line for each"""
+    """Runs the tasks of a run on threads of this process.
 
-    def __init__(self, threads: ThreadPoolExecutor, ended: list[EndedTask]) -> None:
+    Args:
+        threads: The pool of threads.
+        tasks: Gets an entry for each task that has ended.
+    """
+
+    def __init__(self, threads: ThreadPoolExecutor, tasks: list[LateTask]) -> None:
         self._threads = threads
-        self._ended = ended
+        self._tasks = tasks
 
-    def submit(self, name: str, work: Callable[[StageBuild], Ended[Any]], build: StageBuild) -> "Future[Any]":
+    def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> "Future[Any]":
         """Begin a task on a thread; it is tried again if that may help."""
-        return self._threads.submit(copy_context().run, self._try_repeatedly, name, work, build)
+        return self._threads.submit(copy_context().run, self._try_again, name, work, build)
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call something that lasts."""
+        """Call `work`, and return its result."""
         return work()
 
-    def _try_repeatedly(self, name: str, work: Callable[[StageBuild], Ended[Any]], build: StageBuild) -> Any:
-        """Do the work of a task, again if it fails and that may help; return its value."""
+    def _try_again(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> Any:
+        """Do the work of a task, up to RETRIES times more if it fails and that may help; return its value."""
         began, attempts, ended = datetime.now(UTC), 0, None
         try:
             while ended is None:
@@ -201,8 +227,8 @@ class ThreadTasks:
         finally:
             why = sys.exception()
             traced = "" if isinstance(why, InputError) else f"{type(why).__name__}: "
-            self._ended.append(
-                EndedTask(
+            self._tasks.append(
+                LateTask(
                     name=name,
                     group=STAGES[build.stage.kind].group,
                     began=began.isoformat(),

@@ -1,7 +1,7 @@
 """One run from its beginning to its end: its state, and the one place that prints its lines.
 
-`prepare_run` in `steps.py` makes it, the stages change it as they end, and `record_now` is the part that goes on
-record.
+`prepare_run` in `steps.py` makes it, the stages change it as they end, and `build_record` is the part that is written
+into the store.
 """
 
 import threading
@@ -17,20 +17,20 @@ from corpora.store.places.address import without_password
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import WorkerDied
 from flows.engines.contract import RunEngine
-from flows.maintenance.release import Promotion, promotion_of
-from flows.orchestration.late_runs import EndedRun
+from flows.maintenance.release import ReleaseCandidate, prepare_candidate
+from flows.orchestration.late_runs import LateRun
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.pages import (
     Progress,
-    conclusion,
+    build_flow_parameters,
     describe_stage,
-    flow_called,
     log,
     name_run,
-    parameters_of,
     run_tags,
+    summarize_outcome,
+    to_flow_name,
 )
-from flows.orchestration.recording import KeptPages, api_of_profile
+from flows.orchestration.recording import PageBuffer, find_profile_api
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.faults.damage import DamageTracker, describe_unread_records, find_set_aside
@@ -55,81 +55,84 @@ from flows.run.record.run_record import (
     write_run,
 )
 from flows.run.record.run_status import Advance, RunHeartbeat, StageProgress, list_artifact_names
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 
 
-def no_advance(stage: str, built: int, parts: int) -> None:
-    """Report progress of a stage to nobody."""
+def ignore_progress(stage: str, built: int, parts: int) -> None:
+    """Do nothing with the progress of a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """What the figures of a run say, once all of its stages are built.
 
-    crossed:   the bounds of the recipe that they cross, in words
-    promotion: what is to be released of the run, if its recipe names a release
-    set_aside: the raw files and records that the run went on without
-    settled:   folders of the artifacts of earlier generations that a run does not look at again
+    Attributes:
+        figures: Counted at the end of the run.
+        crossed: The bounds of the recipe that the figures cross, in words.
+        candidate: The release to add, if the recipe names one.
+        set_aside: The raw files and records that the run went on without.
+        settled: Folders of the artifacts of earlier generations that a run does not look at again.
     """
 
     figures: Figures = field(default_factory=dict)
     crossed: tuple[str, ...] = ()
-    promotion: Promotion | None = None
+    candidate: ReleaseCandidate | None = None
     set_aside: tuple[SetAside, ...] = ()
     settled: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run. It stays with the process that started it.
+    """The state of one run. It stays in the process that started the run.
 
-    terminal: is called with each line of the run
-    watch:    is called with the progress of its stages and its training
-    notifier: sends its notices
-    lock, looked: the raw files, and what was found next to them, as they are known now
-    stages:   by the artifact's folder, and so are manifests
-    deaths:   of workers, by the record that each was reading
-    watched:  whether it is a flow of Prefect
-    pages:    what its pages would have shown, if it is none
-    flow_run: in the orchestrator, once it exists
-    advancing: is held by the thread that records progress
-    pool, outcome, record: once there are workers, all stages are built, and the run has succeeded
+    Attributes:
+        print_line: Called with each line of the run.
+        on_progress: Called with the progress of its stages and its training.
+        notifier: Sends its notices.
+        lock, file_counts: The raw files, and what was found next to them, as they are known now.
+        stages, manifests: By the folder of the artifact.
+        worker_deaths: How many workers died, by the record that each was reading.
+        is_watched: True if it is a flow of Prefect.
+        pages: What its page would have shown, if it is none.
+        flow_run: The run in the orchestrator, once it exists.
+        progress_lock: Held by the thread that records progress.
+        pool, outcome, record: Set once there are workers, all stages are built, and the run has succeeded.
     """
 
     recipe: Recipe
     run_id: str
     started: str
     pulse: RunHeartbeat
-    terminal: Tell
-    watch: Advance = no_advance
+    print_line: Tell
+    on_progress: Advance = ignore_progress
     lock: Lock = field(default_factory=Lock)
-    looked: Mapping[str, FileCounts] = field(default_factory=dict)
+    file_counts: Mapping[str, FileCounts] = field(default_factory=dict)
     clock: float = field(default_factory=time.monotonic)
     stages: dict[str, StageHistory] = field(default_factory=dict)
     manifests: dict[str, Manifest] = field(default_factory=dict)
-    watched: bool = True
-    pages: KeptPages = field(default_factory=KeptPages)
-    deaths: Counter[str] = field(default_factory=Counter)
+    is_watched: bool = True
+    pages: PageBuffer = field(default_factory=PageBuffer)
+    worker_deaths: Counter[str] = field(default_factory=Counter)
     judgement: Judgement = field(default_factory=Judgement)
     flow_run: FlowRun | None = None
     notifier: Notifier = field(init=False, repr=False)
     pool: RunEngine = field(init=False, repr=False)
     outcome: Outcome = field(init=False, repr=False)
     record: RunRecord = field(init=False, repr=False)
-    advancing: threading.RLock = field(default_factory=threading.RLock)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-    _written: bool = False
+    progress_lock: threading.RLock = field(default_factory=threading.RLock)
+    _record_lock: threading.Lock = field(default_factory=threading.Lock)
+    _is_written: bool = False
 
     def __post_init__(self) -> None:
         self.place = Place(self.recipe.store)
-        self.mending = DamageTracker(place=self.place, tell=self.warn)
+        self.damage = DamageTracker(place=self.place, tell=self.warn)
         self.progress = Progress(self.recipe)
 
     @property
     def records(self) -> list[StageRecord]:
-        """The stages of the run so far, in the order in which they were done."""
+        """The records of the stages so far, in the order in which the stages ended."""
         return [history.record for history in list(self.stages.values()) if history.record is not None]
 
     @property
@@ -138,19 +141,19 @@ class RunState:
         return self.place.to_address(f"runs/{self.run_id}/report.html")
 
     @property
-    def end_name(self) -> str:
-        """The name of the final state of a run that succeeds; one that crosses a bound has its own, to filter by."""
-        return DRIFTED if self.record_now("completed").is_drifted else "Completed"
+    def final_state_name(self) -> str:
+        """The name of the final state of a run that succeeds: "Drifted" if it crosses a bound, else "Completed"."""
+        return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
-    def conclude(self) -> str:
-        """Describe the results of the run in a few words."""
-        record = self.record_now("completed")
+    def summarize(self) -> str:
+        """Describe the results of the run, with the bounds that it crosses, in a few words."""
+        record = self.build_record("completed")
         more = ", ".join(record.outcome[1:])
-        return "; ".join([conclusion(self.outcome), *filter(None, [more]), *record.all_crossed])
+        return "; ".join([summarize_outcome(self.outcome), *filter(None, [more]), *record.all_crossed])
 
     def tell(self, text: str, level: str = "info") -> None:
-        """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
-        self.terminal(text)
+        """Print a line on the terminal, and in the log of the flow run if there is one by now."""
+        self.print_line(text)
         log(" ".join(text.split()), level)
 
     def warn(self, text: str) -> None:
@@ -158,51 +161,66 @@ class RunState:
         self.tell(text, "warning")
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record the progress of a stage, or of its training, and return it. Safe to call from any thread."""
-        with self.advancing:
-            self.watch(stage, built, parts)
+        """Record the progress of a stage, or of its training, and return it. It is safe to call from any thread.
+
+        Args:
+            stage: Kind and name of the stage, with " steps" after it for a training.
+            built, parts: How many parts or steps are done, and how many there are.
+        """
+        with self.progress_lock:
+            self.on_progress(stage, built, parts)
             pace = self.pulse.advance(stage, built, parts)
             self.progress.advance(stage, built, pace)
         return pace
 
-    def call(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call a function on a worker; if the worker dies, note the record that it was reading."""
-        give_way()
+    def call_on_worker(self, function: Callable[..., Result], *args: object) -> Result:
+        """Call a function on a worker, and return its result; if the worker dies, note the record that it was reading.
+
+        Raises what the function raised, and WorkerDied.
+        """
+        wait_if_stopping()
         try:
             return self.pool.run(function, *args)
         except WorkerDied as error:
-            give_way()  # it ended with everything else
-            self.deaths.update([error.record] if error.record else [])
+            wait_if_stopping()  # it ended with everything else
+            self.worker_deaths.update([error.record] if error.record else [])
             raise
 
-    def end_stage(self, manifest: Manifest, seconds: float) -> None:
-        """Put a stage that is whole on record, and report it."""
+    def record_stage(self, manifest: Manifest, seconds: float) -> None:
+        """Record that a stage is complete, and print its results.
+
+        Args:
+            seconds: The time that it took.
+        """
         self.manifests[manifest.folder] = manifest
         if manifest.kind == "verdicts":  # what it is made of has been judged
             self.settle_generations()
         record = self.stages[manifest.folder].end(manifest, seconds)
-        with self.advancing:
+        with self.progress_lock:
             self.progress.finish(manifest.stage_folder, record.state)
-        self.say_stage(record, manifest)
+        self.print_stage(record, manifest)
 
     def settle_generations(self) -> None:
-        """Let the lock say that all generations of the run are judged: from now on their files are missed if gone."""
+        """Write into the lock that all generations of the run are judged: files of theirs may not vanish later."""
         if self.lock.pending:
             number = len(self.lock.generations)
             self.lock = replace(self.lock, pending=0)
             change_lock(
                 self.recipe.lock_path,
-                self.terminal,
+                self.print_line,
                 lambda on_disk: replace(on_disk, pending=max(0, len(on_disk.generations) - number)),
             )
 
-    def put_last(self, folder: str) -> None:
-        """Let a stage be the last on record: past damage a run goes through its stages again, and then through more."""
+    def move_stage_last(self, folder: str) -> None:
+        """Move a stage to the end of the record.
+
+        A run that meets damage goes through its stages again, and then through more.
+        """
         self.stages[folder] = self.stages.pop(folder)
         self.manifests[folder] = self.manifests.pop(folder)
 
-    def say_stage(self, record: StageRecord, manifest: Manifest) -> None:
-        """Report the results of a stage in a line, and warn of what a person should know."""
+    def print_stage(self, record: StageRecord, manifest: Manifest) -> None:
+        """Print the results of a stage in a line, and warn of what a person should know."""
         self.tell(describe_stage(record, manifest))
         notice = manifest.facts.get("notice")
         if notice and record.state == "reused":  # else it was given before the stage was built
@@ -213,10 +231,13 @@ class RunState:
             self.warn(warning)
 
     def judge(self) -> None:
-        """Count the figures of a run that succeeded, and compare them with the bounds of its recipe. Raises Damaged."""
+        """Count the figures of a run that succeeded, and compare them with the bounds of its recipe.
+
+        Sets `judgement`. Raises Damaged if an artifact cannot be read.
+        """
         self.settle_generations()
         self.judgement = Judgement(settled=self.outcome.settled)
-        record, recipe = self.record_now("completed"), self.recipe
+        record, recipe = self.build_record("completed"), self.recipe
         figures = compute_final_figures(self.place, record)
         for looks in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
             self.tell(looks)
@@ -228,13 +249,18 @@ class RunState:
         self.judgement = Judgement(
             figures=figures,
             crossed=crossed,
-            promotion=promotion_of(recipe, record, name, figures) if name else None,
-            set_aside=find_set_aside(self.lock, self.outcome.documents, self.looked, known),
+            candidate=prepare_candidate(recipe, record, name, figures) if name else None,
+            set_aside=find_set_aside(self.lock, self.outcome.documents, self.file_counts, known),
             settled=self.outcome.settled,
         )
 
-    def record_now(self, state: str, error: str = "") -> RunRecord:
-        """Return the record of the run as if it ended now. error: what ended one that failed"""
+    def build_record(self, state: str, error: str = "") -> RunRecord:
+        """Return the record of the run as if it ended now.
+
+        Args:
+            state: How it ended: "completed", "failed" or "interrupted".
+            error: Why it failed, if it did.
+        """
         recipe, judgement = self.recipe, self.judgement
         return RunRecord(
             run_id=self.run_id,
@@ -248,48 +274,50 @@ class RunState:
             stages=tuple(self.records),
             versions=read_versions(),
             overrides=recipe.overrides,
-            inputs=build_unread_json(self.looked, recipe.privacy.samples),
+            inputs=build_unread_json(self.file_counts, recipe.privacy.samples),
             names=list_artifact_names(recipe),
             crossed=judgement.crossed,
-            withheld=judgement.promotion.crossed if judgement.promotion is not None else (),
+            withheld=judgement.candidate.crossed if judgement.candidate is not None else (),
             set_aside=judgement.set_aside,
             settled=judgement.settled,
             flow_run=self.flow_run,
-            watched=self.watched,
+            watched=self.is_watched,
             error=error,
         )
 
-    def describe_late(self, end: Mapping[str, str], kind: str = "builds") -> EndedRun:
-        """Return a run that ended without a flow run, as an API takes it.
+    def describe_late_run(self, end: Mapping[str, str], kind: str = "builds") -> LateRun:
+        """Return a run that ended without a flow run, as it is sent to an API later.
 
-        end: its final state; kind: builds, or nothing new
+        Args:
+            end: Type, name and message of its final state.
+            kind: What the run did, "builds" or "nothing new".
         """
         recipe = self.recipe
-        return EndedRun(
+        return LateRun(
             store=self.place.to_address(""),
             run_id=self.run_id,
             recipe=recipe.name,
-            flow=flow_called(recipe.name),
+            flow=to_flow_name(recipe.name),
             run={
                 "name": name_run(recipe.name, self.started),
-                "parameters": parameters_of(recipe),
+                "parameters": build_flow_parameters(recipe),
                 "tags": run_tags(recipe, kind),
             },
             state=end,
             tasks=tuple(self.pages.tasks),
             artifacts=tuple(self.pages.artifacts.values()),
             lines=tuple(self.pages.lines),
-            api=without_password(api_of_profile(own_server=False) or ""),
+            api=without_password(find_profile_api(own_server=False) or ""),
         )
 
-    def write(self, record: RunRecord, report: str | None = None) -> None:
-        """Keep a record and a report, unless one is kept already. Raises InputError.
+    def write_record(self, record: RunRecord, report: str | None = None) -> None:
+        """Write the record and the report of the run into the store, unless a record is written already.
 
-        It is called by whatever knows first how the run ends, the run itself or a signal.
+        It is called by whatever knows first how the run ends, the run itself or a signal. Raises InputError.
         """
-        with self._turn:
-            if not self._written:
+        with self._record_lock:
+            if not self._is_written:
                 cost = self.pulse.measure_cost(sum(stage.bytes_built for stage in record.stages))
                 write_run(self.place, replace(record, cost=cost), self.lock, report)
-                self._written = True
+                self._is_written = True
         self.pulse.end()

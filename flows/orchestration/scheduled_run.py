@@ -1,8 +1,8 @@
 """A recipe on a schedule: when it is due, what its runs are given, and such a run.
 
-    timetable, due_runs     when a recipe is due, and what is due next; `cloze status` finds that in the recipe's store
-    recipe_flow             a recipe as a flow, with parameters that override the recipe's settings
-    build                   a run of that flow: its steps and tasks are those of any run (`flow.py`)
+    build_schedule, find_next_due   when a recipe is due, and next; `cloze status` finds that in the recipe's store
+    build_flow                      a recipe as a flow, with parameters that override the recipe's settings
+    build_recipe                    a run of that flow: its steps and tasks are those of any run (`flow.py`)
 
 The entrypoint `flows.orchestration.scheduled_run.recipes/tickets` is the flow of `recipes/tickets.toml` below the
 folder in which a worker works; `cloze serve` gives the whole path.
@@ -47,21 +47,27 @@ from corpora.errors import InputError
 from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES, SECONDS, parse_toml
-from flows.environment import prepare
-from flows.orchestration.pages import Living, flow_called
+from flows.environment import prepare_environment
+from flows.orchestration.pages import LiveArtifact, to_flow_name
 from flows.recipes.recipe import Recipe
 from flows.recipes.tables import parse_override, split_key
-from flows.signals import answer_signals, last_word, stop
+from flows.signals import answer_signals, call_on_stop, stop
 
 # When a recipe is due
 
 FORBIDDEN = "%&<>"  # in the name of a deployment
 
 
-def timetable(cron: str | None, every_seconds: int | None, since: datetime | None = None) -> Schedule:
-    """Return the schedule that the command's options mean. Raises InputError.
+def build_schedule(cron: str | None, every_seconds: int | None, since: datetime | None = None) -> Schedule:
+    """Return the schedule that the options of a command ask for.
 
-    since: from when on the seconds are counted; None: from when the schedule is first applied
+    Args:
+        cron: A cron expression, in this machine's time zone.
+        every_seconds: Seconds between two runs. Exactly one of the two is given.
+        since: When the seconds begin to count; if None, when the schedule is first applied.
+
+    Raises:
+        InputError: If both or none is given, or a value is no schedule.
     """
     if (cron is None) == (every_seconds is None):
         raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
@@ -70,7 +76,7 @@ def timetable(cron: str | None, every_seconds: int | None, since: datetime | Non
         return Interval(every_seconds, anchor_date=since)
     assert cron is not None
     try:
-        return Cron(cron, timezone=local_zone())
+        return Cron(cron, timezone=find_time_zone())
     except ValueError as error:
         raise InputError(
             f"--cron {cron!r} is not a cron expression: write minute, hour, day of the month, month and day of the "
@@ -78,32 +84,36 @@ def timetable(cron: str | None, every_seconds: int | None, since: datetime | Non
         ) from error
 
 
-def local_zone() -> str:
-    """Return the name of this machine's time zone; UTC if it has none."""
+def find_time_zone() -> str:
+    """Return the name of this machine's time zone, as "Europe/Berlin"; "UTC" if it has no known name."""
     name = os.environ.get("TZ") or Path("/etc/localtime").resolve().as_posix().partition("/zoneinfo/")[2]
     return name if name in available_timezones() else "UTC"
 
 
 def check_deployable(recipe: Recipe, workers: int | None) -> None:
-    """Raise InputError if a recipe's name cannot be a deployment's, or there are no workers."""
+    """Raise InputError if a recipe's name cannot be a deployment's, or the number of workers is not allowed."""
     if set(recipe.name) & set(FORBIDDEN):
         raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
     if workers is not None:
         PROCESSES.check("--workers", workers)
 
 
-def given_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
-    """Return the overrides of the recipe in every run of its deployment, by the parameters of its flow."""
+def build_run_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
+    """Return the parameters of every run of a recipe's deployment: the overrides of its settings, and the workers.
+
+    Args:
+        store: The store that the command names, instead of the recipe's own.
+    """
     pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
     pairs += [f"store={json.dumps(recipe.store)}"] if store else []
     every = {"set": pairs, "worker_processes": workers}
     return {key: value for key, value in every.items() if value}
 
 
-def when(schedule: Schedule) -> str:
+def describe_schedule(schedule: Schedule) -> str:
     """Describe a schedule in words.
 
-    >>> when(Interval(60)), when(Cron("0 3 * * *", timezone="Europe/Berlin"))
+    >>> describe_schedule(Interval(60)), describe_schedule(Cron("0 3 * * *", timezone="Europe/Berlin"))
     ('every 60 s', '0 3 * * * (Europe/Berlin)')
     """
     if schedule.interval is not None:
@@ -111,33 +121,38 @@ def when(schedule: Schedule) -> str:
     return f"{schedule.cron} ({schedule.timezone})"
 
 
-def stamped(text: str, run: str = "") -> str:
-    """Return lines for the log of `cloze serve`, each with the time in this machine's zone. run: before each"""
+def add_timestamps(text: str, run: str = "") -> str:
+    """Return a text for the log of `cloze serve`, with the local time and then `run` before each line."""
     now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     return "\n".join(f"{now} {run}{line}" for line in text.split("\n"))
 
 
-def serving_lock(home: Path, name: str) -> Path:
-    """Return the file that a `cloze serve` of a home locks for a recipe of this name."""
+def get_serving_lock(home: Path, name: str) -> Path:
+    """Return the path of the file that a `cloze serve` of a home locks for a recipe of this name."""
     return home / "prefect" / f"serving-{quote(name, safe='')}.lock"
 
 
 @contextmanager
-def shown_in_status(
+def show_in_status(
     place: Place, path: str, facts: Callable[[], Mapping[str, Any]], what: str, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Let `cloze status` report what `facts` returns during the block. what: the name of it, for a message"""
+    """Let `cloze status` report what `facts` returns during the block.
+
+    Args:
+        path: The path of the file in the store.
+        what: The name of it in a message if the store cannot be written.
+    """
     with ExitStack() as stack:
         try:
             presence = stack.enter_context(HeartbeatWriter(place, path, facts))
-            stack.enter_context(last_word(presence.stop))
+            stack.enter_context(call_on_stop(presence.stop))
         except InputError as error:
             tell(f"`cloze status` will not show this {what}: {error}")
         yield
 
 
-def due_runs(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime | None, int]:
-    """Return when the next run of a schedule is due, and how many that were due before still wait."""
+def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime | None, int]:
+    """Return when the next run of a deployment is due, None if none is; and the number of runs that are overdue."""
     runs = read_runs(client, deployment_id, [StateType.SCHEDULED])
     times = [run.next_scheduled_start_time for run in runs if run.next_scheduled_start_time is not None]
     to_come = [moment for moment in times if moment > datetime.now(UTC)]
@@ -145,9 +160,10 @@ def due_runs(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime |
 
 
 def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[StateType], **due: Any) -> list[FlowRun]:
-    """Return runs of a deployment in some states, the earliest due first; at most as many as the server returns.
+    """Return the runs of a deployment in some states, the earliest due first; at most as many as the server returns.
 
-    due: other filters, by their names
+    Args:
+        due: Other filters of Prefect's `FlowRunFilter`, by their names.
     """
     return client.read_flow_runs(
         deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment_id]}}),
@@ -159,101 +175,110 @@ def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[State
 # A run of a schedule
 
 MERGED = "Merged"  # the state of a scheduled run that another run covers
-PARENT = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
+PARENT_VARIABLE = "CLOZE_RUNNER"  # in the environment of a run that `cloze serve` began: the process that started it
 PARENT_SECONDS = 1.0  # between two checks that the parent still lives
 THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they wait for the worker processes
 
 
 class RunLog:
-    """Prints lines to the terminal of `cloze serve`, without delay: each with the time and the run in this process."""
+    """Prints lines for the log of `cloze serve`, without delay: each with the time and, once known, the run's id."""
 
     def __init__(self) -> None:
         self._run = ""
 
     def begin(self, run_id: str) -> None:
-        """Put the short id of a run before the lines from now on."""
+        """Print the short id of a run before each line from now on."""
         from flows.run.addresses import shorten_run_ids  # not above: what it imports compiles
 
         self._run = f"[{shorten_run_ids([run_id])[run_id]}] "
 
     def __call__(self, text: str) -> None:
-        print(stamped(text, self._run), flush=True)
+        print(add_timestamps(text, self._run), flush=True)
 
 
-say = RunLog()
+run_log = RunLog()
 
 
-def run_name() -> str:
-    """Return the name of a run that begins now, as for one that `cloze run` starts."""
+def name_flow_run() -> str:
+    """Return the name of a flow run that begins now: the deployment and the time."""
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
-def say_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
-    """Print why a run failed: a paragraph, after a traceback if the fault is not the user's.
+def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
+    """Print why a run failed: the message of its state, after a traceback if the fault is not the user's.
 
-    Prefect calls this in the process of the run, or in that of its runner if the run's process is gone: then this
-    also sends the notice.
+    Prefect calls this in the process of the run, or in that of its runner if the run's process is gone: then this also
+    sends the notice.
     """
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
-        say("".join(traceback.format_exception(error)).rstrip())
-    say(f"cloze: {state.message}")
+        run_log("".join(traceback.format_exception(error)).rstrip())
+    run_log(f"cloze: {state.message}")
     if state.is_crashed():
-        from flows.orchestration.notifications import tell_by_file
+        from flows.orchestration.notifications import notify_by_file
 
-        tell_by_file(path, overrides, str(state.message), say)
+        notify_by_file(path, overrides, str(state.message), run_log)
 
 
-def begin_here() -> None:
-    """Set up the process of a run, which stops as every command does."""
+def prepare_process() -> None:
+    """Make the process of a run stop on signals, and when the `cloze serve` that started it is gone."""
     answer_signals()
-    if parent := os.environ.get(PARENT):
-        end_with(int(parent), lambda: stop(signal.SIGTERM))
+    if parent := os.environ.get(PARENT_VARIABLE):
+        end_with_parent(int(parent), lambda: stop(signal.SIGTERM))
 
 
-def carried_out(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
-    """Return the final state of a run, which returns its name and message. What a user can fix is Failed.
+def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
+    """Do the work of a run, and return its final state; Failed for what a user can fix.
 
-    run: is called with the home folder
+    Args:
+        run: Does the work, given CLOZE_HOME, and returns the name and the message of the state.
     """
     try:
-        name, message = run(prepare(os.environ))
+        name, message = run(prepare_environment(os.environ))
         return Completed(name=name, message=message)
     except InputError as error:
         return Failed(message=str(error), data=error)
 
 
-def build(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
-    """Build what a recipe lacks inside the flow run that this is called in; return the state's name and message.
+def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
+    """Build what a recipe lacks inside the current flow run, and return the name and the message of its final state.
 
-    Raises InputError for what the user can fix, and whatever a stage failed with.
+    Args:
+        path: The path of the recipe.
+        overrides: Settings over the recipe's, by key.
+        workers: The number of worker processes; if None, one a core.
+        home: CLOZE_HOME.
+
+    Raises:
+        InputError: For what the user can fix.
+        Exception: What a stage failed with.
     """
     from flows.orchestration.embedded_server import use_api
     from flows.orchestration.flow import run_in_this_flow
     from flows.orchestration.flow_end import close_when_stopped
-    from flows.orchestration.notifications import read_or_tell
-    from flows.orchestration.recording import Recording, during
+    from flows.orchestration.notifications import read_recipe_or_notify
+    from flows.orchestration.recording import Recording, use_recording
 
     use_api(PREFECT_API_URL.value())
     logger = get_run_logger()
 
     def note(line: str) -> None:
         logger.info("%s", line)
-        say(line)
+        run_log(line)
 
     with close_when_stopped():
-        follow_for_all_that_are_due(note)
-        recipe = read_or_tell(path, overrides, note)
-        with during(Recording(PREFECT_API_URL.value(), say)):
-            shown = Living(key=f"next-run-{recipe.name}")
+        merge_due_runs(note)
+        recipe = read_recipe_or_notify(path, overrides, note)
+        with use_recording(Recording(PREFECT_API_URL.value(), run_log)):
+            shown = LiveArtifact(key=f"next-run-{recipe.name}")
             show_next = partial(show_next_run, shown, recipe.name)
-            run = run_in_this_flow(recipe, home, say, workers, say.begin, show_next)  # it logs its lines itself
+            run = run_in_this_flow(recipe, home, run_log, workers, run_log.begin, show_next)  # it logs its lines itself
             coming = show_next()
     note(f"Report: {run.report_path}")
-    return run.end_name, "; ".join(filter(None, [run.conclude(), coming]))
+    return run.final_state_name, "; ".join(filter(None, [run.summarize(), coming]))
 
 
-def show_next_run(shown: Living, recipe: str) -> str:
+def show_next_run(shown: LiveArtifact, recipe: str) -> str:
     """Show on the page of a run when the next run of its schedule is due, and how many wait; return it in words.
 
     Return "" if no other run is due, or the server does not say.
@@ -262,7 +287,7 @@ def show_next_run(shown: Living, recipe: str) -> str:
         return ""
     try:
         with get_client(sync_client=True) as client:
-            due, waiting = due_runs(client, UUID(runtime.deployment.id))
+            due, waiting = find_next_due(client, UUID(runtime.deployment.id))
     except httpx.HTTPError:
         return ""
     moment = f"{due.astimezone():%Y-%m-%d %H:%M:%S %Z}" if due is not None else ""
@@ -271,10 +296,10 @@ def show_next_run(shown: Living, recipe: str) -> str:
     return text
 
 
-def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
-    """Let this run of a schedule cover all others that are due by now: they would have nothing to do.
+def merge_due_runs(tell: Callable[[str], None]) -> None:
+    """Cancel all other runs of this schedule that are due by now: this run covers them.
 
-    Runs that somebody requested, or that have other parameters, stay.
+    Runs that somebody requested, or that have other parameters, stay. If the server does not answer, all stay.
     """
     if runtime.deployment.id is None:
         return
@@ -300,8 +325,12 @@ def follow_for_all_that_are_due(tell: Callable[[str], None]) -> None:
         )
 
 
-def end_with(parent: int, end: Callable[[], object]) -> None:
-    """End this process when its parent is gone. parent: as it was when this process was started"""
+def end_with_parent(parent: int, end: Callable[[], object]) -> None:
+    """Call `end` from a thread as soon as the parent of this process is gone.
+
+    Args:
+        parent: Its process id at the start.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -323,15 +352,23 @@ ALLOWED_KEYS = {
     "shards": ("length", "copies", "target_tokens", "seed"),
     "training": ("learning_rate", "warmup_steps", "weight_decay", "clip_norm", "seed", "max_epochs"),
 }
-GIVEN = "CLOZE_GIVEN"  # in the environment of a run: the settings that `cloze serve` or `cloze deploy` were given
+GIVEN_VARIABLE = (
+    "CLOZE_GIVEN"  # in the environment of a run: the settings that `cloze serve` or `cloze deploy` were given
+)
 SUFFIX = ".toml"
-IN_A_RUN = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
+RUN_ID_VARIABLE = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
 
 
-def entrypoint_of(path: str) -> str:
-    """Return the entrypoint of a recipe's flow. path: of the recipe, from the workers' folder. Raises InputError.
+def build_entrypoint(path: str) -> str:
+    """Return the entrypoint of a recipe's flow for prefect.yaml.
 
-    >>> entrypoint_of("v1.2/tickets.toml")
+    Args:
+        path: The path of the recipe, relative to the folder in which workers work.
+
+    Raises:
+        InputError: If the name of the file does not end with .toml.
+
+    >>> build_entrypoint("v1.2/tickets.toml")
     'flows.orchestration.scheduled_run.v1%2E2/tickets'
     """
     if not path.endswith(SUFFIX):
@@ -343,26 +380,26 @@ def entrypoint_of(path: str) -> str:
 
 
 def __getattr__(name: str) -> Flow[..., Any]:
-    """Return the flow of a recipe by the name in its entrypoint."""
+    """Return the flow of a recipe by the name in its entrypoint. Raises AttributeError if there is no such recipe."""
     path = Path(unquote(name) + SUFFIX)
-    if name.startswith("_") or not (path.is_file() or IN_A_RUN in os.environ):
+    if name.startswith("_") or not (path.is_file() or RUN_ID_VARIABLE in os.environ):
         raise AttributeError(f"{path.resolve()} is no recipe: start `prefect deploy` in the folder of prefect.yaml.")
-    return recipe_flow(path.resolve())
+    return build_flow(path.resolve())
 
 
-def recipe_flow(path: Path) -> Flow[..., Any]:
-    """Return the flow of the recipe in a file."""
+def build_flow(path: Path) -> Flow[..., Any]:
+    """Return the flow of the recipe in a file, with the parameters `set` and `worker_processes`."""
 
     def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
-        begin_here()
-        return carried_out(lambda home: build(path, overrides_given(set), worker_processes, home))
+        prepare_process()
+        return conclude_run(lambda home: build_recipe(path, parse_overrides(set), worker_processes, home))
 
     def tell_failure(flow: Any, flow_run: Any, state: State[Any]) -> None:
         try:
-            overrides = overrides_given(flow_run.parameters.get("set", ()))
+            overrides = parse_overrides(flow_run.parameters.get("set", ()))
         except InputError:  # the run was refused them: the recipe says whom to notify
             overrides = {}
-        say_failure(state, path, overrides)
+        print_failure(state, path, overrides)
 
     run_recipe.__name__ = path.stem
     run_recipe.__doc__ = f"""A run of {path.name}, with the recipe's settings except those given here.
@@ -372,8 +409,8 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
         worker_processes: without a number, one a core
     """
     return flow(
-        name=flow_called(recipe_name(path)),
-        flow_run_name=run_name,
+        name=to_flow_name(read_recipe_name(path)),
+        flow_run_name=name_flow_run,
         task_runner=THREADS,
         persist_result=False,
         on_failure=[tell_failure],
@@ -381,20 +418,25 @@ def recipe_flow(path: Path) -> Flow[..., Any]:
     )(run_recipe)
 
 
-def recipe_name(path: Path) -> str:
-    """Return the name of the recipe in a file; the file's if it cannot be read, which its run will report."""
+def read_recipe_name(path: Path) -> str:
+    """Return the name of the recipe in a file; the file's own if it cannot be read, which its run will report."""
     try:
         return str(parse_toml(path.read_text(encoding="utf-8")).get("name", path.stem))
     except (OSError, ValueError):
         return path.stem
 
 
-def overrides_given(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the settings that a run is given, as overrides of its recipe. Raises InputError.
+def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
+    """Return settings that a run is given, as overrides of its recipe.
 
-    Whoever may start runs may give them what is allowed above, and what the command that made the schedule was given.
+    Whoever may start runs may give them what `is_allowed`, and what the command that made the schedule was given.
+
+    Raises InputError for any other setting.
+
+    Args:
+        pairs: The settings, each as "key=value".
     """
-    given = json.loads(os.environ.get(GIVEN, "[]"))
+    given = json.loads(os.environ.get(GIVEN_VARIABLE, "[]"))
     for pair in pairs:
         if not (is_allowed(pair) or pair in given):
             raise InputError(
@@ -405,7 +447,10 @@ def overrides_given(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def is_allowed(pair: str) -> bool:
-    """Tell whether any run of a schedule may be given a setting.
+    """Return True if any run of a schedule may be given a setting.
+
+    Args:
+        pair: The setting as "key=value".
 
     >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
     (True, False, False)

@@ -4,10 +4,10 @@
     Service           the recipe's deployment there, and a runner that waits for its runs
     run_runner        the runner, a process of its own: Prefect's `serve` ─► a process for each run (`scheduled_run.py`)
 
-Runs of a recipe never overlap: one that is due while another runs waits for it. A run that fails leaves the
-schedule as it is. Every process that is started here ends with this one, however it ends; the runs that it left
-open are closed by the next process that serves the recipe. If the server goes away with the process that started it,
-this one starts another. An API that fails for a moment (its database is busy: 503) is asked again.
+Runs of a recipe never overlap: one that is due while another runs waits for it. A run that fails leaves the schedule as
+it is. Every process that is started here ends with this one, however it ends; the runs that it left open are closed by
+the next process that serves the recipe. If the server goes away with the process that started it, this one starts
+another. An API that fails for a moment (its database is busy: 503) is asked again.
 
 Promise: after a signal to stop, it ends within some ten seconds, whatever the API and the runner do then: a run ends
 itself in that time (`flows.signals`), except one that saves a model, which has RUN_SECONDS. The runner begins no run
@@ -51,34 +51,34 @@ from corpora.store.places.place import Place
 from corpora.store.processes import is_alive, list_children, list_process_tree, read_start_ticks, send_signal
 from flows.orchestration.embedded_server import (
     ServerFailed,
-    adopt_password,
-    answers,
     ask,
-    for_clients,
+    build_client_environment,
+    is_answering,
     prepare_server,
+    restore_password,
     start_server,
     use_api,
 )
-from flows.orchestration.pages import flow_called, plain, ui_of
+from flows.orchestration.pages import escape_markdown, find_ui, to_flow_name
 from flows.orchestration.recording import is_unanswered
 from flows.orchestration.scheduled_run import (
-    GIVEN,
-    PARENT,
+    GIVEN_VARIABLE,
+    PARENT_VARIABLE,
+    add_timestamps,
+    build_entrypoint,
+    build_run_parameters,
+    build_schedule,
     check_deployable,
-    due_runs,
-    end_with,
-    entrypoint_of,
-    given_parameters,
+    describe_schedule,
+    end_with_parent,
+    find_next_due,
+    get_serving_lock,
     read_runs,
-    serving_lock,
-    shown_in_status,
-    stamped,
-    timetable,
-    when,
+    show_in_status,
 )
 from flows.recipes.recipe import Recipe, write_recipe
 from flows.run.record.run_status import get_schedule_path
-from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
+from flows.signals import TERM_SECONDS, call_on_stop, end_children, wait_if_stopping, write_to_stderr
 
 
 def serve_recipe(
@@ -92,51 +92,60 @@ def serve_recipe(
     workers: int | None = None,
     run_now: bool = False,
 ) -> NoReturn:
-    """Keep a recipe running on a schedule until SIGTERM or Ctrl-C, which end the process with exit code 0.
+    """Run a recipe whenever it is due until SIGTERM or Ctrl-C, which end the process with exit code 0.
 
-    port:  of the server and its UI, if no server of the user's profile answers
-    store: the store that the command names, instead of the recipe's own
-    log:   is called with each line, after the time
-    Raises InputError for what the user can fix, before anything starts.
+    Args:
+        recipe: The recipe, which is read again from its file for each run.
+        cron: A cron expression.
+        every: Seconds between two runs. Exactly one of the two is given.
+        home: CLOZE_HOME.
+        port: The port of the server and its UI, if no server of the user's profile answers.
+        log: Called with each line, after the time.
+        store: The store that the command names, instead of the recipe's own.
+        workers: The number of worker processes of a run; if None, one a core.
+        run_now: Start a run at once, too.
+
+    Raises:
+        InputError: For what the user can fix, before anything starts.
     """
 
     def tell(line: str) -> None:
-        log(stamped(line))
+        log(add_timestamps(line))
 
-    timetable(cron, every)
+    build_schedule(cron, every)
     check_deployable(recipe, workers)
     assert recipe.path is not None
-    path, parameters = str(recipe.path.resolve()), given_parameters(recipe, store, workers)
-    entrypoint_of(path)
+    path, parameters = str(recipe.path.resolve()), build_run_parameters(recipe, store, workers)
+    build_entrypoint(path)
     given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
     given["since"] = datetime.now(UTC).isoformat()
-    adopt_password(home, port)  # of others: this one does not serve yet
-    with served_alone(home, recipe):
-        profile = answering_profile(tell)
+    restore_password(home, port)  # of others: this one does not serve yet
+    with hold_serving_lock(home, recipe):
+        profile = find_profile(tell)
         if profile is None:
             prepare_server(home, port, recipe.retention.history_days, tell)
         write_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
-        with last_word(service.stop, STOPPING, patient=True):
+        with call_on_stop(service.stop, STOPPING_MESSAGE, patient=True):
             first = True
             while True:
                 try:
-                    with api_at_work(profile, home, port, tell):
+                    with open_api(profile, home, port, tell):
                         why = service.attend(run_now and first)
                 except ServerFailed as error:
                     if first:
                         raise
                     why = str(error)
-                give_way()
+                wait_if_stopping()
                 first = False
                 tell(f"{why}; the schedule continues with the next one.")
-                time.sleep(ALIVE_SECONDS)
+                time.sleep(CHECK_SECONDS)
 
 
-def answering_profile(tell: Tell) -> str | None:
-    """Return the API of the user's profile, if it names one that answers."""
+def find_profile(tell: Tell) -> str | None:
+    """Return the API of the user's Prefect profile, if it names one that answers; else None."""
     profile = os.environ.get("CLOZE_PREFECT_API")
-    if profile is None or answers(profile):
+    if profile is None or is_answering(profile):
         return profile
     shown = without_password(profile)
     tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
@@ -144,8 +153,11 @@ def answering_profile(tell: Tell) -> str | None:
 
 
 @contextmanager
-def api_at_work(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Use the API of a profile during the block, or that of a full server of this home. Raises ServerFailed."""
+def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
+    """Use an API during the block: that of a profile, which is waited for, or that of a full server of this home.
+
+    Yields the address. Raises ServerFailed if the server of this home does not start.
+    """
     with ExitStack() as server:
         if profile is not None:
             wait_for_profile(profile, tell)
@@ -157,19 +169,23 @@ def api_at_work(profile: str | None, home: Path, port: int, tell: Tell) -> Itera
 
 
 def wait_for_profile(address: str, tell: Tell) -> None:
-    """Wait until the server of the user's profile answers."""
-    while not answers(address):
-        time.sleep(ALIVE_SECONDS)
+    """Wait until the server of the user's profile answers, and print where its UI is."""
+    while not is_answering(address):
+        time.sleep(CHECK_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
-    ui = ui_of(address)
+    ui = find_ui(address)
     if ui and (ui != without_password(address).removesuffix("/api") or ask(f"{ui}/ui-settings") is not None):
         tell(f"The UI: {ui}")
 
 
 @contextmanager
-def served_alone(home: Path, recipe: Recipe) -> Iterator[None]:
-    """Serve a recipe during the block. Raises InputError if one of the same name is served already."""
-    with serving_lock(home, recipe.name).open("a+", encoding="utf-8") as file:
+def hold_serving_lock(home: Path, recipe: Recipe) -> Iterator[None]:
+    """Hold the lock of a recipe that is served during the block.
+
+    Raises:
+        InputError: If one of its name is served already.
+    """
+    with get_serving_lock(home, recipe.name).open("a+", encoding="utf-8") as file:
         if not try_lock(file):
             file.seek(0)
             raise InputError(
@@ -182,30 +198,38 @@ def served_alone(home: Path, recipe: Recipe) -> Iterator[None]:
         yield
 
 
-ALIVE_SECONDS = 5.0  # between two looks at the runner, and at what the API says is due
-ALIVE_MISSES = 3  # failed looks after which it is gone
+CHECK_SECONDS = 5.0  # between two looks at the runner, and at what the API says is due
+MAX_MISSED_CHECKS = 3  # failed looks after which it is gone
 BUSY_SECONDS = 120.0  # how long an API that fails is asked again
-PAUSE_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 RUN_SECONDS = 30.0  # after the signal a run that still lives is killed: it may save a model
 CLOSE_SECONDS = 3.0  # for each answer of the API meanwhile
-AT_WORK = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
-STOPPING = "A run that is under way ends here; what is finished is kept, and the schedule is paused."
-STOPPED = "Stopped with its schedule; what is finished is kept."
+OPEN_STATES = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+STOPPING_MESSAGE = "A run that is under way ends here; what is finished is kept, and the schedule is paused."
+STOPPED_MESSAGE = "Stopped with its schedule; what is finished is kept."
 
 
-def deployment_of(
+def build_deployment(
     name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None, since: str
 ) -> RunnerDeployment:
-    """Return a recipe's deployment: one run at a time, the others in a queue. since: when its schedule began
+    """Return a recipe's deployment: one run at a time, the others in a queue.
 
     The service and its runner both apply it, and it is due at the same times for both.
+
+    Args:
+        name: The name of the recipe.
+        path: The path of its file.
+        parameters: The parameters of every run.
+        cron: A cron expression.
+        every: Seconds between two runs. Exactly one of the two is given.
+        since: When the schedule began, in ISO 8601.
     """
     return RunnerDeployment.from_entrypoint(
-        entrypoint_of(path),
+        build_entrypoint(path),
         name=name,
-        flow_name=flow_called(name),
-        tags=[plain(f"recipe: {name}")],
-        schedules=[timetable(cron, every, datetime.fromisoformat(since))],
+        flow_name=to_flow_name(name),
+        tags=[escape_markdown(f"recipe: {name}")],
+        schedules=[build_schedule(cron, every, datetime.fromisoformat(since))],
         parameters=parameters,
         concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
         paused=False,
@@ -213,38 +237,52 @@ def deployment_of(
 
 
 class Service:
-    """Serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
+    """Serves one recipe with an API, which it watches.
+
+    Args:
+        recipe: The recipe.
+        given: The arguments of `build_deployment`.
+        own: True if the API is of a server of this home.
+        tell: Called with each line.
+    """
 
     def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
-        self._recipe, self._given, self._own, self._tell = recipe, given, own, tell
+        self._recipe, self._given, self._owns_server, self._tell = recipe, given, own, tell
         self._runner: subprocess.Popen[bytes] | None = None
         self._deployment_id: UUID | None = None
 
     def attend(self, run_now: bool) -> str:
-        """Have due runs started until the API is gone; return that in words. Raises ServerFailed."""
+        """Apply the deployment, and have its due runs started until the API is gone; return that in words.
+
+        Args:
+            run_now: Start a run at once, too.
+
+        Raises:
+            ServerFailed: If the API fails for BUSY_SECONDS.
+        """
         with get_client(sync_client=True) as client:
-            deployment_id = patiently(lambda: deployment_of(**self._given).apply())
+            deployment_id = call_patiently(lambda: build_deployment(**self._given).apply())
             assert isinstance(deployment_id, UUID), "this is no coroutine"
             self._deployment_id = deployment_id
-            self._have_runner(client, deployment_id)
+            self._ensure_runner(client, deployment_id)
             if run_now:
                 key = str(uuid4())  # asked again, it is the same run
-                patiently(lambda: client.create_flow_run_from_deployment(deployment_id, idempotency_key=key))
-            timing = when(timetable(self._given["cron"], self._given["every"]))
+                call_patiently(lambda: client.create_flow_run_from_deployment(deployment_id, idempotency_key=key))
+            timing = describe_schedule(build_schedule(self._given["cron"], self._given["every"]))
             self._tell(f"{self._recipe.name} is on its schedule, {timing}; Ctrl-C ends it.")
             facts = {"recipe": self._recipe.name, "when": timing, "next": None, "waiting": 0}
             place, path = Place(self._recipe.store), get_schedule_path(self._recipe.name)
-            with shown_in_status(place, path, lambda: facts, "schedule", self._tell):
+            with show_in_status(place, path, lambda: facts, "schedule", self._tell):
                 self._watch(client, deployment_id, facts)
         return "The Prefect server is gone"
 
     def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
-        """Have a runner, and look at what is due, until the API has not answered several times."""
+        """Keep a runner alive, and look at what is due, until the API has not answered MAX_MISSED_CHECKS times."""
         misses, announced = 0, None
-        while misses < ALIVE_MISSES:
+        while misses < MAX_MISSED_CHECKS:
             try:
-                due, facts["waiting"] = due_runs(client, deployment_id)
-                self._have_runner(client, deployment_id)
+                due, facts["waiting"] = find_next_due(client, deployment_id)
+                self._ensure_runner(client, deployment_id)
                 if due is not None and facts["next"] is None and due != announced:
                     self._tell(f"Next run: {due.astimezone():%Y-%m-%d %H:%M:%S %Z}")
                     announced = due
@@ -252,49 +290,49 @@ class Service:
                 misses = 0
             except httpx.HTTPError:
                 misses += 1
-            time.sleep(ALIVE_SECONDS)
+            time.sleep(CHECK_SECONDS)
 
-    def _have_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner if none lives, after closing what the one before left open."""
+    def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
+        """Start a runner if none lives, after closing the runs that the one before left open."""
         if self._runner is not None and self._runner.poll() is None:
             return
-        give_way()
+        wait_if_stopping()
         if self._runner is not None:
-            why = f"The orchestrator's runner has ended (its log is {runner_log()})"
+            why = f"The orchestrator's runner has ended (its log is {get_runner_log()})"
             self._tell(f"{why}; the schedule continues with the next one.")
-        if self._own:  # other users of a profile's server are not known here
-            patiently(lambda: close_left_open(client, deployment_id, since_start=self._runner is None))
+        if self._owns_server:  # other users of a profile's server are not known here
+            call_patiently(lambda: close_abandoned_runs(client, deployment_id, since_start=self._runner is None))
         self._runner = start_runner(self._given)
 
     def stop(self) -> None:
         """End the runs, the runner and this process, and let no more runs become due. Does not return."""
         if self._runner is not None:
-            end_runner(self._runner, self._close)
+            end_runner(self._runner, self._close_schedule)
         else:
-            self._close()
+            self._close_schedule()
         end_children(TERM_SECONDS)
         os._exit(0)
 
-    def _close(self) -> None:
-        """Let no more runs become due, and close open ones."""
+    def _close_schedule(self) -> None:
+        """Pause the deployment, so that no more runs become due, and cancel open runs."""
         if self._deployment_id is None:
             return
         try:
             with get_client(sync_client=True, httpx_settings={"timeout": CLOSE_SECONDS}) as client:
                 client.pause_deployment(self._deployment_id)
-                for run in read_runs(client, self._deployment_id, AT_WORK) if self._own else ():
-                    client.set_flow_run_state(run.id, Cancelled(message=STOPPED))
+                for run in read_runs(client, self._deployment_id, OPEN_STATES) if self._owns_server else ():
+                    client.set_flow_run_state(run.id, Cancelled(message=STOPPED_MESSAGE))
         except (httpx.HTTPError, ObjectNotFound):
-            say("The Prefect server went first: its schedule stays until this recipe is served again.")
+            write_to_stderr("The Prefect server went first: its schedule stays until this recipe is served again.")
 
 
-def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
-    """Close the abandoned runs of a schedule, so that none takes the place of the next.
+def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
+    """Close the runs of a deployment that nobody works on, so that none takes the place of the next.
 
-    What ran is Crashed. since_start: what was due before now is Cancelled, because nobody served it
+    A run that began is Crashed. since_start: if True, what was due before now is Cancelled, because nobody served it
     """
     ran: State[None] = Crashed(message="The process that ran it was gone before it could say so.")
-    for run in read_runs(client, deployment_id, AT_WORK):
+    for run in read_runs(client, deployment_id, OPEN_STATES):
         client.set_flow_run_state(run.id, ran)
     missed: State[None] = Cancelled(message="Missed: the recipe was not served when it was due.")
     past = FlowRunFilterNextScheduledStartTime(before_=datetime.now(UTC))  # type: ignore[arg-type]
@@ -304,8 +342,11 @@ def close_left_open(client: SyncPrefectClient, deployment_id: UUID, since_start:
             client.set_flow_run_state(run.id, missed)
 
 
-def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
-    """Return what an API answers, asking again if it fails. Raises ServerFailed."""
+def call_patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
+    """Call a function that asks an API, and return its answer; it is called again while the API fails.
+
+    Raises ServerFailed if the API fails for some seconds; and what the function raised for another reason.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -315,10 +356,10 @@ def patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Resu
                 raise
             if time.monotonic() > deadline:
                 raise ServerFailed(f"The Prefect server has failed for {seconds:.0f} s ({error}).") from error
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(RETRY_SECONDS)
 
 
-def runner_log() -> Path:
+def get_runner_log() -> Path:
     """Return the path of the runner's log, which has its errors, such as those from a server that is away."""
     return Path(PREFECT_HOME.value(), "runner.log")
 
@@ -326,13 +367,17 @@ def runner_log() -> Path:
 def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
     command = [sys.executable, "-m", "flows.orchestration.serve", json.dumps(given), str(os.getpid())]
-    with runner_log().open("a") as log:
-        own = {**os.environ, **OWN_CODE, **for_clients(PREFECT_API_URL.value())}
+    with get_runner_log().open("a") as log:
+        own = {**os.environ, **OWN_CODE, **build_client_environment(PREFECT_API_URL.value())}
         return subprocess.Popen(command, process_group=0, stderr=log, env=own)
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
-    """End a runner with its runs: they get a signal and some seconds; nothing that they started is left."""
+    """End a runner with its runs: they get SIGTERM, and what still lives after some seconds is killed.
+
+    Args:
+        meanwhile: Called after the signal.
+    """
     send_signal(runner.pid, signal.SIGSTOP)  # it begins no other
     runs = list_children(runner.pid)
     theirs = [(pid, read_start_ticks(pid)) for pid in list_process_tree(runner.pid)[1:]]
@@ -350,10 +395,15 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 
 
 def run_runner(given: dict[str, Any], parent: int) -> None:
-    """Start runs that are due, in the process of the runner, until the service that started it ends."""
-    end_with(parent, lambda: os._exit(1))
+    """Start runs that are due, in the process of the runner, until the service that started it ends.
+
+    Args:
+        given: The arguments of `build_deployment`.
+        parent: The process id of the service.
+    """
+    end_with_parent(parent, lambda: os._exit(1))
     use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not
-    os.environ |= {PARENT: str(os.getpid()), GIVEN: json.dumps(given["parameters"].get("set", []))}
+    os.environ |= {PARENT_VARIABLE: str(os.getpid()), GIVEN_VARIABLE: json.dumps(given["parameters"].get("set", []))}
     folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
     shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
     folder.mkdir(parents=True)
@@ -361,7 +411,7 @@ def run_runner(given: dict[str, Any], parent: int) -> None:
     os.chdir(
         folder
     )  # Prefect looks for the code of a run in the working folder first, and the user's is no place of it
-    serve(deployment_of(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)
+    serve(build_deployment(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)
 
 
 if __name__ == "__main__":

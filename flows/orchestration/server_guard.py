@@ -76,9 +76,15 @@ HEADERS = {
 
 
 class Guard:
-    """A server's application behind its guard. origins: others whose pages may ask (of a proxy before the server)
+    """An ASGI application that answers for a server only those who may ask, and passes their requests to Prefect's.
 
-    It is around the application, not in it: Prefect's server asks itself, in memory, under a name of its own.
+    It is around Prefect's application, not in it: Prefect's server asks itself, in memory, under a name of its own.
+
+    Args:
+        app: Prefect's application.
+        port: On which the server listens.
+        password: The user and the password of the server, as one text.
+        origins: Other pages that may ask, as addresses with commas between: of a proxy before the server.
     """
 
     def __init__(self, app: Any, port: int, password: str, origins: str = "") -> None:
@@ -88,11 +94,11 @@ class Guard:
         self._hosts = {urlsplit(origin).hostname for origin in self._origins}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        app = self._app if scope["type"] == "lifespan" else self._answer_to(scope)
+        app = self._app if scope["type"] == "lifespan" else self._choose_app(scope)
         await app(scope, receive, send)
 
-    def _answer_to(self, scope: dict[str, Any]) -> Any:
-        """Return what answers a request: the application, or an answer of our own."""
+    def _choose_app(self, scope: dict[str, Any]) -> Any:
+        """Return the application that answers a request: Prefect's, or a response of our own."""
         from fastapi.requests import HTTPConnection
         from fastapi.responses import HTMLResponse, PlainTextResponse
 
@@ -103,26 +109,30 @@ class Guard:
         if framed or not (hosts <= self._hosts and {*headers.getlist("origin")} <= self._origins):
             return PlainTextResponse("This server answers its own pages only.", 403)
         if path == PROOF_PATH:
-            return PlainTextResponse(prove(self._password, self._port, asked.query_params.get("challenge", "")))
-        shown = hmac.compare_digest(headers.get("authorization", "").encode(), basic(self._password).encode())
+            return PlainTextResponse(
+                sign_challenge(self._password, self._port, asked.query_params.get("challenge", ""))
+            )
+        shown = hmac.compare_digest(
+            headers.get("authorization", "").encode(), format_basic_auth(self._password).encode()
+        )
         if path == OPEN_PATH or (path.startswith(REPORTS_PATH) and not shown):
             return HTMLResponse(PAGE, 200 if path == OPEN_PATH else 401, HEADERS)
         return self._app
 
 
-def new_password() -> str:
-    """Return a user and a password of 144 random bits, as Prefect and `curl -u` write them."""
+def generate_password() -> str:
+    """Return the user and a password of 144 random bits as one text, as Prefect and `curl -u` write them."""
     return f"{USER}:{secrets.token_urlsafe(18)}"
 
 
-def password_file(prefect_home: Path, port: int) -> Path:
-    """Return the file with the password of the full server on a port."""
+def get_password_path(prefect_home: Path, port: int) -> Path:
+    """Return the path of the file with the password of the full server on a port."""
     return prefect_home / f"server-{port}.password"
 
 
-def keep_password(prefect_home: Path, port: int, password: str) -> None:
-    """Write the password of a full server for the other commands of its home. Raises OSError."""
-    with replace_file(password_file(prefect_home, port)) as new:
+def write_password(prefect_home: Path, port: int, password: str) -> None:
+    """Write the password of a full server into its Prefect home, for the other commands of the home. Raises OSError."""
+    with replace_file(get_password_path(prefect_home, port)) as new:
         new.chmod(0o600)
         new.write_text(password)
 
@@ -130,36 +140,40 @@ def keep_password(prefect_home: Path, port: int, password: str) -> None:
 def read_password(prefect_home: Path, port: int) -> str:
     """Return the password of the full server that was started last on a port; "" if there was none."""
     with suppress(OSError, ValueError):
-        return password_file(prefect_home, port).read_text(encoding="ascii")
+        return get_password_path(prefect_home, port).read_text(encoding="ascii")
     return ""
 
 
-def password_in_use(prefect_home: Path, port: int) -> str:
-    """Return the last password of a port if a `cloze serve` of the home works: its runs know no other; else ""."""
+def find_password_in_use(prefect_home: Path, port: int) -> str:
+    """Return the last password of a port if a `cloze serve` of the home works, whose runs know no other; else ""."""
     serves = any(map(is_locked, prefect_home.glob("serving-*.lock")))
     return read_password(prefect_home, port) if serves else ""
 
 
-def prove(password: str, port: int, challenge: str) -> str:
-    """Return what only a server on this port that knows the password can answer to a challenge.
+def sign_challenge(password: str, port: int, challenge: str) -> str:
+    """Return the answer to a challenge, which only a server on this port that knows the password can give.
 
-    >>> prove("cloze:a", 4200, "one") in (prove("cloze:a", 4201, "one"), prove("cloze:b", 4200, "one"))
+    >>> answer = sign_challenge("cloze:a", 4200, "one")
+    >>> answer in (sign_challenge("cloze:a", 4201, "one"), sign_challenge("cloze:b", 4200, "one"))
     False
     """
     return hmac.new(password.encode(), f"{port} {challenge}".encode(), "sha256").hexdigest()
 
 
-def basic(password: str) -> str:
-    """Return the header with which a request shows a password.
+def format_basic_auth(password: str) -> str:
+    """Return the value of the header `Authorization` for a user with a password.
 
-    >>> basic("cloze:secret")
+    >>> format_basic_auth("cloze:secret")
     'Basic Y2xvemU6c2VjcmV0'
     """
     return f"Basic {base64.b64encode(password.encode()).decode()}"
 
 
 def describe_ui(port: int, password: str) -> str:
-    """Return the line that leads a person to the UI. Only a terminal gets the link: other output is kept somewhere."""
+    """Return the line that says where the UI is.
+
+    Only on a terminal it has the secret: other output may be kept somewhere.
+    """
     address = f"http://127.0.0.1:{port}"
     if sys.stdout.isatty():
         return f"The UI: {address}/open#{password.removeprefix(f'{USER}:')}"
@@ -170,17 +184,20 @@ MAX_KEPT_STORES = 2_000  # flow runs that are kept
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
-def report_path(flow_run_id: str, run_id: str) -> str:
-    """Return the path at which our server shows the report of a flow run.
+def get_report_path(flow_run_id: str, run_id: str) -> str:
+    """Return the path of a URL at which a server of this home shows the report of a run.
 
-    >>> report_path("5e0c", "2026-R&D (new)")
+    >>> get_report_path("5e0c", "2026-R&D (new)")
     '/cloze/report/5e0c/2026-R%26D%20%28new%29/report.html'
     """
     return f"{REPORTS_PATH}{flow_run_id}/{quote(run_id, safe='')}/report.html"
 
 
-def keep_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
-    """Record the store of a flow run. Raises OSError."""
+def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
+    """Write down in a Prefect home which store the run of a flow run is in, so that its server finds the report.
+
+    Of more than MAX_KEPT_STORES, the oldest go. Raises OSError.
+    """
     folder = prefect_home / "reports"
     folder.mkdir(exist_ok=True)
     with replace_file(folder / f"{UUID(flow_run_id)}.json") as new:
@@ -190,7 +207,7 @@ def keep_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
         path.unlink(missing_ok=True)
 
 
-def report_of(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
+def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
     """Read the report of a run in the store of a flow run; None if there is none, or it cannot be read."""
     if "/" in run_id or run_id.startswith("."):
         return None
@@ -202,11 +219,11 @@ def report_of(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None
 
 
 def add_reports(app: "FastAPI", prefect_home: Path) -> None:
-    """Make a server show reports."""
+    """Add the pages of reports to a server's application."""
     from fastapi.responses import HTMLResponse, PlainTextResponse
 
     def show(flow_run_id: str, run_id: str) -> Any:
-        page = report_of(prefect_home, flow_run_id, run_id)
+        page = read_report(prefect_home, flow_run_id, run_id)
         if page is None:
             message = (
                 "This report does not exist (yet): it is written when the run ends. `cloze report` writes it again."

@@ -5,12 +5,12 @@
         build_stage               the task of a stage: its missing parts, by all workers, and its publication
         train_stage               the task of a stage that a process of its own builds, which takes all cores
 
-What a task does is a function of this file, which returns an `Ended`. `flow.py` makes a state of Prefect of that, and
-`run_recipe.py` calls the function on a thread. The store decides what is done, so both build the same.
+What a task does is a function of this file, which returns a `WorkResult`. `flow.py` makes a state of Prefect of that,
+and `run_recipe.py` calls the function on a thread. The store decides what is done, so both build the same.
 
 A record that ends its worker and a damaged file do not end the run: it goes through its stages again, without the
-record (`run/faults/damage.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the
-file built again (`run/faults/damage.py`, too).
+record (`run/faults/damage.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the file
+built again (`run/faults/damage.py`, too).
 """
 
 import time
@@ -27,7 +27,7 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.stage import Stage, Survey, build_parts, publish_stage
 from corpora.store.worker_pool import PoolClosed, WorkerDied
 from flows.engines.contract import TrainingEngine
-from flows.orchestration.pages import show_ledger, summary
+from flows.orchestration.pages import show_ledger, summarize_manifest
 from flows.orchestration.run_state import RunState
 from flows.run.faults.damage import MAX_QUARANTINED, add_to_quarantine, explain_deaths
 from flows.run.faults.rule_limits import RefusedSources
@@ -38,7 +38,7 @@ from flows.run.plan_run import explain
 from flows.run.policies import RETRIES, group_parts
 from flows.run.record.run_record import StageHistory
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 if TYPE_CHECKING:
     from trainer.job import TrainingJob
@@ -49,8 +49,8 @@ Fault = TypeVar("Fault", bound=Exception)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Generic[Result]):
-    """What a piece of work came to: its value, the same in a few words, and the name of the state that it ends in."""
+class WorkResult(Generic[Result]):
+    """The result of a task or a run: its value, a few words on it, and the name of the final state."""
 
     value: Result
     text: str
@@ -61,24 +61,31 @@ class PendingTask(Protocol):
     """A task that has begun."""
 
     def result(self) -> Any:
-        """Wait until it has ended, and return the value of its work. Raises what it raised."""
+        """Wait until the task has ended, and return the value of its work. Raises what its work raised."""
         ...
 
 
 class TaskRunner(Protocol):
     """Runs the tasks of a run."""
 
-    def submit(self, name: str, work: Callable[["StageBuild"], Ended[Any]], build: "StageBuild") -> PendingTask:
-        """Begin a task, which calls `work(build)` on a thread; it is tried again if that may help."""
+    def submit(self, name: str, work: Callable[["StageBuild"], WorkResult[Any]], build: "StageBuild") -> PendingTask:
+        """Begin a task on a thread, which calls `work(build)`; it is tried again if that may help."""
         ...
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call something that lasts, and has a page of its own if the run has one. Raises what it raised."""
+        """Call `work`, which takes long, and return its value; it has a page of its own if the run has one.
+
+        Raises what `work` raised.
+
+        Args:
+            group: The group of the stages, "train" or "tasks".
+            stages: Kind and name of each stage, for the page.
+        """
         ...
 
 
 def is_worth_retrying(error: BaseException | None) -> bool:
-    """Return whether a task that failed may succeed the next time: not if the user has to fix something first."""
+    """Return True if a task that failed may succeed the next time: not if the user has to fix something first."""
     return not isinstance(error, (InputError, PoolClosed))
 
 
@@ -86,21 +93,25 @@ def is_worth_retrying(error: BaseException | None) -> bool:
 
 
 def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
-    """Build the stages of a run in their order. Raises what a stage raised, and Damaged.
+    """Build the stages of a run in their order, and return its artifacts.
 
-    A record that ended a worker at every attempt is left out, and so are files that may be. Raises InputError if
-    workers ended for any other reason.
+    A record that ended a worker at every attempt is left out, and so are raw files that cannot be read, if they may be.
+
+    Raises:
+        Damaged: If an artifact in the store is damaged; the caller starts over to build it again.
+        InputError: If workers ended for a reason that is no record, or a file may not be left out.
+        Exception: What a stage raised.
     """
     builder, recipe = StageBuilder(run, tasks), run.recipe
     quarantined = len(run.lock.quarantine)
     while True:
         try:
-            return run_recipe(run.place, recipe, run.lock, builder.build, run.warn, not run.mending.damaged)
+            return run_recipe(run.place, recipe, run.lock, builder.build, run.warn, not run.damage.damaged)
         except PoolClosed:
             raise
         except WorkerDied as error:
             barred = run.lock.quarantine
-            to_blame = run.deaths[error.record] > RETRIES and error.record not in barred
+            to_blame = run.worker_deaths[error.record] > RETRIES and error.record not in barred
             if not to_blame or len(barred) - quarantined == MAX_QUARANTINED:
                 raise InputError(explain_deaths(error)) from error
             run.lock = add_to_quarantine(recipe, run.lock, error, run.tell)
@@ -109,27 +120,27 @@ def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
         except FileFault as fault:
             before = run.lock
             run.lock = leave_out(recipe, before, [fault], run.warn)
-            run.looked = with_lost(run.looked, before, run.lock)
+            run.file_counts = with_lost(run.file_counts, before, run.lock)
 
 
 class StageBuilder:
-    """Builds stages of a run side by side, and reuses what is whole."""
+    """Builds stages of a run that do not depend on each other, and reuses those that are complete."""
 
     def __init__(self, run: RunState, tasks: TaskRunner) -> None:
         self._run, self._tasks = run, tasks
 
     def build(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
+        """Build what is missing of some stages of one kind, and return their manifests. Raises what a task raised."""
         kind, started = STAGES[stages[0].kind], time.monotonic()
-        builds = self._begin(stages)
-        finish = partial(self._finish_all, builds, started)
+        builds = self._survey_stages(stages)
+        finish = partial(self._build_all, builds, started)
         if kind.is_alone and any(build.survey.manifest is None for build in builds):
             return self._tasks.call_subflow(kind.group, [stage.stage_folder for stage in stages], finish)
         return finish()
 
-    def _begin(self, stages: Sequence[Stage]) -> list["StageBuild"]:
+    def _survey_stages(self, stages: Sequence[Stage]) -> list["StageBuild"]:
         """Survey the stages: all before the first is built, as each is compared with what existed (`cloze plan`)."""
-        run, mending = self._run, self._run.mending
+        run, mending = self._run, self._run.damage
         for stage in stages:
             mending.rewrite_records(stage)
         builds = [StageBuild(run, stage, mending.survey(stage)) for stage in stages]
@@ -141,75 +152,78 @@ class StageBuilder:
             if survey.manifest is None and (notice := stage.facts.get("notice")):
                 run.warn(f"{stage.stage_folder}: {notice}")
         for build in builds:
-            if not build.is_known:
+            if not build.is_recorded:
                 run.progress.begin(build.stage, len(build.survey.missing))
         return builds
 
-    def _finish_all(self, builds: Sequence["StageBuild"], started: float) -> list[Manifest]:
-        """Have all of the stages built side by side, and put each on record in its turn."""
+    def _build_all(self, builds: Sequence["StageBuild"], started: float) -> list[Manifest]:
+        """Run the tasks of all stages side by side, and record each stage in its turn."""
         run, manifests = self._run, list[Manifest]()
         try:
             for build in builds:
                 build.submit(self._tasks)
             for build in builds:
                 manifest = build.wait()
-                run.mending.mark_rebuilt(build.survey, manifest)
-                if not build.is_known:
-                    run.end_stage(manifest, time.monotonic() - started)
-                run.put_last(build.stage.folder)
+                run.damage.mark_rebuilt(build.survey, manifest)
+                if not build.is_recorded:
+                    run.record_stage(manifest, time.monotonic() - started)
+                run.move_stage_last(build.stage.folder)
                 manifests.append(manifest)
             return manifests
         except FileFault:
-            raise_all(find_faults(builds, FileFault))
+            raise_all(collect_faults(builds, FileFault))
             raise
         except Damaged as fault:
-            for path, other in {other.path: other for other in find_faults(builds, Damaged)}.items():
+            for path, other in {other.path: other for other in collect_faults(builds, Damaged)}.items():
                 if path != fault.path:
-                    run.mending.mark_damaged(other)
+                    run.damage.mark_damaged(other)
             raise
         except WorkerDied:
-            find_faults(builds, WorkerDied)  # no task is under way when the run goes through its stages again
+            collect_faults(builds, WorkerDied)  # no task is under way when the run goes through its stages again
             raise
 
 
 class StageBuild:
     """One stage of a run while it is built.
 
-    distrusted: files that no task of it may read
-    is_known:   whether the run went through it before, and met damage or a bad record later
+    Attributes:
+        run, stage: The run, and the stage that it builds.
+        survey: What the store has of the stage.
+        distrusted: Paths of damaged files, which no task of it may read.
+        is_recorded: True if this run has built it before, and then met damage or a bad record in another stage.
     """
 
     def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
         self.run, self.stage, self.survey = run, stage, survey
-        self.distrusted = frozenset(run.mending.damaged)
-        self.is_known = survey.manifest is not None and stage.folder in run.manifests
+        self.distrusted = frozenset(run.damage.damaged)
+        self.is_recorded = survey.manifest is not None and stage.folder in run.manifests
         self._pending: PendingTask | None = None
         self._built: set[str] = set()
 
     def submit(self, tasks: TaskRunner) -> None:
-        """Begin the task of the stage; if it is on record already, it has none."""
-        give_way()  # no task begins while the run is being stopped
-        if not self.is_known:
+        """Begin the task of the stage; one that is recorded already has none."""
+        wait_if_stopping()  # no task begins while the run is being stopped
+        if not self.is_recorded:
             if self.survey.missing:
                 self.add_built([])
             work = train_stage if STAGES[self.stage.kind].is_alone else build_stage
             self._pending = tasks.submit(self.stage.stage_folder, work, self)
 
     def wait(self) -> Manifest:
-        """Return the manifest of the stage, once its task has ended. Raises what it raised."""
+        """Wait until the task of the stage has ended, and return its manifest. Raises what the task raised."""
         manifest = self.survey.manifest if self._pending is None else self._pending.result()
         assert isinstance(manifest, Manifest)
         return manifest
 
     def add_built(self, parts: Sequence[Part]) -> None:
         """Show that parts are built; parts that a task builds again count once."""
-        with self.run.advancing:
+        with self.run.progress_lock:
             self._built.update(part.name for part in parts)
             self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
 
 
-def find_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
-    """Wait for the tasks of all of the stages; return the faults of a kind that they ended with."""
+def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
+    """Wait for the tasks of all of the stages, and return the exceptions of a kind that they ended with."""
     faults = []
     for build in builds:
         try:
@@ -224,17 +238,21 @@ def find_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
 # What the tasks call
 
 
-def build_stage(build: StageBuild) -> Ended[Manifest]:
-    """Build the missing parts of a stage, some pieces of them on each worker, and publish it; one that is whole stays.
+def build_stage(build: StageBuild) -> WorkResult[Manifest]:
+    """Build the missing parts of a stage on all workers, and publish it; a stage that is complete is only shown.
 
-    Finished parts are not built again. If pieces fail, the others are built to their end. Raises the faults of all raw
-    files; of other errors the first.
+    Each call of a worker builds some of the parts. Finished parts are not built again. If a call fails, the others are
+    still made.
+
+    Raises:
+        FileFault: For all raw files that cannot be read.
+        Exception: The first of other errors.
     """
     run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
     pieces = group_parts(build.survey.missing, run.pool.num_workers)
     with ThreadPoolExecutor(min(len(pieces), 2 * run.pool.num_workers) or 1) as threads:
         under_way = [
-            threads.submit(run.call, build_parts, run.place, stage.without_parts, plans, build.distrusted)
+            threads.submit(run.call_on_worker, build_parts, run.place, stage.without_parts, plans, build.distrusted)
             for plans in pieces
         ]
         for future in as_completed(under_way):
@@ -249,7 +267,7 @@ def build_stage(build: StageBuild) -> Ended[Manifest]:
     return publish_and_show(build, parts)
 
 
-def train_stage(build: StageBuild) -> Ended[Manifest]:
+def train_stage(build: StageBuild) -> WorkResult[Manifest]:
     """Build a stage whose parts each take a process of their own and all cores; tried again, it resumes.
 
     It trains a model, fine-tunes one on tasks, or answers documents.
@@ -271,24 +289,27 @@ def train_stage(build: StageBuild) -> Ended[Manifest]:
 
         watch_training(stage, plans[0].job, run.advance, train_somewhere)
     elif stage.kind == "tasks":
-        from flows.orchestration.training_task import watch_learning
+        from flows.orchestration.training_task import watch_fine_tuning
 
         for plan in plans:
-            watch_learning(stage, plan.job, run.advance)
+            watch_fine_tuning(stage, plan.job, run.advance)
     parts = build_parts(run.place, stage, plans, build.distrusted)
     build.add_built(parts)
     return publish_and_show(build, parts)
 
 
-def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> Ended[Manifest]:
-    """Publish a stage, unless the store holds it whole, and show its ledger on the page of the run.
+def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
+    """Publish a stage, unless the store has it complete, and show its ledger on the page of the run.
 
-    parts: those that were built
+    Args:
+        parts: Those that were built now.
     """
-    give_way()
+    wait_if_stopping()
     run, whole = build.run, build.survey.manifest
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)
     if whole:
-        return Ended(manifest, ": ".join(filter(None, ["whole in the store", summary(manifest)])), "Reused")
-    return Ended(manifest, summary(manifest))
+        return WorkResult(
+            manifest, ": ".join(filter(None, ["whole in the store", summarize_manifest(manifest)])), "Reused"
+        )
+    return WorkResult(manifest, summarize_manifest(manifest))

@@ -26,16 +26,16 @@ from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES
 from corpora.store.stage import Stage
 from corpora.store.worker_pool import WorkerPool
-from flows.engines.open_engine import engine_at_work
-from flows.engines.worker_checks import Sight
-from flows.maintenance.release import release_by_itself
+from flows.engines.open_engine import open_engine
+from flows.engines.worker_checks import SharedPaths
+from flows.maintenance.release import release_if_within_bounds
 from flows.maintenance.run_records import keep_newest
 from flows.orchestration.late_runs import describe_failure, send_late_run
-from flows.orchestration.notifications import LifeSigns, report_stalls
-from flows.orchestration.pages import flow_run_at, lineage, report_command, show_once
-from flows.orchestration.recording import recording
+from flows.orchestration.notifications import ActivityMonitor, report_stalls
+from flows.orchestration.pages import describe_flow_run, format_report_command, render_lineage, show_artifact
+from flows.orchestration.recording import get_recording
 from flows.orchestration.run_state import DRIFTED, Judgement, RunState
-from flows.orchestration.stages import Ended, TaskRunner, build_stages
+from flows.orchestration.stages import TaskRunner, WorkResult, build_stages
 from flows.recipes.lock import write_lock
 from flows.recipes.recipe import Recipe, write_recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
@@ -50,15 +50,23 @@ from flows.run.policies import choose_num_workers, count_cores
 from flows.run.record.figures import rebuild_figures, write_figures
 from flows.run.record.run_record import StageHistory, begin_run, build_run_id, format_now, get_recipe_path
 from flows.run.record.run_status import RunHeartbeat, end_on_failure, follow_schedule, list_artifact_names
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 
 def prepare_run(
-    recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, begun: Tell = lambda run_id: None
+    recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, on_begin: Tell = lambda run_id: None
 ) -> RunState:
-    """Find the raw files, write the lock, and put the recipe on record. Raises InputError.
+    """Find the raw files of a recipe, write its lock, and record that a run began.
 
-    begun: is called with the run's id, before its first line
+    Args:
+        recipe: The recipe.
+        home: CLOZE_HOME, with downloaded raw files.
+        tell: Called with each line of the run.
+        workers: The number of worker processes; if None, as many as the raw files have work for.
+        on_begin: Called with the run's id before its first line.
+
+    Raises:
+        InputError: If a raw file is missing or cannot be read, torch is missing, or the disk has no room.
     """
     if workers is not None:
         PROCESSES.check("the number of workers", workers)
@@ -70,9 +78,9 @@ def prepare_run(
     recipe = follow_schedule(recipe)
     place, started = Place(recipe.store), format_now()
     run_id = build_run_id(place, recipe.name)
-    begun(run_id)
+    on_begin(run_id)
     with end_on_failure(RunHeartbeat(place, recipe, run_id, started)) as pulse:
-        run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, terminal=tell)
+        run = RunState(recipe=recipe, run_id=run_id, started=started, pulse=pulse, print_line=tell)
         pulse.workers = workers or count_cores()
         wait_for_cleanup(place, pulse.wrap_tell(run.tell))
         for finding in check_labelled_files(place, recipe):
@@ -82,7 +90,7 @@ def prepare_run(
         with hold_recipe(recipe.lock_path, pulse.wrap_tell(run.tell)):
             resolved = resolve_inputs(recipe, home)
             run.lock = replace(resolved.lock, pending=resolved.lock.pending + bool(resolved.added))
-            run.looked = resolved.unread
+            run.file_counts = resolved.unread
             if workers is None:
                 pulse.workers = choose_num_workers(run.lock.raw_bytes)
             for line in describe_inputs(recipe, resolved, summarize_unread):
@@ -94,21 +102,21 @@ def prepare_run(
             write_recipe(recipe)
             if recipe.lock_path is not None:
                 write_lock(recipe.lock_path, run.lock)
-        run.mending.mark_listed(list_artifact_names(recipe))
+        run.damage.mark_listed(list_artifact_names(recipe))
     return run
 
 
 @contextmanager
 def record_failure(run: RunState) -> Iterator[None]:
-    """Write the record of a run that fails or is stopped during the block."""
+    """Write the record of a run that fails or is stopped during the block; at its end, remove the oldest records."""
     kept = "What is finished is kept: the same command resumes from there."
-    with last_word(lambda: run.write(run.record_now("interrupted")), kept):
+    with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), kept):
         try:
             yield
         except BaseException as error:
-            give_way()
+            wait_if_stopping()
             try:
-                run.write(run.record_now("failed", describe_failure(error)["message"]))
+                run.write_record(run.build_record("failed", describe_failure(error)["message"]))
             except InputError as refused:  # a store that cannot be written does not hide why the run failed
                 run.tell(f"The failed run could not be recorded: {refused}")
             raise
@@ -117,7 +125,11 @@ def record_failure(run: RunState) -> Iterator[None]:
 
 @contextmanager
 def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
-    """Give a run its workers during the block. pool: one that is open; None: there is none yet"""
+    """Give a run its workers during the block.
+
+    Args:
+        pool: One that is open; None opens the engine that the recipe names.
+    """
     recipe, workers = run.recipe, run.pulse.workers
     if pool is not None:
         pool.limit_workers(workers)
@@ -126,24 +138,32 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
         yield
         return
 
-    def collect_shared_paths() -> Sight:
+    def collect_shared_paths() -> SharedPaths:
         """Return what the workers of a cluster must see: the recipe in the store, and the raw files."""
         files: dict[str, list[RawFile]] = {}
         for generation in run.lock.generations:
             for name, new in generation.items():
                 files.setdefault(name, []).extend(new)
-        return Sight.of(run.place, get_recipe_path(run.run_id), files)
+        return SharedPaths.from_sources(run.place, get_recipe_path(run.run_id), files)
 
-    with engine_at_work(recipe.engine, workers, recipe.workers, run.tell, collect_shared_paths) as engine:
+    with open_engine(recipe.engine, workers, recipe.workers, run.tell, collect_shared_paths) as engine:
         run.pool, run.pulse.workers = engine, engine.num_workers
         yield
 
 
-def complete_run(run: RunState, tasks: TaskRunner) -> Ended[Outcome]:
+def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
     """Build, judge, report and release a run that is prepared and has its workers.
 
-    tasks: runs the tasks of its stages, in a flow of Prefect or on threads
-    Raises InputError, and what a stage raised.
+    Args:
+        run: The state of the run, which is changed.
+        tasks: Runs the tasks of its stages, in a flow of Prefect or on threads.
+
+    Returns:
+        The artifacts of the run, with the name and message of its final state.
+
+    Raises:
+        InputError: For what the user can fix.
+        Exception: What a stage raised.
     """
 
     def build_and_judge() -> str:
@@ -154,89 +174,93 @@ def complete_run(run: RunState, tasks: TaskRunner) -> Ended[Outcome]:
     with show_progress(run):
         # A damaged file is built again: from the first stage, with whatever is whole as it is. The figures and the
         # report read what was not read before, and may meet damage as well.
-        report = run_past_damage(build_and_judge, run.mending)
+        report = run_past_damage(build_and_judge, run.damage)
     report_run(run, report)
     release_run(run)
-    return Ended(run.outcome, run.conclude(), run.end_name)
+    return WorkResult(run.outcome, run.summarize(), run.final_state_name)
 
 
 @contextmanager
 def show_progress(run: RunState) -> Iterator[None]:
     """Show how far a run is during the block, and then what it made; send a notice if it stalls."""
-    signs, name = LifeSigns(run.watch), run.recipe.name
-    run.watch, signs.workers = signs.advance, run.pool.get_progress
+    monitor, name = ActivityMonitor(run.on_progress), run.recipe.name
+    run.on_progress, monitor.get_workers_progress = monitor.advance, run.pool.get_progress
     run.pulse.doing = "looks at its stages"
     run.progress.show()
     try:
-        with report_stalls(run.notifier, signs):
+        with report_stalls(run.notifier, monitor):
             yield
     except Exception as error:
         run.progress.fail(describe_failure(error)["message"])
         raise
-    run.progress.end(run.conclude())
-    made = lineage(list(run.manifests.values()), report_command(run.place, run.run_id))
-    show_once(f"lineage-{name}", made, f"{name}: what came from what, and how much of it")
+    run.progress.end(run.summarize())
+    made = render_lineage(list(run.manifests.values()), format_report_command(run.place, run.run_id))
+    show_artifact(f"lineage-{name}", made, f"{name}: what came from what, and how much of it")
 
 
 def render_report(run: RunState) -> str:
-    """Keep the figures of a run that is judged, and return its report. Raises Damaged."""
+    """Write the figures of a run that is judged into the store, and return its report as HTML.
+
+    Warns of each bound that is crossed. Raises Damaged if an artifact cannot be read.
+    """
     from flows.report.page import build_page  # only the end of a run needs it
 
     for crossed in run.judgement.crossed:
         run.warn(f"A bound is crossed: {crossed}.")
-    run.record = run.record_now("completed")
+    run.record = run.build_record("completed")
     write_figures(run.place, run.record, run.judgement.figures)
     rebuild_figures(run.place)
     return build_page(run.place, run.record, run.recipe.privacy.samples, run.lock)
 
 
 def report_run(run: RunState, report: str, kind: str = "builds") -> None:
-    """Keep the record and the report of a run; report it to an API, if it has no flow run.
+    """Write the record and the report of a run into the store, and send them to an API if the run has no flow run.
 
-    kind: builds, or nothing new
+    Args:
+        kind: What the run did, "builds" or "nothing new".
     """
-    mine = recording()
+    mine = get_recording()
     if run.flow_run is None and mine is not None:
-        api = mine.api_by_now()
-        end = {"type": "COMPLETED", "name": run.end_name, "message": run.conclude()}
-        id = send_late_run(api, run.describe_late(end, kind), run.tell)
-        mine.kept = None
+        api = mine.find_api_now()
+        end = {"type": "COMPLETED", "name": run.final_state_name, "message": run.summarize()}
+        id = send_late_run(api, run.describe_late_run(end, kind), run.tell)
+        mine.buffer = None
         if id is not None:
-            run.record = replace(run.record, flow_run=flow_run_at(api, id, mine.embedded))
-    run.write(run.record, report)
+            run.record = replace(run.record, flow_run=describe_flow_run(api, id, mine.is_embedded))
+    run.write_record(run.record, report)
 
 
 def release_run(run: RunState) -> None:
     """Release a run under the name that its recipe gives, if its bounds hold; send a notice if it crosses any."""
-    if run.judgement.promotion is not None:
-        release_by_itself(run.judgement.promotion, run.tell)
-    run.notifier.judged(run.record, run.report_path)
+    if run.judgement.candidate is not None:
+        release_if_within_bounds(run.judgement.candidate, run.tell)
+    run.notifier.notify_of_result(run.record, run.report_path)
 
 
 # A run for which the store holds everything
 
 
-class _Incomplete(Exception):
+class _IncompleteRun(Exception):
     """Something of a run is missing, or damaged."""
 
 
 def find_unchanged(run: RunState) -> str | None:
-    """Return the report of a run for which the store holds everything; else None, with nothing printed or kept.
+    """Return the report of a run for which the store holds everything; else None, with nothing printed or written.
 
     It surveys the stages of the run, as `cloze plan` does, without workers, a server or Prefect. None also if a full
-    run has to repair the store, or to mark what crosses a bound on its pages.
-    Cost: reading the store's manifests and records, and the inputs of plans; some tenths of a second, and the report.
+    run has to repair the store, or to mark what crosses a bound on its pages. Cost: reading the store's manifests and
+    records, and the inputs of plans; some tenths of a second, and the report.
     """
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}
-    damage = DamageTracker(place=run.place, tell=lambda line: None, damaged=dict(run.mending.damaged))
+    damage = DamageTracker(place=run.place, tell=lambda line: None, damaged=dict(run.damage.damaged))
 
     def find(stage: Stage) -> Manifest:
         if stage.folder not in manifests:
             clock = time.monotonic()
             survey = damage.survey(stage)
             if survey.manifest is None or survey.faults:
-                raise _Incomplete
+                raise _IncompleteRun
             history = stages[stage.folder] = StageHistory()
             history.begin(survey, explain(stage, survey), damaged=False)
             history.end(survey.manifest, time.monotonic() - clock)
@@ -250,9 +274,9 @@ def find_unchanged(run: RunState) -> str | None:
         run.outcome = run_recipe(run.place, run.recipe, run.lock, perform, settle=not damage.damaged)
         run.stages, run.manifests = stages, manifests
         run.judge()
-        if run.end_name != DRIFTED:
+        if run.final_state_name != DRIFTED:
             return render_report(run)
-    except (_Incomplete, InputError):  # a full run meets the same, and reports it
+    except (_IncompleteRun, InputError):  # a full run meets the same, and reports it
         pass
     run.stages, run.manifests, run.judgement = {}, {}, Judgement()
     return None

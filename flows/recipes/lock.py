@@ -46,7 +46,7 @@ from flows.recipes.guessed_fields import (
 )
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.store_folders import is_store, is_written_by_runs, refuse_store
-from trainer.start_weights import Start
+from trainer.start_weights import StartModel
 
 VERSION = 2
 
@@ -95,8 +95,8 @@ class Lock:
     guessed: GuessedNames = field(default_factory=dict)
     fitted: FittedDefaults | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
-    start: Start | None = None
-    teacher: Start | None = None
+    start: StartModel | None = None
+    teacher: StartModel | None = None
 
     @property
     def raw_bytes(self) -> int:
@@ -304,8 +304,7 @@ def _hash_source(
     unopened: dict[str, list[tuple[str, str, str]]],
     earlier: Collection[str],
 ) -> list[RawFile]:
-    """Hash the raw files of a source. Raises InputError if they cannot be opened and the source does not skip damaged
-    files.
+    """Hash the raw files of a source.
 
     With `on_damage = "skip"` files that cannot be opened are left out; if these are more than the others, the run ends
     all the same. Errors of an object store always end the run: its objects are there again when it answers.
@@ -313,6 +312,9 @@ def _hash_source(
     Args:
         unopened: gets (name, path, kind of error) of the files that are left out, by source name; changed
         earlier: names of the sources that continue however many files cannot be opened, as they have older generations
+
+    Raises:
+        InputError: If they cannot be opened and the source does not skip damaged files.
     """
     files = list_raw_files(entry, recipe)
     if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):

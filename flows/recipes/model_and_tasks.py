@@ -169,8 +169,10 @@ class TaskEntry:
     baseline_folder: str = ""
 
     def load_suite(self) -> Suite:
-        """Return the tasks of this table with the settings of their labelled files. Raises InputError if a file is
-        missing.
+        """Return the tasks of this table with the settings of their labelled files.
+
+        Raises:
+            InputError: If a file is missing.
         """
         own = self.settings
         data = Path(own.data) if own.data else None

@@ -177,8 +177,7 @@ class Recipe:
         return replace(self, sources=sources, is_scheduled=True)
 
     def name_artifact(self, entry: str) -> str:
-        """Return the name that artifacts of a named table have in the store: the recipe's name and the table's, with a
-        hyphen.
+        """Return the name of a table's artifacts in the store: the recipe's name, a hyphen, and the table's name.
 
         Args:
             entry: name of the table; "" for a table without one, whose artifacts have the recipe's name
@@ -469,8 +468,10 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the recipe's tables, over the defaults of the source's kind. Raises InputError if these have an unknown
-    table.
+    """Return the recipe's tables, over the defaults of the source's kind.
+
+    Raises:
+        InputError: If these have an unknown table.
     """
     usual = get_step_defaults(source)
     check_keys(usual, ("documents", *STEP_TABLES), f"`defaults` of the source kind {source.kind!r}")
@@ -579,8 +580,9 @@ def render_folder_recipe(
 
 
 def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
-    """Return the text of a folder's recipe with some settings added. Lines that are comments are kept, at the
-    beginning.
+    """Return the text of a folder's recipe with some settings added.
+
+    Lines that are comments are kept, at the beginning.
 
     Args:
         overrides: dotted keys and values, which `parse_recipe` has accepted
@@ -596,9 +598,7 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
 
 
 def choose_recipe_name(folder: Path) -> str:
-    """Return a name for the recipe of a folder or file: its own name, with other characters than letters and digits as
-    "-".
-    """
+    """Return a name for the recipe of a folder or file: its own name, with "-" instead of other characters."""
     return shorten_name("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 

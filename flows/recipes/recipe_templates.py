@@ -58,16 +58,12 @@ RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_templates() -> dict[str, str]:
-    """Read the templates for kinds of text, as a mapping name -> TOML text, in which `{name}` stands for the recipe's
-    name.
-    """
+    """Read the templates for kinds of text, as name -> TOML text with `{name}` for the recipe's name."""
     return read_recipe_texts("templates")
 
 
 def read_published_recipes() -> dict[str, str]:
-    """Read the recipes of published models, as a mapping name -> TOML text, in which `{name}` stands for the recipe's
-    name.
-    """
+    """Read the recipes of published models, as name -> TOML text with `{name}` for the recipe's name."""
     return read_recipe_texts("published")
 
 

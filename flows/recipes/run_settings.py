@@ -69,9 +69,7 @@ class Bound:
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
     def can_be_for(self, name: str) -> bool:
-        """Return True if the bound limits the figure of that name or, if the name ends in a space, any that begins with
-        it.
-        """
+        """Return True if the bound limits the figure of that name; if the name ends in a space, any that begins so."""
         if not name.endswith(" "):
             return self.is_for(name)
         head, star, _ = self.figure.partition("*")
@@ -205,11 +203,13 @@ FORBIDDEN_IN_NAMES = "@:?&#"  # of the addresses of releases and stores
 
 
 def check_release_name(key: str, name: str) -> None:
-    """Check that a text can name a release. Raises InputError if it has a slash, a space at an end, or a reserved
-    character.
+    """Check that a text can name a release.
 
     Args:
         key: the setting or option with the name, for messages
+
+    Raises:
+        InputError: If it has a slash, a space at an end, or a reserved character.
     """
     check_name(key, name)
     if set(name) & set(FORBIDDEN_IN_NAMES) or name != name.strip():

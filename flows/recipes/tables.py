@@ -72,8 +72,9 @@ def apply_override(table: dict[str, Any], key: str, value: str) -> None:
 
 
 def parse_setting(text: Any) -> Any:
-    """Parse a setting's value as TOML. A text that is not TOML is returned unchanged, and so is a value that is not a
-    text.
+    """Parse a setting's value as TOML.
+
+    A text that is not TOML is returned unchanged, and so is a value that is not a text.
     """
     if not isinstance(text, str):
         return text
@@ -84,9 +85,7 @@ def parse_setting(text: Any) -> Any:
 
 
 def _select_table(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
-    """Return the table that the next name or number in `rest` addresses, and remove that from `rest`; else the only
-    table.
-    """
+    """Return the table that the next name or number in `rest` addresses, and remove it there; else the only table."""
     which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
     numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
@@ -171,11 +170,13 @@ def to_toml(value: Any) -> str:
 
 
 def check_name(key: str, name: Any) -> None:
-    """Check that a value can be the name of a folder in the store. Raises InputError if it cannot, or cannot be
-    displayed.
+    """Check that a value can be the name of a folder in the store.
 
     Args:
         key: the setting with the name, for messages
+
+    Raises:
+        InputError: If it cannot, or cannot be displayed.
     """
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")

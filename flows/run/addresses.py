@@ -1,17 +1,16 @@
-"""Addresses that people type: an artifact's folder, a store, the newest shards of a store.
+"""Addresses that people type: of an artifact's folder, a store, the newest shards of a store, a run.
 
 A store is recognized by what it holds: artifacts at KIND/NAME/FINGERPRINT and runs at runs/RUN. The names of the
 folders above it do not matter. `STORE@NAME` is what was released under a name, `STORE@NAME:2` the second entry of its
-history.
-Cost: one listing of what is below the address, and another of the part of it that belongs to a store.
+history. Cost: one listing of what is below the address, and another of the part of it that belongs to a store.
 
-Runs by short ids, as git has them for commits: a unique beginning of the id, or a unique end of its moment.
+Runs have short ids, as commits have in git: a unique beginning of the id, or a unique end of its time.
 
     20261126T184802483910-news     the id of a run
-    483910                         its short id, which `cloze runs` lists: the last digits of the moment, six or more
-    20261126T18                    its beginning, where no other run began in that hour
+    483910                         its short id, which `cloze runs` lists: the last digits of the time, six or more
+    20261126T18                    its beginning, if no other run began in that hour
 
-What fits several runs is refused, with those that it fits. Cost: a listing of `runs/`.
+A name that fits several runs is refused, and the message lists them. Cost: a listing of `runs/`.
 """
 
 import re
@@ -51,17 +50,21 @@ _ARTIFACT_DEPTH = 3  # of an artifact's folder in its store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One artifact in a store."""
+    """One artifact in a store: the store, and the artifact's manifest."""
 
     place: Place
     manifest: Manifest
 
 
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
-    """Find the artifacts at an address: one artifact's folder, all of a kind or name, or a whole store.
+    """Find the artifacts at an address: one artifact's folder, all of a kind or name, a whole store, or a release.
 
-    kind: only artifacts of this kind
-    Raises InputError if there is none.
+    Args:
+        address: path or address, also with a short fingerprint (`STORE/3f2a9c`) or of a release (`STORE@NAME`)
+        kind: only artifacts of this kind, such as "shards"; if None, all
+
+    Raises:
+        InputError: If there is none, or a short fingerprint fits several.
     """
     if (named := find_release(address)) is not None:
         return _find_release_artifacts(address, *named, kind)
@@ -79,7 +82,7 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
 
 
 def _find_release_artifacts(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
-    """Return the artifacts that a release names, or those of a kind. Raises InputError if it names none."""
+    """Return the artifacts that a release names, or those of one kind. Raises InputError if there are none."""
     manifests = [m for m in read_manifests(place, release) if kind in (None, m.kind)]
     if not manifests:
         has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
@@ -88,11 +91,17 @@ def _find_release_artifacts(address: str, place: Place, release: Release, kind: 
 
 
 def split_address(address: str) -> tuple[Place, str]:
-    """Split an address into (store, path inside it). The last folders, with what is below them, may be a store's.
+    """Split an address into the store and the path inside it.
 
-    The fingerprint of an artifact may be its unique beginning, of four digits or more: `3f2a9c` in the folder `store`,
-    `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`. If no store is found, the whole address is taken for one.
-    Raises InputError if such a beginning fits several artifacts.
+    The fingerprint of an artifact may be shortened to a unique beginning of four digits or more: `3f2a9c` in the folder
+    `store`, `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`.
+
+    Returns:
+        The store, and the path of the named folder in it ("" for the store itself). If no store is found, the whole
+        address is taken for one.
+
+    Raises:
+        InputError: If a short fingerprint fits several artifacts.
     """
     whole = Place(address)
     below = whole.list_files("")
@@ -107,7 +116,7 @@ def split_address(address: str) -> tuple[Place, str]:
 
 
 def has_short_fingerprint(address: str) -> bool:
-    """Tell whether an address may end in the beginning of an artifact's fingerprint.
+    """Return True if an address may end in the beginning of an artifact's fingerprint.
 
     >>> [has_short_fingerprint(each) for each in ("3f2a9c", "store/shards/news/3f2a9c", "news", "s3://bucket/3f2?x=1")]
     [True, True, False, False]
@@ -116,7 +125,7 @@ def has_short_fingerprint(address: str) -> bool:
 
 
 def shorten_folder(folder: str) -> str:
-    """Return an artifact's folder with a short fingerprint, for a list.
+    """Shorten the fingerprint at the end of an artifact's folder to eight digits. Other paths are returned unchanged.
 
     >>> shorten_folder("shards/news/3f2a9c1b00112233445566ff")
     'shards/news/3f2a9c1b'
@@ -125,7 +134,7 @@ def shorten_folder(folder: str) -> str:
 
 
 def _find_by_prefix(address: str) -> tuple[Place, str] | None:
-    """Return the only artifact whose fingerprint begins as an address ends, None if there is none."""
+    """Return the store and folder of the only artifact with this beginning of a fingerprint; None if there is none."""
     if not has_short_fingerprint(address) or (parent := Place(address).parent).address == Place(address).address:
         return None
     place, inside = split_address(parent.address if "/" in address else _DEFAULT_STORE)
@@ -141,7 +150,10 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
 
 
 def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the ways to cut an address: before none of its folders, before the last, ...; as typed, then resolved."""
+    """Yield the ways to split an address into store and path: before none of its folders, before the last, and so on.
+
+    The address is split as it was typed, then with symbolic links resolved.
+    """
     for place in (whole, whole.without_links):
         inside = ""
         for _ in range(_ARTIFACT_DEPTH + 1):
@@ -151,12 +163,12 @@ def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
 
 
 def is_manifest(path: str) -> bool:
-    """Tell whether a path in a store is an artifact's manifest."""
+    """Return True if a path in a store is that of an artifact's manifest."""
     return is_artifact_file(path) and path.count("/") == _ARTIFACT_DEPTH and path.endswith(f"/{MANIFEST}")
 
 
 def is_artifact_file(path: str) -> bool:
-    """Tell whether a path in a store is a file of an artifact.
+    """Return True if a path in a store is that of a file of an artifact.
 
     >>> is_artifact_file(f"models/news/{24 * '0'}/manifest.json"), is_artifact_file("models/news/raw/old/text.txt")
     (True, False)
@@ -166,20 +178,28 @@ def is_artifact_file(path: str) -> bool:
 
 
 def pick_newest(artifacts: list[Artifact]) -> Artifact:
-    """The artifact of a store that the newest recorded run made or reused; with none on record, the last."""
+    """Return the artifact that the newest recorded run built or reused; if no run did, the last one.
+
+    Args:
+        artifacts: artifacts of one store; must not be empty
+    """
     place = artifacts[-1].place
     return Artifact(place=place, manifest=find_newest_used(place, [artifact.manifest for artifact in artifacts]))
 
 
 def read_vocabulary_for(shards: Artifact) -> "Vocabulary":
-    """The vocabulary that a shard set was tokenised with. Raises InputError if it is gone."""
+    """Read the vocabulary that a shard set was tokenised with. Raises InputError if it is no longer in the store."""
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
     return read_vocabulary(shards.place, find_vocabulary(shards))
 
 
 def find_vocabulary(shards: Artifact) -> Manifest:
-    """The artifact of that vocabulary. Raises InputError if it is gone."""
+    """Return the manifest of the vocabulary that a shard set was tokenised with.
+
+    Raises:
+        InputError: If it is no longer in the store.
+    """
     parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
     if manifest is None:
@@ -196,7 +216,9 @@ _RUN_ID = re.compile(r"\d{4,}(T\d*)?(-[^/]*)?")
 
 
 def shorten_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
-    """Return the short id of each run of a store; the whole id if it has no moment, or another run has the same one.
+    """Return the short id of each run of a store, by its whole id.
+
+    A run without a time in its id, and one with the same short ids as another, keeps its whole id.
 
     >>> list(shorten_run_ids(["20261126T184802483910-a", "20261127T184802483910-b"]).values())
     ['20261126', '20261127']
@@ -215,7 +237,7 @@ def shorten_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
 
 
 def is_run_id(text: str) -> bool:
-    """Tell whether a text has the form of a run's id, of its beginning, or of its short id.
+    """Return True if a text has the form of a run's id, of the beginning of one, or of a short id.
 
     >>> is_run_id("483910"), is_run_id("20261126T18"), is_run_id("news.toml"), is_run_id("2026.toml")
     (True, True, False, False)
@@ -224,7 +246,11 @@ def is_run_id(text: str) -> bool:
 
 
 def resolve_run_id(name: str, place: Place) -> str:
-    """Return the id of the recorded run that a name fits. Raises InputError if it fits none, or several."""
+    """Return the whole id of the recorded run that a short id or beginning stands for.
+
+    Raises:
+        InputError: If no run has it, or several have.
+    """
     run_ids = list_run_ids(place)
     fits = [name] if name in run_ids else [run_id for run_id in run_ids if _is_match(name, run_id)]
     if len(fits) == 1:
@@ -243,9 +269,17 @@ def _is_match(name: str, run_id: str) -> bool:
 
 
 def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
-    """Return the run that an id, a short one, a run's folder, or a store means. Raises InputError.
+    """Find the recorded run that an id, a short id, the folder of a run, or a store stands for.
 
-    store: in which ids are looked up
+    Args:
+        name: for a store, the newest completed run is returned
+        store: address of the store in which ids are looked up
+
+    Returns:
+        The store and the record of the run.
+
+    Raises:
+        InputError: If there is no such run, or several.
     """
     if "/" not in name and not Path(name).is_dir():
         place = Place(store)

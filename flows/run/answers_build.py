@@ -1,12 +1,13 @@
-"""The stage `answers`: documents that no released model has answered, and what the fine-tuned model makes of them.
+"""The stage `answers`: new documents, answered by the fine-tuned model.
 
     corpus, parts of newer generations ─► live documents ─► predict or embed, a process of its own ─► Parquet, by id
 
-Parts of the corpus that came after generation `since` are answered together, so many that starting a process pays. Of
-`predict` a row has the document's id, the answer as a text and all of it as JSON; of `embed` its id and vector, as
-`cloze embed` writes them. A long document is cut where those of the model's training were.
+Answered are the documents that no released model has answered: those of the generations after `since`. Parts of the
+corpus are answered together, so many that starting a process pays. With `predict` a row has the document's id, the
+answer as text, and all of it as JSON; with `embed` its id and vector, as `cloze embed` writes them. A long document is
+cut as those of the model's training were.
 
-documents = answered + unusable, by reason. Memory: the texts of those that are answered together.
+documents = answered + unusable, by reason. Memory: the texts of the documents that are answered together.
 """
 
 import json
@@ -32,9 +33,9 @@ from corpora.store.places.files import explain_write_errors, hold_lock
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.views import PartView, list_views, read_view
-from trainer.build import work_folder
+from trainer.build import locate_work_folder
 from trainer.job import JobInput
-from trainer.launch import LOG, Stop, ended, run_trainer
+from trainer.launch import LOG_FILE, Stop, build_exit_error, run_trainer
 from trainer.metrics import Event
 from trainer.tasks.build import fetch_model_folder
 from trainer.tasks.data import group_by_size
@@ -53,11 +54,15 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersJob:
-    """Documents of some parts of a corpus, to be answered.
+    """The documents of some parts of a corpus, to be answered by one process.
 
-    model:   the artifact of the fine-tuned model
-    corpus:  the artifact that the parts are of
-    sources: whose documents; none: all
+    store:   address of the store
+    model:   artifact of the fine-tuned model
+    corpus:  artifact that the parts are of
+    parts:   the parts of the corpus (file sets of its rows) to answer
+    answer_kind: "predict" or "embed"
+    sources: names of the sources that the documents are from; if empty, all
+    work:    folder for files of the work
     """
 
     store: str
@@ -72,9 +77,14 @@ class AnswersJob:
 def plan_answers(
     place: Place, tasks: Manifest, corpus: Manifest, since: int, answer_kind: str, sources: Sequence[str] = ()
 ) -> Stage:
-    """The stage that answers documents of a corpus with the model of an artifact. Reads no text.
+    """Plan the stage that answers documents of a corpus with a fine-tuned model. Reads no text.
 
-    since: the last generation whose documents are answered already; sources: whose documents, none: all
+    Args:
+        tasks: artifact of the fine-tuned model
+        corpus: artifact of the documents
+        since: the last generation whose documents are answered already
+        answer_kind: "predict" or "embed"
+        sources: names of the sources that the documents are from; if empty, all
     """
     chosen = tuple(sources)
     parts = [
@@ -113,12 +123,22 @@ def plan_answers(
         build=build_answers_part,
         facts={"generations": corpus.facts["generations"]},
     )
-    work = str(work_folder(place, stage))
+    work = str(locate_work_folder(place, stage))
     return replace(stage, parts=tuple(replace(part, job=replace(part.job, work=work)) for part in stage.parts))
 
 
 def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Answer the documents of a part of the corpus, and write them as Parquet; no file where none is live."""
+    """Answer the documents of some parts of the corpus, and write the answers as a Parquet file.
+
+    If no document is live, no file is written.
+
+    Returns:
+        The account of the documents: answered, or unusable by reason.
+
+    Raises:
+        InputError: If the corpus is not the one that was planned with, or the disk is full.
+        TrainingFailed: If the process that answers fails.
+    """
     job: AnswersJob = plan.job
     place, work = Place(job.store), Path(job.work) / plan.name
     with ExitStack() as stack:
@@ -141,7 +161,7 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
-    """Write the live documents of a part, with ids as text; return how many there are."""
+    """Write the live documents of a job to a Parquet file, with ids as hexadecimal text, and return their number."""
     corpus = read_manifest(place, job.corpus.folder)
     if corpus is None or corpus.content != job.corpus.content:
         raise InputError(
@@ -161,10 +181,10 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
 
 
 def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
-    """Have the trainer answer the documents; return its ledger. Raises InputError, or TrainingFailed."""
+    """Let a process of the trainer answer the documents, and return its counts. Raises InputError or TrainingFailed."""
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
-    asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG
+    asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG_FILE
     embed = EmbedJob(model=str(model), file=file, output=str(answers), settings=EmbedSettings())
     asked.write_text(json.dumps(asdict(embed if job.answer_kind == EMBED else file)), encoding="utf-8")
     called, does = (asked, [EMBED]) if job.answer_kind == EMBED else (model, [PREDICT, str(asked), str(lines)])
@@ -173,14 +193,14 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
         called, log, FinetuneSettings(processes=1).to_training_settings(1), heard.append, Stop(), does=does
     )
     if code:
-        raise ended(log, 0, code)
+        raise build_exit_error(log, 0, code)
     if job.answer_kind == PREDICT:
         pq.write_table(pa.Table.from_pylist([*_iter_rows(lines)], ANSWER_SCHEMA), answers, compression="zstd")
     return heard[-1]["ledger"]
 
 
 def _iter_rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the answers of `predict` as rows."""
+    """Yield the rows to store, from the lines that `predict` wrote. Unusable documents are omitted."""
     with path.open(encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             if "unusable" in row:

@@ -1,4 +1,8 @@
-"""From a corpus to examples: words counted, vocabularies trained or brought, documents tokenised, shards written."""
+"""The stages from a corpus to examples: words counted, vocabularies trained or given, documents tokenised, shards
+written.
+
+`perform` is given stages that may be built at the same time, and returns their manifests in the same order.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,10 +27,16 @@ Perform = Callable[[Sequence[Stage]], list[Manifest]]
 def make_vocabularies(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> tuple[dict[str, Manifest], list[Stage]]:
-    """Make the vocabularies of a recipe, by their names; return the stages that measure them as well.
+    """Train or copy the vocabularies of a recipe.
 
-    Words are counted once for all that count them alike.
-    existing: vocabularies that are brought, not trained
+    Words are counted once for all vocabularies that count words by the same rule.
+
+    Args:
+        existing: vocabularies that are given and not trained, by the name of their table
+        perform: builds stages
+
+    Returns:
+        The vocabularies by the name of their table, and the stages that measure them, which are still to be built.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -44,9 +54,10 @@ def make_vocabularies(
 def count_words(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> dict[str, Manifest]:
-    """The word counts for each vocabulary by its name: one artifact for each rule of words.
+    """Count the words of a corpus for each vocabulary, once for all that count by the same rule.
 
-    existing: vocabularies that are brought; nothing is counted for one whose rule of words is unknown
+    Returns:
+        The artifact of word counts by the vocabulary's name. A given vocabulary with an unknown rule is omitted.
     """
     rules = find_word_rules(recipe, existing)
     wanted = {name: plan_counts(corpus, rule, recipe.name_artifact(name)) for name, rule in rules.items()}
@@ -57,7 +68,10 @@ def count_words(
 
 
 def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
-    """The rule by which words are counted for each vocabulary, by name; of some that are brought it is unknown."""
+    """Return the rule by which words are counted for each vocabulary, by name.
+
+    Given vocabularies with an unknown rule are omitted.
+    """
     rules = {}
     for entry in recipe.vocabularies:
         settings = existing[entry.name] if isinstance(entry.settings, GivenVocabulary) else entry.settings
@@ -69,13 +83,18 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
 def merge_parts(
     manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
 ) -> dict[str, Manifest]:
-    """What artifacts of many parts were merged into, by the names under which they are given; others are left out."""
+    """Merge artifacts of many parts into one table each, and return the merged artifacts by name.
+
+    Args:
+        manifests: the artifacts, by name
+        plan: plans the merge of an artifact; None if it has too few parts for one, which is then omitted
+    """
     stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
 def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
-    """Load the vocabularies of a recipe that exist already, by name. Raises InputError."""
+    """Load the vocabularies that a recipe names as existing files, by the name of their table. Raises InputError."""
     return {
         e.name: load_given_vocabulary(e.settings)
         for e in recipe.vocabularies
@@ -84,7 +103,7 @@ def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
 
 
 def load_given_vocabulary(settings: GivenVocabulary) -> Vocabulary:
-    """Load a vocabulary that exists already. Raises InputError if it cannot serve a masked language model."""
+    """Load an existing vocabulary. Raises InputError if it cannot be used for a masked language model."""
     vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
     vocabulary.check_roles(settings.path)
     return vocabulary.with_template()
@@ -98,10 +117,11 @@ def build_shard_sets(
     before: Manifest | None = None,
     other_stages: Sequence[Stage] = (),
 ) -> dict[str, Manifest]:
-    """The shard sets of a recipe by their names. The corpus is tokenised once for all sets of one vocabulary.
+    """Tokenise the corpus once for each vocabulary, and write the shard sets of a recipe, by the name of their table.
 
-    before: the corpus of earlier generations, if they are settled; what was made of it is continued
-    beside: stages that are built beside the tokens
+    Args:
+        before: the corpus of earlier generations if it is reused; the tokens and shards made from it are continued
+        other_stages: stages that are built at the same time as the tokens
     """
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
     older = Corpus(corpus.place, before) if before is not None else None
@@ -117,7 +137,7 @@ def build_shard_sets(
 
 
 def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
-    """The tokens of a corpus by each vocabulary; none if there is no corpus."""
+    """Plan the tokens of a corpus for each vocabulary, in the same order. Return [] if there is no corpus."""
     if corpus is None:
         return []
     return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in vocabularies.values()]
@@ -130,7 +150,12 @@ def plan_all_shards(
     tokens: Mapping[str, Manifest],
     merges: Mapping[str, Manifest],
 ) -> list[Stage]:
-    """The shard sets of a recipe. vocabularies, tokens, and their merges where there are any: by vocabulary"""
+    """Plan the shard sets of a recipe, in its order.
+
+    Args:
+        vocabularies, tokens: artifacts, by the name of the vocabulary
+        merges: the merged tokens, by the name of the vocabulary; those with few parts have none
+    """
     return [
         plan_shards(
             corpus,
@@ -148,7 +173,7 @@ def plan_all_shards(
 def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
-    """The shard sets of a settled corpus from its tokens; none where the store lacks the merges of these."""
+    """Plan the shard sets of the earlier generations' corpus; [] if the store lacks some of their merged tokens."""
     planned = {name: stage for name, manifest in tokens.items() if (stage := plan_merges(manifest)) is not None}
     merges = {name: read_manifest(corpus.place, stage.folder) for name, stage in planned.items()}
     found = {name: manifest for name, manifest in merges.items() if manifest is not None}
@@ -156,6 +181,6 @@ def plan_earlier_shards(
 
 
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
-    """These stages, each continuing the artifact of the earlier one in its place, if the store has that."""
+    """Return the stages, each set to continue the artifact of the earlier stage at its index, if that exists."""
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

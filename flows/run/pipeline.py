@@ -1,25 +1,25 @@
-"""The run, as one page.
+"""The run, as one page. A generation is the raw files that one run found new.
 
-    for all generations of raw files, side by side:
-        documents    parse, clean, filter          one artifact a source and generation
-        signatures   sketch every document         one artifact a source and generation
-    for each generation, on what has come up to it:
+    for all generations of raw files, at the same time:
+        documents    parse, clean, filter          one artifact per source and generation
+        signatures   sketch every document         one artifact per source and generation
+    for each generation, on all documents up to it:
         verdicts     revisions, forgets, duplicates, the held-out split
-        corpus       what stays, what goes
+        corpus       which documents stay, and which go
     once, on the vocabulary's generation, or the first after it that has a document:
-        counts       words, added up in `totals` where there are many parts
-        vocabulary   trained on them, or brought       one artifact a [[vocabulary]]
+        counts       words, added up in `totals` if there are many parts
+        vocabulary   trained on them, or given     one artifact per [[vocabulary]]
     for the whole corpus:
-        measures     how well each vocabulary fits those words, built beside the tokens
-        tokens       every document tokenised          one artifact a vocabulary, its parts merged where they are many
-        shards       examples                          one artifact a [[shards]]
+        measures     how well each vocabulary fits those words, built at the same time as the tokens
+        tokens       every document tokenised      one artifact per vocabulary, its parts merged if they are many
+        shards       examples                      one artifact per [[shards]]
         model        weights, learnt phase by phase
-        tasks        the model fine-tuned and judged      one artifact a [[task]]
-        answers      new documents, by the tasks' models   one artifact a [[task]] that asks for them
+        tasks        the model fine-tuned and judged      one artifact per [[task]]
+        answers      new documents, by the tasks' models   one artifact per [[task]] that asks for them
 
-What else is to be known of each stage is in `stage_kinds.py`. How it is built is not decided here: `perform` is given
-stages that may be built side by side and returns their manifests. In a run each is a task
-(`orchestration/stages.py`); for `cloze plan` it only looks (`plan.py`); in a test it may build them in the same
+`stage_kinds.py` has everything else about each stage. How a stage is built is not decided here: `perform` is given
+stages that may be built at the same time, and returns their manifests. In a run each is a task
+(`orchestration/stages.py`); for `cloze plan` it only looks (`plan_run.py`); in a test it may build them in the same
 process.
 """
 
@@ -54,15 +54,19 @@ from flows.run.settled_generations import (
 )
 from flows.run.source_stages import build_documents_plan, list_readable_files, make_statistics, plan_from_raw_or_store
 from trainer.build import plan_model
-from trainer.start_weights import Start
+from trainer.start_weights import StartModel
 from trainer.tasks.build import plan_tasks
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The results of a run: the newest corpus, a model; vocabularies, shard sets and tasks by their names.
+    """The results of a run: its artifacts, as manifests.
 
-    settled: folders of the artifacts of earlier generations that were not looked at again
+    documents:    of each source and generation
+    corpus:       of all generations
+    vocabularies, shard_sets, tasks: by the names of their tables in the recipe
+    settled:      folders of the artifacts of earlier generations that were taken as they are, without a look at them
+    model:        None if the recipe trains none
     """
 
     documents: tuple[Manifest, ...]
@@ -94,8 +98,16 @@ def run_recipe(
 ) -> Outcome:
     """Build everything that a recipe asks for, stage by stage. What the store has already is not built again.
 
-    tell:   is called with a line about rules that drop much of a source that is too small to stop for
-    settle: earlier generations are taken as they are if the store holds a corpus of them (`settled_generations.py`)
+    Args:
+        place: the store
+        lock: the raw files of the recipe, with their paths
+        perform: builds stages and returns their manifests
+        tell: called with a line about rules that drop much of a source that is too small for the run to stop
+        settle: True to reuse earlier generations unseen if the store has a corpus of them (`settled_generations.py`)
+
+    Raises:
+        InputError: If raw files or the recipe's models are missing, or rules drop too much of a source.
+        Damaged: If a file in the store is damaged. It also raises whatever `perform` raises.
     """
     recipe, start = with_start_model(recipe, lock)
     existing = load_given_vocabularies(recipe)
@@ -124,9 +136,13 @@ def run_recipe(
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedSources:
-    """The sources of all generations, each with the number of its generation, and the documents of each.
+    """The sources of all generations, and the documents that were made of them.
 
-    settled: the generations that are not looked at again; corpus: of these
+    sources:    each source with the number of its generation
+    documents:  the artifact of each, at the same index
+    tombstones: the documents that are to be forgotten
+    settled:    the generations that are taken as they are
+    corpus:     the corpus of the settled generations; None if there are none
     """
 
     sources: NumberedSources
@@ -137,7 +153,7 @@ class ParsedSources:
 
 
 def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> ParsedSources:
-    """Make the documents of all generations. settle: as for `run_recipe`"""
+    """Make the documents of all sources and generations. Arguments as for `run_recipe`."""
     sources = [
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
@@ -170,7 +186,10 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
 def make_corpora(
     place: Place, recipe: Recipe, lock: Lock, parsed: ParsedSources, perform: Perform
 ) -> Iterator[tuple[int, Manifest]]:
-    """Yield the corpus of each generation with its number; of settled ones the last, and those of the vocabulary."""
+    """Yield (number, corpus) for each generation.
+
+    Of settled generations only the last is yielded, and those up to the first with documents for the vocabulary.
+    """
     settled, corpus = parsed.settled, parsed.corpus
     for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
         [earlier] = read_published(place, [stage])
@@ -195,7 +214,7 @@ def make_corpora(
 
 
 def list_judged_sources(parsed: ParsedSources, lock: Lock) -> list[JudgedSource]:
-    """The sources of all generations with what was made of them."""
+    """Return the sources of all generations with their documents, for the check of how much rules dropped."""
     return [
         JudgedSource(
             entry=replace(entry, source=with_guessed_names(entry.source, lock.guessed, number)),
@@ -214,10 +233,19 @@ def train_model(
     vocabularies: Mapping[str, Manifest],
     shard_sets: Mapping[str, Manifest],
     perform: Perform,
-    start: Start | None = None,
-    teacher: Start | None = None,
+    start: StartModel | None = None,
+    teacher: StartModel | None = None,
 ) -> Manifest | None:
-    """Train the model of a recipe, if it asks for one. start: what it begins with; teacher: what it learns from"""
+    """Train the model of a recipe; return None if it asks for none.
+
+    Args:
+        vocabularies, shard_sets: artifacts, by the names of their tables
+        start: the model that training starts from; None for random weights
+        teacher: the model that distillation learns from; None if there is none
+
+    Raises:
+        InputError: If a shard set has no example to train on.
+    """
     if recipe.model is None:
         return None
     shards = [shard_sets[name] for names in recipe.model.phases for name in names]
@@ -236,7 +264,10 @@ def train_model(
 
 
 def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
-    """Fine-tune the model on the tasks of a recipe, by their names: one after another, because each takes all cores."""
+    """Fine-tune the model on each task of a recipe, one after another, as each takes all cores.
+
+    Return artifacts by name.
+    """
     learnt = {}
     for entry in recipe.tasks:
         asked = model, entry.load_suite(), find_baseline(recipe, entry), entry.settings.control
@@ -247,7 +278,7 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
 def answer_documents(
     place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
 ) -> None:
-    """Let the fine-tuned models answer the documents that no released model of the recipe has answered."""
+    """Answer the documents that no released model of the recipe has answered, for each task that asks for answers."""
     for name, asked in ((entry.name, entry.settings) for entry in recipe.tasks if entry.settings.answers):
         generations = corpus.facts["generations"]
         since = find_last_answered(place, recipe.name, tasks[name].name, asked.answers, generations)

@@ -1,8 +1,8 @@
 """What a recipe reaches besides the text that it reads: programs it runs, folders it writes to, hosts it asks.
 
 A recipe is a program, and may be somebody else's. Promise: everything outside of Cloze that it can start, and every
-folder and host that it names, is listed; nothing is run or asked for that. Code of installed packages is listed by the
-package that it comes from.
+folder and host that it names, is listed; nothing is run or requested for that. Code of installed packages is listed by
+the package that it comes from.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,12 +15,12 @@ from corpora.store.places.address import is_object_address, without_password
 from flows.recipes.privacy import to_printable
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
-from trainer.settings.model import model_json
+from trainer.settings.model import to_model_json
 from trainer.tasks.registry import find_task_package
 
 
 def find_reach(recipe: Recipe) -> Mapping[str, list[str]]:
-    """Return what a recipe runs, writes to and asks, in words."""
+    """List what a recipe runs, writes to and asks, as lines under the keys "runs", "writes to" and "asks"."""
     found = {"runs": _iter_programs(recipe), "writes to": _iter_folders(recipe), "asks": _iter_hosts(recipe)}
     return {what: list(dict.fromkeys(map(to_printable, lines))) for what, lines in found.items()}
 
@@ -34,7 +34,9 @@ def _iter_programs(recipe: Recipe) -> Iterator[str]:
             yield f"{package['distribution']} {package['version']} (source {entry.source.kind})"
         yield from (f"{step.package} (step {step.step.kind})" for step in entry.documents.steps)
     if recipe.model is not None and not recipe.model.folder:
-        packages = {key: value for key, value in model_json(recipe.model.settings).items() if key.endswith("_package")}
+        packages = {
+            key: value for key, value in to_model_json(recipe.model.settings).items() if key.endswith("_package")
+        }
         yield from (f"{package} ({key.removesuffix('_package')} of the model)" for key, package in packages.items())
     for task in recipe.tasks:
         kind = str(task.settings.task)
@@ -65,7 +67,7 @@ def _iter_hosts(recipe: Recipe) -> Iterator[str]:
 
 
 def _iter_fetch_hosts(settings: AcquireSettings) -> Iterator[str]:
-    """Yield the hosts that a fetch begins with; a list that is fetched may name others."""
+    """Yield the hosts that a download begins with. A list that is downloaded may name others."""
     published = PUBLISHERS.get(settings.catalogue)
     base = settings.mirror or published
     addresses = [base] if base else [*settings.urls, *([settings.list] if settings.list else [])]

@@ -1,8 +1,8 @@
 """`cloze plan`: what a run would reuse, build and why, without building anything.
 
-The run's own page (`pipeline.run_recipe`) is followed with a performer that only looks. It continues as long as
-there are manifests; what depends on a missing stage cannot be looked at yet, and is listed as following. So
-is what is planned from rows that are lost. Damage on the way is treated as a run would repair it.
+The run's own page (`pipeline.run_recipe`) is followed with a function that only looks at stages. It continues as long
+as there are manifests. What depends on a missing stage cannot be looked at yet and is listed as following, and so is
+what is planned from rows that are lost. Damage is treated as a run would repair it.
 """
 
 from collections import Counter
@@ -39,9 +39,15 @@ NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """Holds what would happen to one stage. `state`: reuse, mend, go on, build, or follows. manifest: if it exists
+    """What a run would do with one stage.
 
-    notice: what a person should know of it, if it can be said
+    stage:    its kind and name, such as "shards/news"
+    state:    "reuse", "mend" (damaged parts are built again), "go on" (unfinished), "build", or "follows" (cannot be
+              looked at yet)
+    parts, missing: number of its parts, and of those that are not built
+    reason:   why, in words
+    manifest: of the artifact, if it exists
+    notice:   what a person should know about it, in words; "" if there is nothing
     """
 
     stage: str
@@ -53,17 +59,23 @@ class PlannedStage:
     notice: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Return a form for scripts."""
+        """Return the plan of the stage for scripts."""
         return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
 
 
 class _StageMissing(Exception):
-    """The plan cannot look further: a stage is missing."""
+    """The plan cannot continue, because a stage that later ones are planned from does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Holds what a run would do now. notes: on its raw files, in lines; inputs: files that were found."""
+    """What a run would do now.
+
+    notes:  lines about its raw files
+    inputs: the files that were found, for scripts
+    stages: its stages in their order
+    lock:   the lock that the run would start with
+    """
 
     notes: tuple[str, ...]
     inputs: Mapping[str, Json]
@@ -72,7 +84,16 @@ class RunPlan:
 
 
 def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
-    """Plan what a run would do now, and find new raw files. Builds and writes nothing in the store."""
+    """Plan what a run of a recipe would do now, and find its new raw files.
+
+    Builds nothing and writes nothing to the store.
+
+    Args:
+        home: folder of caches, in which digests of raw files are kept
+
+    Raises:
+        InputError: If raw files, labelled files or models are missing, or the run would stop.
+    """
     recipe = follow_schedule(recipe)
     labelled = [*check_labelled_files(Place(recipe.store), recipe)]
     resolved = resolve_inputs(recipe, home)
@@ -85,9 +106,10 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
 def plan_run(
     place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
 ) -> list[PlannedStage]:
-    """Plan a run of this recipe, stage by stage. Reads manifests, records, verdicts and vocabularies.
+    """Plan a run of a recipe, stage by stage. Reads manifests, records of parts, verdicts and vocabularies.
 
-    tell: is called with a line about raw files that a run would leave out; the lock on disk is not changed
+    Args:
+        tell: called with a line about raw files that a run would leave out; the lock on disk is not changed
     """
     recipe = replace(recipe, path=None)
     damage = DamageTracker(place=place, tell=lambda line: None)
@@ -115,7 +137,7 @@ def plan_run(
 def _inspect_stages(
     place: Place, damage: DamageTracker, planned: list[PlannedStage], stages: Sequence[Stage]
 ) -> list[Manifest]:
-    """Perform stages by looking at them. Raises _Unbuilt if one has no manifest."""
+    """Return the manifests of stages and append what a run would do with each to `planned`. Raises _StageMissing."""
     manifests = []
     for stage in stages:
         entry, manifest = _inspect_stage(place, stage, damage)
@@ -127,7 +149,7 @@ def _inspect_stages(
 
 
 def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
-    """Return what a run comes to after the stages that the plan looked at, in the order of stages."""
+    """List the stages that a run comes to after those that the plan has looked at, in their order."""
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
     sources = [
@@ -169,7 +191,7 @@ def _inspect_stage(place: Place, stage: Stage, damage: DamageTracker) -> tuple[P
 
 
 def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
-    """Yield what a person should know of a stage, or of examples that exist."""
+    """Yield what a person should know about a stage, or about examples that exist."""
     if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
     if stage.kind == "shards" and manifest is not None:
@@ -177,9 +199,11 @@ def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
 
 
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
-    """Explain in one line why this stage is reused, finished, repaired or built.
+    """Explain in one line why a stage is reused, finished, repaired or built.
 
-    faults: the damage that keeps it from being whole
+    Args:
+        survey: what the store has of the stage
+        faults: the damage because of which it is not whole
     """
     if survey.manifest is not None:
         generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
@@ -204,7 +228,11 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
 
 def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
-    """Return what differs from an existing artifact of the same kind and name, under the words for it."""
+    """Return the differences of a stage from an existing artifact of its kind and name.
+
+    Returns:
+        Lists under "settings", "new version", "new data" and "follows" (other artifacts that it is made from).
+    """
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"
         for name, version in {**dict.fromkeys(other.libraries, "none"), **stage.libraries}.items()

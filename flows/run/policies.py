@@ -1,4 +1,4 @@
-"""The knobs of a run that decide no bytes: how many parts a worker builds at a time, retries, how long to wait."""
+"""Numbers that decide no bytes of a run: parts per task, retries, waiting times, what its page shows."""
 
 import os
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ MAX_METRIC_ROWS = 100  # steps in the table of metrics
 
 
 def count_cores() -> int:
-    """Return one worker for each core that this process may use."""
+    """Return the number of cores that this process may use; at least one."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 def choose_num_workers(raw_bytes: int) -> int:
-    """Return as many workers as raw files have work for, one for each core at most."""
+    """Return the number of worker processes that raw files of this size have work for: one per core at most."""
     return min(count_cores(), 1 + raw_bytes // BYTES_PER_WORKER)
 
 
 def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
-    """Group parts, in order, into what a worker does at a time: a handful a worker.
+    """Group parts, in order, into the groups that a worker builds at a time: about RANGES_PER_WORKER per worker.
 
     >>> group_parts([1, 2, 3, 4, 5, 6, 7], workers=1)
     [[1, 2], [3, 4], [5, 6], [7]]
@@ -44,5 +44,5 @@ def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
 
 
 def choose_num_threads(workers: int) -> int:
-    """Return how many tasks wait for the workers at once: they do no work themselves."""
+    """Return the number of threads that wait for workers. They do no work themselves."""
     return max(16, 2 * workers)

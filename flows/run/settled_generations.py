@@ -1,12 +1,13 @@
-"""Earlier generations are settled: where the store holds their corpus and the documents that it shows whole, what these
-were made from is not looked at.
+"""Earlier generations are settled if nothing of them has to be looked at: the store has their corpus and documents
+whole.
 
-What is asked of every generation is known without the store: each fingerprint is made of settings and of the
-fingerprints before it. So the newest earlier corpus that is there is found by one listing, and a run plans only the
-generations after it. The manifests of the settled ones are read where later stages need their counts, and no rows.
+A generation is the raw files that one run added. The fingerprints of its artifacts are known without the store, because
+each is made of settings and of the fingerprints before it. So one listing finds the newest earlier corpus that exists,
+and a run plans only the generations after it. The manifests of the settled ones are read if later stages need their
+counts, and no rows.
 
-Whatever is not in order (a file that is gone or damaged, another setting, another file of an old generation) is not
-settled: a run then goes through all stages, as the first one did, and finds and mends it.
+If anything is not in order (a file that is gone or damaged, another setting, another file of an old generation),
+nothing is settled: the run goes through all stages, as the first one did, and finds and repairs it.
 
 Cost: a listing of the corpora, one of each source's documents, and a manifest for each source of a settled generation.
 """
@@ -31,8 +32,9 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 class SettledGenerations:
     """The generations that are settled: the first `number` ones.
 
-    documents, signatures: of each of their sources, the latter as stages without parts
-    verdicts, corpora:     a stage for each of them, likewise
+    number:                of generations; 0 if none is settled
+    documents, signatures: for each source of each generation; signatures only as stages without parts
+    verdicts, corpora:     for each generation, as stages without parts
     """
 
     number: int = 0
@@ -43,7 +45,7 @@ class SettledGenerations:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders of the artifacts that are settled, those first that others are made from."""
+        """Folders of the settled artifacts, each after those that it is made from."""
         stages = (*self.signatures, *self.verdicts, *self.corpora)
         return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
@@ -59,10 +61,16 @@ def find_settled(
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
 ) -> SettledGenerations:
-    """Return the generations whose corpus and documents the store holds whole, as many as there are.
+    """Find the generations whose corpus and documents the store has whole.
 
-    before:       the newest generation, which is not settled
-    documents_of: the documents stage of a source in a generation, without its parts
+    Args:
+        sources: the sources of all generations, each with the number of its generation
+        before: number of the newest generation, which is never settled
+        documents_of: plans the documents stage of a source in a generation, without its parts
+        tombstones: the documents that are to be forgotten
+
+    Returns:
+        As many generations as the store has; NOTHING_SETTLED if it has none.
     """
     sources = [(number, entry) for number, entry in sources if number < before]
     documents = [documents_of(number, entry) for number, entry in sources]
@@ -96,7 +104,11 @@ def find_settled(
 def read_settled_inputs(
     place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
-    """Return what settled generations give the verdicts and the corpus of later ones. Raises Damaged."""
+    """Return what later generations need of settled ones: the inputs of their verdicts, and the generations.
+
+    Raises:
+        Damaged: If a manifest is gone or damaged.
+    """
     signatures = read_published(place, settled.signatures)
     inputs = build_inputs(sources[: len(signatures)], documents[: len(signatures)], signatures)
     judged = read_published(place, settled.verdicts)
@@ -104,7 +116,7 @@ def read_settled_inputs(
 
 
 def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
-    """Return the manifests of stages that are known to be in the store. Raises Damaged if one is not."""
+    """Read the manifests of stages that are known to be in the store. Raises Damaged if one is gone or damaged."""
     manifests = []
     for stage in stages:
         manifest = read_manifest(place, stage.folder)
@@ -115,7 +127,10 @@ def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
 
 
 def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
-    """Return the documents that verdicts are of, in their order, as far as the store has them."""
+    """Return the documents that verdicts were made from, in their order.
+
+    Those that are no longer in the store are omitted.
+    """
     parents = (parent for parent in verdicts.parents if parent.role == "documents")
     found = (read_manifest(place, parent.folder) for parent in parents)
     return [manifest for manifest in found if manifest is not None]
@@ -124,7 +139,7 @@ def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
 def build_inputs(
     sources: NumberedSources, documents: Sequence[Manifest], signatures: Sequence[Manifest]
 ) -> tuple[Input, ...]:
-    """Return what verdicts look at: the documents of each source and generation, and their signatures."""
+    """Return the inputs of the verdicts: the documents and signatures of each source and generation."""
     return tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
         for (number, entry), parsed, sketched in zip(sources, documents, signatures, strict=True)

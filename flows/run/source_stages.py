@@ -1,6 +1,6 @@
-"""Plans what is made of raw files: the documents of each source and generation, and the statistics before them.
+"""Plans the stages that read raw files: the documents of each source and generation, and the statistics before them.
 
-Raw files of an older generation may be gone, if the store has what was made of them.
+Raw files of an older generation (files that an earlier run added) may be gone if the store has what was made of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,11 @@ from flows.run.record.counts_text import format_count
 
 
 def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
-    """The statistics that each source needs before its documents, by name, from the source's first generation."""
+    """Compute the statistics that some sources need before their documents, from the first generation of each.
+
+    Returns:
+        The artifacts by source name. Sources that need no statistics are omitted.
+    """
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
@@ -42,7 +46,11 @@ def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) 
 
 
 def list_readable_files(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
-    """The raw files of a source in a generation, except those that the lock leaves out."""
+    """List the raw files of a source in one generation, without those that the lock leaves out as unreadable.
+
+    Args:
+        files: the raw files of the generation, by source name
+    """
     left_out = lock.find_left_out(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
 
@@ -50,7 +58,14 @@ def list_readable_files(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequ
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return what plans the documents stage of one source and generation, with `with_parts=False` without its parts."""
+    """Return a function that plans the documents stage of one source and generation.
+
+    It takes `cut`: with `cut=False` the stage has its identity and no parts, and no raw file is opened.
+
+    Args:
+        number: number of the generation, counted from 1
+        statistics: the artifact of the source's statistics, if it needs one
+    """
     settings = entry.documents
     return partial(
         plan_documents,
@@ -65,9 +80,15 @@ def build_documents_plan(
 
 
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files. Those of an older generation may be gone if the store has the stage's results.
+    """Plan a stage that reads raw files. If some of these are gone, it has no parts, as the store has its results.
 
-    plan: makes the stage, with `with_parts=False` without its parts. Raises InputError if both are gone.
+    Args:
+        name: name of the source, for messages
+        raw: the raw files; one that is gone has the path ""
+        plan: plans the stage; with `cut=False` without parts
+
+    Raises:
+        InputError: If raw files are gone and the store lacks the results, or they are damaged.
     """
     gone = [file.name for file in raw if not file.path]
     if not gone:

@@ -32,24 +32,26 @@ MEMORY_WITH_WORDS = {**WORKER_MEMORY, "different": 400}
 
 @dataclass(frozen=True, kw_only=True)
 class StageKind:
-    """What is to be known of the stages of one kind.
+    """Everything that other modules have to know about the stages of one kind.
 
     group:        the line of the run's progress that it belongs to, and the tag of its tasks
-    names:        of the sources or tables of a recipe that it has an artifact for; by default one of the whole recipe
-    has_many:     whether only a corpus of hundreds of parts has it, so that no plan announces it
-    is_planned_from: whether the next stage is planned from its rows, and not only from its manifest
+    names:        returns the names of the sources or tables of a recipe that it has an artifact for; by default one
+    has_many:     True if only a corpus of hundreds of parts has it, so that no plan announces it
+    is_planned_from: True if the next stage is planned from its rows, and not only from its manifest
     rows:         by table, the word for a row, or those for one and for several, if it is not that of the table
     steps:        by a pattern of an account's unit, the title of a step in the accounts of a run; the groups of the
                   pattern are inserted, and `unit` is then the unit of the step
-    seconds, disk_bytes, memory_bytes: rates of processor time, disk, and memory next to the command itself
-    is_alone:     whether a process of its own builds it, which takes all cores
-    of_source:    whether each source has one; each_generation: whether each generation of the corpus has one
-    grows:        whether a new generation adds parts to it, and only these cost; they are built side by side
+    seconds, disk_bytes, memory_bytes, scratch_bytes: rates of processor time, disk, memory next to the command itself,
+                                                      and temporary files
+    is_alone:     True if a process of its own builds it, which takes all cores
+    is_per_source: True if each source has one
+    is_per_generation: True if each generation of the corpus has one
+    grows:        True if a new generation adds parts to it, and only these cost; they are built at the same time
     counts:       which of documents and tokens a plan counts
-    smaller:      what to change if its memory is not there; "" to take fewer workers, files or a larger machine
-    is_released:  whether a release names it
-    folder:       where an exported release has it; below, by name, if it ends with a slash; "" nowhere
-    has_answers:  whether its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
+    memory_remedy: what to change if its memory is not there; "" to take fewer workers, files or a larger machine
+    is_released:  True if a release names it
+    folder:       its folder in an exported release; followed by the name if it ends with a slash; "" if it has none
+    has_answers:  True if its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
     """
 
     group: str
@@ -73,7 +75,11 @@ class StageKind:
     has_answers: bool = False
 
     def list_artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
-        """Return the names of its artifacts. rules: of words, by the names of the vocabularies that have one"""
+        """Return the names of the artifacts that a run of a recipe has of this kind.
+
+        Args:
+            rules: the rules by which words are counted, by the names of the vocabularies that have one
+        """
         names = self.names(recipe, rules)
         return [*names] if self.is_per_source else [*map(recipe.name_artifact, names)]
 
@@ -226,5 +232,5 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
 
 
 def get_stage_index(kind: str) -> int:
-    """Return the place of a kind in a run."""
+    """Return the index of a kind in the order of a run. Raises ValueError for an unknown kind."""
     return [*STAGES].index(kind)

@@ -18,7 +18,7 @@ from launched import LONG, PATIENCE, answers, left, start, wait_until
 from playwright.sync_api import Page, expect, sync_playwright
 from served_command import free_port
 
-from flows.orchestration.embedded_server import PASSWORD, for_clients, keeps_runs_of
+from flows.orchestration.embedded_server import PASSWORD, build_client_environment, identify_server
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -46,7 +46,7 @@ def ui(home: Path) -> Iterator[str]:
     try:
         wait_until(lambda: process.poll() is not None or answers(f"{address}/api"), LONG)
         assert process.poll() is None, process.stdout.read()
-        assert wait_until(lambda: keeps_runs_of(home, port)), "its password is known from then on"
+        assert wait_until(lambda: identify_server(home, port)), "its password is known from then on"
         yield address
     finally:
         os.killpg(process.pid, signal.SIGINT)
@@ -72,7 +72,7 @@ def browser(width: int = 1280, height: int = 800) -> Iterator[Page]:
 
 def open_ui(page: Page, address: str) -> None:
     """The first page of the UI, by the link that `cloze ui` prints on a terminal."""
-    secret = for_clients(f"{address}/api")[PASSWORD].partition(":")[2]
+    secret = build_client_environment(f"{address}/api")[PASSWORD].partition(":")[2]
     page.goto(f"{address}/open#{secret}")
     page.wait_for_url(re.compile("/dashboard"))
 

@@ -24,8 +24,8 @@ from forking import Forked, can_fork
 
 from corpora.kernels.compiling import make_kernel_folder
 from corpora.store.worker_pool import WORKER_NAME
-from flows.orchestration.embedded_server import PASSWORD, EmbeddedServer, for_clients
-from flows.orchestration.server_guard import basic
+from flows.orchestration.embedded_server import PASSWORD, EmbeddedServer, build_client_environment
+from flows.orchestration.server_guard import format_basic_auth
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0  # seconds: for what takes one or two
@@ -54,7 +54,7 @@ def environment(home: Path, api: str | None = None) -> dict[str, str]:
         "PYTHONPATH": f"{ROOT / 'tests' / 'started'}{os.pathsep}{ROOT}",
         **{name: value for name, value in os.environ.items() if name.startswith(PROCESSOR)},
     }
-    return {**plain, **for_clients(api)} if api else plain
+    return {**plain, **build_client_environment(api)} if api else plain
 
 
 def shared_temporary(folder: Path) -> Path:
@@ -194,8 +194,8 @@ def post(address: str, **body: Any) -> Any:
 def request(address: str, value: Any = None, method: str = "POST") -> httpx.Response:
     """What the API answers, asked again while its database is busy."""
     found: list[httpx.Response] = []
-    password = for_clients(address).get(PASSWORD)
-    headers = {"Authorization": basic(password)} if password else {}
+    password = build_client_environment(address).get(PASSWORD)
+    headers = {"Authorization": format_basic_auth(password)} if password else {}
 
     def answered() -> bool:
         found[:] = [httpx.request(method, address, json=value, headers=headers, timeout=PATIENCE, trust_env=False)]

@@ -22,7 +22,7 @@ from forking import Forked
 from launched import LONG, PATIENCE, ask, environment, get, left, post, session_processes, shared_temporary, wait_until
 from small_recipe import World
 
-from flows.orchestration.embedded_server import keeps_runs_of
+from flows.orchestration.embedded_server import identify_server
 
 # The server looks for new schedules, and the runner for runs that are due, every second.
 FAST = {"PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
@@ -49,7 +49,7 @@ class Serving:
     def api(self) -> str:
         """The API of its server, whose newest password is known from then on."""
         if self.profile is None:
-            keeps_runs_of(self.home, self.port)
+            identify_server(self.home, self.port)
         return self.profile or f"http://127.0.0.1:{self.port}/api"
 
     @property

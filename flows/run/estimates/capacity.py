@@ -1,7 +1,7 @@
 """Checks that a run fits the disk of its store and the memory of this machine. One paragraph says what to change.
 
-`cloze plan` compares its estimates as they are. A run has none: it is refused only if even the least that such raw
-files can produce does not fit.
+`cloze plan` checks its estimates. A run has no estimates: it is refused only if even the least that such raw files can
+produce does not fit.
 """
 
 import os
@@ -26,14 +26,14 @@ MEMORY_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory
 
 
 def read_usable_memory() -> int:
-    """Return the memory of this machine, or of the container if that is less."""
+    """Return the bytes of memory of this machine, or of the container if it may use less."""
     limits = [Path(limit).read_text(encoding="ascii").strip() for limit in MEMORY_LIMIT_FILES if Path(limit).exists()]
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([whole, *(int(limit) for limit in limits if limit.isdigit())])
 
 
 def read_free_bytes(place: Place) -> int | None:
-    """Return the free space on the disk of a store; None if it is not a folder."""
+    """Return the free bytes on the disk of a store; None if the store is not a folder of this machine."""
     if not place.is_local:
         return None
     folder = Path(place.address).absolute()
@@ -41,12 +41,16 @@ def read_free_bytes(place: Place) -> int | None:
 
 
 def get_scratch_folder(place: Place) -> Path:
-    """Return the folder for scratch files of work on a store: its own; of an object store, that for temporary files."""
+    """Return the folder for temporary files: the store's own or, for an object store, the system's."""
     return Path(place.address if place.is_local else gettempdir()).absolute()
 
 
 def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | None = None) -> None:
-    """Raise InputError if the estimates do not fit. available: memory, by default that of this machine"""
+    """Check that the estimates of a run fit the disk and the memory. Raises InputError if they do not.
+
+    Args:
+        available: bytes of memory; by default those of this machine
+    """
     place, disk_bytes = Place(recipe.store), estimates.run.disk_bytes
     free, available = read_free_bytes(place), read_usable_memory() if available is None else available
     if free is not None and disk_bytes > free:
@@ -85,7 +89,12 @@ def _describe_memory_remedy(kind: StageKind, workers: int) -> str:
 
 
 def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """Check the same without a sample, for a run that reads these raw files for the first time. Raises InputError."""
+    """Check that even the least that a run needs fits, without a sample. Raises InputError if it does not.
+
+    Args:
+        new: the raw files that this run reads for the first time
+        workers: number of worker processes
+    """
     place = Place(recipe.store)
     free, available = read_free_bytes(place), read_usable_memory()
     least = round(MIN_STORED_SHARE * sum(file.size_bytes for file in new))

@@ -1,12 +1,13 @@
-"""A sample of a source: records from all over its raw files, and how many there are of them.
+"""A sample of a source: records from all over its raw files, and how many records there are in all.
 
-The bytes of all slices, in their order, are one line, and of that a window at each of some places at equal distances is
-read: of a large slice the beginning, as many bytes as the windows in it have; of small slices those that begin in a
-window, whole. So each record is about as likely to be in the sample as any other.
+The bytes of all slices (ranges of raw files that are parsed at once), in their order, are divided into NUM_WINDOWS
+windows at equal distances. Of a large slice the beginning is read, as many bytes as the windows in it have. Small
+slices that begin in a window are read whole. So each record is about as likely to be in the sample as any other.
 
-Promises: the same files and settings give the same sample, unless SECONDS of processor time cut it short, which is
-reported. Of sources that are no larger than the sample, all is read, of packed ones at least the beginning.
-Cost: READ_BYTES of records, and the rest of the last record in each place. Of large packed files the beginning is read.
+Promises: the same files and settings give the same sample, unless MAX_SAMPLE_SECONDS of processor time cut it short,
+which is reported. Sources that are no larger than the sample are read whole, packed ones at least at the beginning.
+Cost: READ_BYTES of records, and the rest of the last record in each window. Of large packed files the beginning is
+read.
 """
 
 import random
@@ -31,10 +32,13 @@ MAX_SAMPLE_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSample:
-    """Holds what was read of a source.
+    """The sample of a source.
 
-    records, characters: of all its raw files, before judging; sampled: the records that were read
-    reading_seconds:     processor time that reading and parsing all of it takes, without what the first call loads
+    records, characters: estimates for all raw files, before judging
+    sampled:         the records that were read
+    raw_bytes:       size of all raw files
+    reading_seconds: estimated processor time to read and parse all of them, without what the first call loads
+    cut_short:       True if the time ran out before the whole sample was read
     """
 
     records: float
@@ -52,9 +56,15 @@ def sample_source(
     read_bytes: int = READ_BYTES,
     num_windows: int = NUM_WINDOWS,
 ) -> SourceSample:
-    """Return a sample of some raw files of a source.
+    """Read a sample of some raw files of a source.
 
-    seconds: of processor time, from which on nothing more is read; read_bytes: about how much is read
+    Args:
+        seconds: processor time after which nothing more is read
+        read_bytes: about how many bytes of records are read
+        num_windows: number of places that the sample is from
+
+    Raises:
+        FileFault: If files cannot be divided into slices. Slices that cannot be read are skipped.
     """
     deadline = time.process_time() + seconds
     pieces = cut_files(source, files)
@@ -95,7 +105,10 @@ def _count_bytes(piece: Slice) -> int:
 
 
 def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_windows: int) -> list[tuple[Slice, float]]:
-    """Return the slices to read, and how many bytes of each: all if they have at most `most`."""
+    """Return the slices to read, each with the number of bytes to read.
+
+    All slices are read whole if they have at most `most` bytes together.
+    """
     if most >= raw_bytes:
         return [(piece, _count_bytes(piece)) for piece in pieces]
     window, distance = most / num_windows, raw_bytes / num_windows
@@ -111,9 +124,10 @@ def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_win
 
 
 def _read_records(source: Source, piece: Slice, most: float, deadline: float) -> tuple[list[Record], int]:
-    """Read about so many bytes of records from the beginning of a slice; return how much of it they take, too.
+    """Read about `most` bytes of records from the beginning of a slice. Raises FileFault.
 
-    Raises FileFault.
+    Returns:
+        The records, and how many bytes of the slice they take.
     """
     records, found = list[Record](), 0
     most = max(most, MIN_PACKED_BYTES) if is_packed(piece.file.name) else most
@@ -127,7 +141,7 @@ def _read_records(source: Source, piece: Slice, most: float, deadline: float) ->
 
 
 def _find_position(piece: Slice, record: Record, records: int) -> int:
-    """Return how many bytes of a slice are read once so many records are; of a packed file, how far it is read."""
+    """Return how many bytes of a slice have been read after some records; for a packed file, an estimate."""
     path, locator = Path(piece.file.path), record.locator
     if piece.file.name.lower().endswith(PARQUET_ENDINGS):
         return max(1, round(_count_bytes(piece) * records / max(1, count_rows(path, piece.start, piece.stop))))
@@ -137,7 +151,7 @@ def _find_position(piece: Slice, record: Record, records: int) -> int:
 
 
 def _find_read_position(path: Path) -> int:
-    """Return how far this process has read a file that it has open; 0 if it has none open."""
+    """Return how far this process has read a file that it has open, in bytes; 0 if it is not open."""
     furthest = 0
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the folder's own descriptor is closed by now

@@ -24,9 +24,10 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEstimate:
-    """Estimate of a stage to be built. documents, tokens: of the finished artifact; None if it counts none
+    """The estimated cost of building one stage. Units are in UNITS.
 
-    The others are the cost of building it.
+    documents, tokens: of the finished artifact, and not a cost; None if its kind counts none
+    scratch_bytes:     files that are gone when the stage ends
     """
 
     stage: str
@@ -41,10 +42,11 @@ class StageEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """Holds the estimates of a run, for a number of workers.
+    """The estimates of a run with a number of workers.
 
-    basis: what they are based on, in lines
-    stops: rules that would drop too much, in lines; start_cpu_seconds: of the command and its server
+    basis: lines about what the estimates are based on
+    stops: lines about rules that would drop so much that the run stops
+    start_cpu_seconds: processor time of the command and its server
     """
 
     stages: tuple[StageEstimate, ...]
@@ -56,7 +58,7 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """All stages one after the other, and the start of the command; of memory and scratch, the stage with most."""
+        """The whole run: the sum over all stages and the start of the command; of memory and scratch, the maximum."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),
@@ -67,7 +69,7 @@ class Estimates:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return a form for scripts: all figures, with their units and the sums."""
+        """Return all figures, their units and the sums, for scripts."""
         return {"units": UNITS, **asdict(self), "run": asdict(self.run)}
 
 
@@ -78,7 +80,7 @@ STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are writte
 
 
 def compute_cost(rates: Amounts, amounts: Amounts) -> float:
-    """Return what rates come to for amounts of their units.
+    """Return the sum of rates multiplied by the amounts of their units. Units without an amount cost nothing.
 
     >>> round(compute_cost({"tokens": 1.5}, {"text_bytes": 1e6, "tokens": 250_000}))
     375000
@@ -87,7 +89,14 @@ def compute_cost(rates: Amounts, amounts: Amounts) -> float:
 
 
 def estimate_stage(stage: str, amounts: Amounts, algorithm: str = "", left: float = 1.0) -> StageEstimate:
-    """Return the estimate of a stage. algorithm: of its vocabulary; left: the share of it that is to be built"""
+    """Estimate the cost of a stage from the rates of its kind.
+
+    Args:
+        stage: kind and name, such as "shards/news"
+        amounts: what it has to work on, by unit of the rates
+        algorithm: algorithm of its vocabulary, if its rates depend on that
+        left: share of the stage that is still to be built
+    """
     kind = STAGES[stage.partition("/")[0]]
     cpu_seconds = left * compute_cost(_get_rates(kind.seconds, algorithm), amounts)
     side_by_side = min(amounts["workers"], max(1, amounts["parts"])) if kind.is_per_source or kind.grows else 1

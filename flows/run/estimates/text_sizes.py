@@ -1,7 +1,7 @@
-"""The sizes of the text of a source: those of a sample after judging, scaled to the whole.
+"""The size of the text of a source: that of a sample after judging, scaled to all raw files.
 
 The records of the sample are judged by the recipe's own steps and settings, in this process. Two steps need statistics
-of the source, which are not taken: repeated lines stay, and of a selection the share that it keeps is counted.
+of the whole source, which are not computed here: repeated lines stay, and a selection is assumed to keep its share.
 
 Cost: judging the sample and counting its words.
 """
@@ -38,11 +38,12 @@ MAX_WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSizes:
-    """The sizes of documents.
+    """The total size of some documents.
 
-    text_bytes:   of their texts; packed_bytes: of the same as a store packs them
+    text_bytes:   of their texts
+    packed_bytes: of their texts, as a store compresses them
     words:        with punctuation, as BERT cuts them; a long word counts as several
-    measured:     seconds of processor time that reading and judging takes
+    measured:     seconds of processor time that reading and judging them takes
     """
 
     documents: float = 0.0
@@ -52,23 +53,24 @@ class TextSizes:
     measured: float = 0.0
 
     def scale(self, factor: float) -> "TextSizes":
-        """Return the sizes of so many times as much."""
+        """Return all sizes multiplied by a factor."""
         return TextSizes(**{name: factor * size for name, size in asdict(self).items()})
 
     @staticmethod
     def add_all(sizes: Iterable["TextSizes"]) -> "TextSizes":
-        """Return the sizes of all together."""
+        """Return the sum of several sizes."""
         return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceText:
-    """A source, by what its sample is after judging: all its raw files are as the sampled ones.
+    """The text of a source, as its sample is after judging: all its raw files are assumed to be like the sampled ones.
 
-    outcomes:     of all sampled records, as in the ledger of documents
-    whole:        the sizes of all documents; new: of those of raw files that the store has no documents of
-    fitted:       processor time that statistics of the new ones take
-    parts:        about how many all of them have
+    outcomes:     number of sampled records by outcome, as in the ledger of documents
+    whole:        sizes of all documents
+    new:          sizes of the documents of raw files that the store has no documents of
+    fitted:       processor time that statistics of the new documents take
+    parts:        about how many parts (files that are built on their own) all documents have
     words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
     """
 
@@ -83,7 +85,14 @@ class SourceText:
 
 
 def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[SourceText]:
-    """Sample and judge each source that has raw files here. Raises FileFault if some cannot be cut."""
+    """Sample and judge each source that has raw files on this machine.
+
+    Args:
+        planned: what a run would do with each stage, which says which raw files have documents in the store
+
+    Raises:
+        FileFault: If some cannot be cut into slices.
+    """
     texts, states = list[SourceText](), defaultdict[str, list[str]](list)
     for stage in planned:
         states[stage.stage].append(stage.state)
@@ -99,9 +108,10 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
 
 
 def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
-    """Return the raw files of a source that the store has documents of, and those that it has none of.
+    """Split the raw files of a source into those that the store has documents of, and the others.
 
-    states: what a plan says of the stages of its documents
+    Args:
+        states: what a plan says of the source's stages of documents, one for each generation
     """
     generations = [files for generation in lock.generations if (files := list_readable_files(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
@@ -110,7 +120,12 @@ def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple
 
 
 def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
-    """Judge the sample of a source, and scale it to raw files. old_bytes: of those that have documents"""
+    """Judge the sample of a source and scale it to its raw files.
+
+    Args:
+        old_bytes: size of the raw files that have documents in the store
+        new_bytes: size of the others
+    """
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
     judge_records(records[:WARM_UP_RECORDS], entry.source.name, settings, inputs)
     began = time.process_time()

@@ -1,6 +1,6 @@
-"""What training, fine-tuning and answering take: the work of a model of some size on so many tokens.
+"""What training, fine-tuning and answering cost: the work of a model of some size on a number of tokens.
 
-Floating-point operations of a step are counted by the shape of the model, and become time by the table of rates.
+Floating-point operations of a step follow from the shape of the model, and become time by the table of rates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from flows.recipes.model_and_tasks import ModelEntry, TaskEntry
 from flows.recipes.recipe import Recipe
 from flows.run.answers_build import MAX_DOCUMENTS_TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
-from trainer.settings.phases import PhaseSettings, num_tokens
+from trainer.settings.phases import PhaseSettings, parse_tokens
 from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -29,7 +29,7 @@ CHARACTERS_PER_TOKEN = 4.5  # of labelled rows, for a token
 
 
 class _ModelSize:
-    """The size of a model: its parameters, and the floating-point operations of a step for a token of its body."""
+    """The size of a model: its parameters, the floating-point operations for a token, and the memory that it needs."""
 
     def __init__(self, entry: ModelEntry, vocabulary_size: float) -> None:
         self._layers, self._hidden, _, feed_forward = entry.settings.shape
@@ -39,11 +39,21 @@ class _ModelSize:
         self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
 
     def count_flops(self, length: float, predicted: float = 0.0) -> float:
-        """Return the operations for a token. length: of its example; predicted: share of the tokens"""
+        """Return the floating-point operations of one step for one token.
+
+        Args:
+            length: tokens of the example that the token is in
+            predicted: share of the tokens that are predicted
+        """
         return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
 
     def compute_memory(self, held: float, predicted: float = 0.0) -> float:
-        """Return the memory of a process that learns. held: tokens at once"""
+        """Return the bytes of memory of a process that trains.
+
+        Args:
+            held: number of tokens in memory at once
+            predicted: share of the tokens that are predicted
+        """
         activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
         return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
 
@@ -51,9 +61,12 @@ class _ModelSize:
 def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return what a model has to work on, in the units of the rates; every example is as long as shards allow.
+    """Return the work of training a model, in the units of the rates.
 
-    to_train_on: tokens of each shard set, for phases whose length is said in epochs
+    Every example is taken to be as long as shards allow.
+
+    Args:
+        to_train_on: tokens of each shard set, for phases with a length in epochs
     """
     model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
@@ -72,9 +85,15 @@ def compute_training_work(
 
 
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the work of learning the tasks of a table from every seed, and of answering their splits.
+    """Return the work of learning a table's tasks from every seed and answering their splits, in units of the rates.
 
-    The labelled files are read, but not encoded. Raises InputError if one is missing, or cannot be read.
+    The labelled files are read, but not encoded.
+
+    Args:
+        start: the model that is fine-tuned
+
+    Raises:
+        InputError: If a labelled file is missing or cannot be read.
     """
     suite, model = entry.load_suite(), _ModelSize(start, vocabulary_size)
     models = len(suite.seeds) * (2 if entry.settings.control else 1)
@@ -105,7 +124,12 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
 def compute_answer_work(
     entry: TaskEntry, start: ModelEntry, vocabulary_size: float, texts: TextSizes
 ) -> dict[str, float]:
-    """Return the work of answering documents with the model of a task. texts: of these documents"""
+    """Return the work of answering documents with the model of a task, in the units of the rates.
+
+    Args:
+        start: the model that was fine-tuned
+        texts: sizes of the documents
+    """
     [task] = entry.load_suite().tasks
     model, length = _ModelSize(start, vocabulary_size), _find_length(task, start)
     tokens = min(texts.documents * length, texts.text_bytes / CHARACTERS_PER_TOKEN)
@@ -119,21 +143,26 @@ def compute_answer_work(
 
 
 def _find_length(task: SuiteTask, start: ModelEntry) -> int:
-    """Return how many tokens of an example are read."""
+    """Return the number of tokens of an example that are read."""
     return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 
 def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
-    """Return about how many tokens each row of a labelled file has. Raises InputError."""
+    """Return an estimate of the number of tokens of each row of a labelled file. Raises InputError."""
     needed, optional = split_roles(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS_PER_TOKEN) for _, values in rows]
 
 
 def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
-    """Return the most tokens that a phase reads. lengths: the longest example of each shard set; held: their tokens"""
+    """Return the largest number of tokens that a phase of training reads.
+
+    Args:
+        lengths: length of the longest example of each shard set that the phase reads
+        held: number of tokens in these shard sets, for a phase with a length in epochs
+    """
     if phase.tokens is not None:
-        return num_tokens("training.phase.tokens", phase.tokens)
+        return parse_tokens("training.phase.tokens", phase.tokens)
     if not phase.steps:
         return sum(phase.quotas) or round((phase.epochs or 0) * held)
     slots = [Fraction(tokens, length) for tokens, length in zip(phase.quotas, lengths, strict=False)]

@@ -1,6 +1,6 @@
 """Faults that do not end a run.
 
-`damage.py` builds a damaged part again and leaves a record out that ends its worker, `skipped_files.py` an unreadable
-raw file. `rule_limits.py` stops a run in which one rule drops much of a source. `locks.py` lets runs and clean-up take
-turns, the runs of one recipe, and any two processes.
+`damage.py` builds a damaged file of the store again and passes over a record that ends its worker, `skipped_files.py`
+leaves an unreadable raw file out. `rule_limits.py` stops a run in which one rule drops much of a source. `locks.py`
+lets runs and clean-ups take turns, and the runs of one recipe.
 """

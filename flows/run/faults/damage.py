@@ -1,12 +1,13 @@
-"""Repairs damage during a run: the part that holds the damaged file is built again over it, and the run continues.
+"""Repairs damage during a run: the part (one file set of a stage's output) with a damaged file is built again, and the
+run continues.
 
-Reading a damaged file raises `Damaged`, which names it. The run distrusts that file from then on and goes through its
-stages again: the survey of the file's stage finds its part missing, and everything else exists already. The part's
-inputs are checked as they are read, so damage there is treated the same way: first the input is built again, then the
-part. Raw files are not read unless they are what the lock says. What `cloze verify` has listed in the store
-(`read_damage_list`) is distrusted from the start, and taken off the list when it is built again.
+Reading a damaged file raises `Damaged`, which names it. The run marks that file as damaged and goes through its stages
+again: the survey of the file's stage finds its part missing, and everything else exists already. The part's inputs are
+checked as they are read, so damage there is treated the same way: first the input is built again, then the part. Raw
+files are not read unless they are what the lock says. Files that `cloze verify` has listed in the store
+(`read_damage_list`) are marked from the start, and taken off the list when they are built again.
 
-A record of a part whose files are whole is written again from them, and builds nothing.
+The record of a part whose files are whole is written again from these files, and nothing is built.
 
 Damage that cannot be repaired ends the run: a file that belongs to no stage of this run, and one that was built again
 and is damaged once more.
@@ -14,19 +15,16 @@ and is damaged once more.
 Cost: for each damaged file, another survey and plan of all stages; for damaged documents, one reading of their raw
 files.
 
-Quarantine: a record that ends the worker that reads or judges it, time and again, is passed over; the lock says so.
+Quarantine: a record at which every attempt of a task ended is passed over, and the lock says so. The cause may be a
+time or memory limit, or a crash in a library. None of these decides by itself what is in a corpus, because the next
+attempt may end differently: it ends the worker, and so fails the attempt. The lock's list of such records is an input
+of the run like its raw files: with that lock every machine passes the record over and counts it as dropped (parse:
+quarantined). Take its line out of the lock to have it tried again. A worker that stalled does not count as an attempt:
+the pool replaces it and calls again (`corpora.store.worker_pool`).
 
-A time or memory limit, or a crash in a library, never decides by itself what is in a corpus, because the next attempt
-may end differently. It ends the worker and so fails the attempt. A record at which every attempt of a task ended goes
-onto the lock's list, which is an input of the run like its raw files: with that lock every machine passes the record
-over and counts it as dropped (parse: quarantined). Take its line out of the lock to have it tried again.
-
-A worker that stalled does not count as an attempt: the pool replaces it and calls again (`corpora.store.worker_pool`).
-
-Records that could not be read: a line for the terminal with how many, the first of them by name, and why.
-
-A damaged, locked or too large file or row is one record that its source drops and counts; no other record is lost by
-it. Cost: nothing without such a record; else the dropped rows of the parts that have the first of them.
+Records that could not be read (damaged, locked or too large) are dropped by their source and counted; no other record
+is lost by that. `describe_unread_records` reports them. Cost: nothing without such a record; else the dropped rows of
+the parts that have the first of them.
 """
 
 import json
@@ -64,7 +62,13 @@ DAMAGE_LIST = "damaged.json"
 
 
 def read_damage_list(place: Place) -> dict[str, str]:
-    """Return what is wrong with each listed file; nothing if there is no list. Raises InputError if it is damaged."""
+    """Read the store's list of damaged files, which `cloze verify` writes, as path -> what is wrong.
+
+    {} if there is no list.
+
+    Raises:
+        InputError: If the list is damaged itself.
+    """
     try:
         fields = unseal(place.read(DAMAGE_LIST), DAMAGE_LIST)
         with explain_parse_errors(DAMAGE_LIST, "a list of damaged files"):
@@ -79,7 +83,14 @@ def read_damage_list(place: Place) -> dict[str, str]:
 
 
 def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
-    """Write the list; remove it if nothing is damaged. Raises InputError if the store cannot be written."""
+    """Write the store's list of damaged files; remove it if nothing is damaged.
+
+    Args:
+        damaged: path in the store -> what is wrong
+
+    Raises:
+        InputError: If the store cannot be written.
+    """
     if damaged:
         place.write(DAMAGE_LIST, seal(json.dumps({"damaged": damaged}, indent=1, ensure_ascii=False).encode()))
     elif place.find_size(DAMAGE_LIST) is not None:
@@ -88,12 +99,13 @@ def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
 
 @dataclass(kw_only=True)
 class DamageTracker:
-    """Tracks the damage in the store of a run: what it met, and what the store's list names.
+    """Tracks the damaged files in the store during a run.
 
-    tell:       is called with a line about each damaged file
-    distrusted: files that are not built again yet
-    listed:     paths of those that the list names
-    rebuilt:    paths of files that are
+    place:   the store
+    tell:    called with a line about each damaged file
+    damaged: files that are damaged and not built again yet, by path
+    listed:  paths of the damaged files that the store's list names
+    rebuilt: paths of files that were built again
     """
 
     place: Place
@@ -104,7 +116,11 @@ class DamageTracker:
     _told: set[str] = field(default_factory=set)
 
     def mark_listed(self, names: Collection[str]) -> None:
-        """Distrust what the store's list names of artifacts of these names. Raises InputError."""
+        """Mark the files of the store's list as damaged that belong to artifacts of these names.
+
+        Raises:
+            InputError: If the list is damaged itself.
+        """
         damaged = read_damage_list(self.place)
         self.listed = {path for path in damaged if path.split("/")[1] in names}
         self.damaged |= {path: Damaged(path, damaged[path]) for path in self.listed}
@@ -113,7 +129,12 @@ class DamageTracker:
             self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
 
     def mark_damaged(self, fault: Damaged) -> None:
-        """Have a file built again at the next survey of its stage. Raises InputError if that would not repair it."""
+        """Mark a file as damaged, so that the next survey of its stage finds its part missing.
+
+        Raises:
+            InputError: If the file was built again in this run already, so that this would not repair it.
+            Damaged: The fault itself, if the file is marked already: no stage of this run builds it.
+        """
         if fault.path in self.rebuilt:
             raise InputError(
                 f"{fault.path} was damaged, was built again, and is damaged again: {fault.what}. The disk or the "
@@ -125,9 +146,12 @@ class DamageTracker:
         self._tell(fault, "It is built again.")
 
     def survey(self, stage: Stage) -> Survey:
-        """Survey a stage in the store, without distrusted files. Raises InputError if it cannot be repaired.
+        """Survey a stage in the store as if damaged files were missing.
 
-        A damaged manifest or record of its own is distrusted from now on; one of another artifact is reported.
+        A damaged manifest or record of the stage itself is marked; damage of another artifact is only reported.
+
+        Raises:
+            InputError: If damaged parts cannot be built again, because the raw files that they were made from are gone.
         """
         survey = survey_stage(self.place, stage, self.damaged)
         if self._leave_lost(stage, list_lost_parts(stage, survey)):
@@ -147,7 +171,10 @@ class DamageTracker:
         return survey
 
     def _leave_lost(self, stage: Stage, names: Collection[str]) -> bool:
-        """Leave listed files of lost parts as they are; return whether there are any. Reading one still ends a run."""
+        """Leave listed files of parts that cannot be built again as they are; return True if there are any.
+
+        Reading one of these files still ends a run.
+        """
         manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
         parts = manifest.parts if manifest is not None else ()
         paths = {f"{stage.stage_folder}/{path}" for part in parts if part.name in names for path in part.paths}
@@ -156,7 +183,7 @@ class DamageTracker:
         return bool(left)
 
     def rewrite_records(self, stage: Stage) -> None:
-        """Write distrusted records of parts again that the stage's manifest names and whose files are whole."""
+        """Write damaged records of a stage's parts again, if the files of these parts are whole."""
         wanted = {path for path in self.damaged if is_part_record(path) and path.startswith(f"{stage.stage_folder}/")}
         if not wanted or f"{stage.folder}/{MANIFEST}" in self.damaged:
             return
@@ -176,17 +203,22 @@ class DamageTracker:
                         self._unmark({path})
 
     def list_faults(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
-        """The damage that keeps a stage from being whole."""
+        """Return the damage because of which a stage is not whole; () if it is."""
         if survey.manifest is not None:
             return ()
         where = stage.stage_folder if survey.damaged else stage.folder  # a manifest may point to older artifacts
         return tuple(fault for path, fault in self.damaged.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Stop if damaged parts would be built again from raw files that are not what the lock says.
+        """Check that damaged parts will be built again from the raw files that the lock names.
+
+        Reads every such file once.
 
         Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed
-        it. Reads every file once. Raises InputError.
+        it.
+
+        Raises:
+            InputError: If a file has other contents.
         """
         if not survey.damaged and not self.list_faults(stage, survey):
             return
@@ -201,7 +233,12 @@ class DamageTracker:
                 )
 
     def mark_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
-        """Trust the files again that were written for a stage, which was published after a survey."""
+        """Mark the files of a stage as whole that were written since a survey.
+
+        Args:
+            survey: what the store had of the stage before it was built
+            manifest: the stage's manifest, which is published
+        """
         names = {plan.name for plan in survey.missing}
         folder, built = manifest.stage_folder, [part for part in manifest.parts if part.name in names]
         written = {f"{folder}/{path}" for part in built for path in part.paths}
@@ -212,9 +249,12 @@ class DamageTracker:
         self._unmark(written & self.damaged.keys())
 
     def _share_rebuilt(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
-        """Let all manifests of a stage name parts that were built again, in place of damaged and of older files.
+        """Let all manifests of a stage name parts that were built again, instead of damaged and older files.
 
-        stale: paths of files that were written again, or are damaged
+        Args:
+            folder: folder of the stage's kind and name
+            built: the parts that were built
+            stale: paths of files that were written again, or are damaged
         """
         newer = {part.fingerprint: part for part in built}
 
@@ -234,7 +274,7 @@ class DamageTracker:
                     self._unmark(left & self.damaged.keys())
 
     def _unmark(self, paths: Collection[str]) -> None:
-        """Trust files that were written again, and take them off the store's list."""
+        """Remove files that were written again from the damaged ones, and from the store's list."""
         for path in paths:
             del self.damaged[path]
             self.rebuilt.add(path)
@@ -249,7 +289,11 @@ class DamageTracker:
 
 
 def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
-    """Run, and run again for each damaged file. Raises what `run` raises, and InputError."""
+    """Call `run` until it meets no new damaged file, marking each one. Returns what `run` returns.
+
+    Raises:
+        InputError: If damage cannot be repaired. It also raises whatever else `run` raises.
+    """
     while True:
         try:
             return run()
@@ -258,7 +302,7 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
 
 
 def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
-    """Return the damaged parts of a stage that cannot be planned because their raw files are gone."""
+    """List the damaged parts of a stage that cannot be built again, because their raw files are gone."""
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
 
@@ -267,7 +311,11 @@ MAX_QUARANTINED = 20  # in one run; if more records end their workers, the recor
 
 
 def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
-    """Add a record to the quarantine of a lock, also on disk. Raises InputError if that cannot be written."""
+    """Add the record that ended a worker to the quarantine of a lock, also on disk, and return the lock.
+
+    Raises:
+        InputError: If the lock cannot be written.
+    """
     location = error.record
     change_lock(recipe.lock_path, tell, lambda on_disk: _add_record(on_disk, location))
     tell(f"{describe_record(lock, location)} is in quarantine from now on: {error}")
@@ -275,7 +323,10 @@ def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Calla
 
 
 def describe_record(lock: Lock, location: str) -> str:
-    """Describe a record in quarantine.
+    """Describe a record in quarantine by its byte position and raw file.
+
+    Args:
+        location: sha256 of the raw file, stream in it (-1 if it has none) and byte offset, with spaces between
 
     >>> describe_record(Lock(), "ab12 -1 300")
     'The record at byte 300 of a raw file (sha256 ab12)'
@@ -288,7 +339,7 @@ def describe_record(lock: Lock, location: str) -> str:
 
 
 def explain_deaths(error: WorkerDied) -> str:
-    """Return the message for a task whose attempts ended with no record, or not always the same one, in work."""
+    """Return the message for a task that failed every time without one record that all attempts ended at."""
     return (
         f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
         "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
@@ -316,10 +367,12 @@ NO_LOCATION = (0, "")  # the place of a file that is in no generation
 def find_set_aside(
     lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
-    """Return what a run goes on without because it cannot be read.
+    """List what a run goes on without because it cannot be read: records, files, and files that could not be opened.
 
-    documents: of all sources and generations; looked: by source, files that are not read
-    before: what the complete run before it went on without
+    Args:
+        documents: artifacts of documents of all sources and generations
+        looked: by source, files that are not read
+        before: what the complete run before it went on without, which decides how many are new
     """
     places = lock.file_locations
     found = [
@@ -345,9 +398,13 @@ def find_set_aside(
 
 
 def describe_unread_records(place: Place, documents: Manifest, samples: str) -> list[str]:
-    """Return a line for each reason why records of a source could not be read; none of other stages. Raises Damaged.
+    """Return a line for each reason why records of a source could not be read; [] for other kinds of stages.
 
-    samples: the recipe's `privacy.samples`
+    Args:
+        samples: the recipe's `privacy.samples`
+
+    Raises:
+        Damaged: If the dropped rows are damaged.
     """
     if documents.kind != "documents":
         return []
@@ -367,7 +424,7 @@ def describe_unread_records(place: Place, documents: Manifest, samples: str) -> 
 
 
 def _iter_rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
-    """Yield the dropped rows of a reason, from the parts that have some."""
+    """Yield the dropped rows with a reason, from the parts that have some."""
     with_some = (
         part
         for part in documents.parts

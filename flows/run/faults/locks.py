@@ -1,12 +1,11 @@
-"""Keeps clean-up of a store (`cloze gc`) and runs and releases that begin out of each other's way.
+"""Lets a clean-up of a store (`cloze gc`), runs and releases stay out of each other's way, and the runs of one recipe.
 
-Each first announces itself in a file of the store, and then looks for the other: if two begin at once, at least one
-sees the other. A run that sees a clean-up waits for its end; a clean-up that sees a run leaves everything that the
-run may use. This needs no lock, so it holds for object stores, and between machines.
+Clean-up: each side first announces itself in a file of the store, and then looks for the other. If two begin at once,
+at least one sees the other. A run that sees a clean-up waits for its end; a clean-up that sees a run leaves everything
+that the run may use. This needs no file lock, so it works in object stores, and between machines.
 
-Holds a file so that only one process of a machine does something, on a disk that has locks.
-
-A recipe's lock file is read, added to and written by one run at a time; it also clears up after killed runs.
+A recipe's lock file is read, extended and written by one run at a time. `hold_alone` holds a file so that only one
+process of a machine does something, on a disk that has file locks. `remove_leftovers` clears up after killed runs.
 """
 
 import os
@@ -28,7 +27,10 @@ POLL_SECONDS = 0.5
 
 
 class CleanUp:
-    """A clean-up of a store under way. What it removes is in its file, which identifies one that was killed."""
+    """A clean-up of a store that is under way.
+
+    Its file in the store lists what it removes, for the case that it is killed.
+    """
 
     def __init__(self, place: Place, path: str) -> None:
         self._folders: Sequence[str] = ()
@@ -36,22 +38,29 @@ class CleanUp:
         self._heartbeat = HeartbeatWriter(place, path, self._report)
 
     def begin(self, folders: Sequence[str]) -> None:
-        """Write down which artifacts are removed, before the first is."""
+        """Write down which artifacts will be removed. Call this before the first one is."""
         self._folders = folders
         self._heartbeat.write_now()
 
     def check_alive(self) -> None:
-        """Return, unless this process stalled so long that others may consider it dead. Raises InputError then."""
+        """Check that this process has not stalled so long that others may consider it dead.
+
+        Raises InputError if it has.
+        """
         if time.time() - self._reported_at > MAX_SILENT_SECONDS / 2:
             raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
 
     def end(self, keep: bool = False) -> None:
-        """End the clean-up. keep: keep its file, because it was not finished"""
+        """End the clean-up and remove its file.
+
+        Args:
+            keep: True to keep the file, because the clean-up was not finished
+        """
         self._heartbeat.stop(keep)
 
     @property
     def has_begun(self) -> bool:
-        """True if anything may be removed already."""
+        """True if anything may have been removed already."""
         return bool(self._folders)
 
     def _report(self) -> dict[str, list[str]]:
@@ -61,9 +70,13 @@ class CleanUp:
 
 @contextmanager
 def hold_cleanup(place: Place) -> Iterator[CleanUp]:
-    """Let only this process clear a store during the block. Raises InputError if another does.
+    """Let only this process clean up a store during the block.
 
-    A block that fails leaves the file, as a killed process does: the next clean-up finishes its work from it.
+    If the block fails after something was removed, the file of the clean-up stays, as it does if the process is killed;
+    the next clean-up finishes the work.
+
+    Raises:
+        InputError: If another process cleans up the store.
     """
     path = f"{CLEANUP_FOLDER}/{os.getpid()}-{uuid.uuid4().hex[:12]}.json"
     mine = CleanUp(place, path)
@@ -84,7 +97,7 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
 
 
 def list_cleanups(place: Place) -> dict[str, Heartbeat]:
-    """Return the processes that clear a store, or were killed while they did, by the paths of their files."""
+    """Return the heartbeats of processes that clean up a store, or were killed meanwhile, by path of their file."""
     clearing_by_path = {
         path: read_heartbeat(place, path) for path in place.list_files(CLEANUP_FOLDER) if path.endswith(".json")
     }
@@ -92,7 +105,10 @@ def list_cleanups(place: Place) -> dict[str, Heartbeat]:
 
 
 def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
-    """Wait until nobody clears a store; tell whether anybody did. Call it when others can see what must stay."""
+    """Wait until no process cleans up a store. Return True if one did.
+
+    Call this when others can already see what must not be removed.
+    """
     reported = False
     while any(not present.is_gone for present in list_cleanups(place).values()):
         if not reported:
@@ -106,9 +122,15 @@ def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
 def hold_alone(
     file: Path, refusal: Callable[[OSError], InputError], tell: Tell, waiting: str = "", lockless: str = ""
 ) -> Iterator[None]:
-    """Hold a file for the time of the block, alone, if its file system has locks. Raises `refusal` of what it answers.
+    """Hold a file during the block, so that other processes wait for it.
 
-    waiting, lockless: lines for while another process holds the file, and for a file system without locks
+    Without file locks the block runs all the same.
+
+    Args:
+        refusal: turns an error of the disk into the InputError to raise
+        tell: called with one of the two lines below
+        waiting: line for while another process holds the file
+        lockless: line for a file system without locks
     """
     with ExitStack() as stack:
         try:
@@ -124,9 +146,13 @@ def hold_alone(
 
 @contextmanager
 def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
-    """Keep other runs of a recipe from its lock during the block, so that no two runs take one file for new.
+    """Keep other runs of a recipe from its lock during the block, so that no two runs take the same file for new.
 
-    Raises InputError if the lock's folder cannot be written.
+    Args:
+        lock_path: path of the recipe's lock; if None, nothing is held
+
+    Raises:
+        InputError: If the lock's folder cannot be written.
     """
     if lock_path is None:
         yield
@@ -145,16 +171,16 @@ def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
 
 
 def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Lock]) -> None:
-    """Change a recipe's lock on disk, if it has one. Raises InputError if that cannot be written."""
+    """Read, change and write a recipe's lock, if it has one. Raises InputError if it cannot be written."""
     if lock_path is not None:
         with hold_recipe(lock_path, tell):
             write_lock(lock_path, change(read_lock(lock_path)))
 
 
 def remove_leftovers(place: Place, home: Path, tell: Callable[[str], None]) -> None:
-    """Remove what killed runs left half-written in a store and in the folder for caches, and report how much it was.
+    """Remove files that killed runs left half-written in a store and in the folder of caches, and report how many.
 
-    Files that a live process writes stay, for this recipe or another; an object store has no such files. Costs a
+    Files that a live process writes stay, for this recipe or another. An object store has no such files. Costs a
     listing of the store's files.
     """
     left = [*home.glob(".*")]

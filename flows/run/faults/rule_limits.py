@@ -1,11 +1,11 @@
 """A rule that drops a large part of a source stops the run, and shows what it dropped.
 
-A corpus that lost a fifth of a source to one rule is seldom what its builder wanted: the rules' thresholds are
-those of papers on web pages, and do not suit notes, poems or tables. The run ends before anything is built on such
-documents; they stay in the store, so inspecting them, and continuing with another bound, parses nothing again.
+A corpus that lost a fifth of a source to one rule is seldom what its builder wanted: the rules' thresholds are those of
+papers on web pages, and do not suit notes, poems or tables. The run ends before anything is built on such documents.
+They stay in the store, so inspecting them, and continuing with another bound, parses nothing again.
 
 Promises: all sources and all their rules are reported at once, including rules that would drop as much once the first
-are loosened, and sources with too many damaged records. A small source gets a warning where a larger one stops.
+are loosened, and sources with too many damaged records. A small source gets a warning if a larger one would stop.
 Costs: nothing if no rule is over its bound; else a look at `MAX_DOCUMENTS` documents of each reported source.
 """
 
@@ -45,7 +45,13 @@ TOO_LARGE = "dropped: parse: too large"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSource:
-    """A source in a generation and its documents. files: those that it read; quarantine: records that it skipped."""
+    """A source in one generation (the raw files that one run added), and the documents that were made of it.
+
+    manifest:   artifact of the documents
+    files:      raw files that it read
+    quarantine: records that it skipped because they ended workers
+    generation: number of the generation, counted from 1
+    """
 
     entry: SourceEntry
     manifest: Manifest
@@ -55,7 +61,7 @@ class JudgedSource:
 
 
 class RefusedSources(InputError):
-    """Sources that lose too much. damaged: those of them with too many damaged records"""
+    """Sources that lose too much. damaged: those with too many damaged records"""
 
     def __init__(self, text: str, damaged: Sequence[JudgedSource] = ()) -> None:
         super().__init__(text)
@@ -69,11 +75,13 @@ def refuse_bad_sources(
     tell: Callable[[str], None] = lambda line: None,
     accepted: int = 0,
 ) -> None:
-    """Raise one RefusedSources for all that are damaged beyond their bound, or lose too much to a rule.
+    """Check how much of each source is damaged and dropped. Raises one RefusedSources for all that exceed a bound.
 
-    judged:   the oldest generation first
-    samples:  the recipe's `privacy.samples`, for the texts that are shown. tell: is called for small sources
-    accepted: the damage of so many first generations has been accepted
+    Args:
+        judged: the sources of all generations, the oldest generation first
+        samples: the recipe's `privacy.samples`, for the texts that are shown
+        tell: called with a line about a source that is too small to stop the run
+        accepted: number of first generations with accepted damage
     """
     faults = _find_damage(place, judged, accepted)
     damaged, lines = [source for source, _ in faults], [line for _, line in faults]
@@ -103,7 +111,7 @@ def refuse_bad_sources(
 
 
 def _explain_empty(judged: Sequence[JudgedSource]) -> str:
-    """Explain why no source has a document."""
+    """Return the message for a run in which no source has a document."""
     lost = [describe_empty_source(source.manifest.name, _get_outcomes(source)) for source in judged]
     text = "\n".join([*lost, "Without a document there is no corpus."])
     large = any(TOO_LARGE in _get_outcomes(source) for source in judged)
@@ -112,7 +120,11 @@ def _explain_empty(judged: Sequence[JudgedSource]) -> str:
 
 
 def describe_empty_source(source: str, outcomes: Mapping[str, int]) -> str:
-    """Return a line about a source without a document. outcomes: of its records, by the words of the ledger"""
+    """Return a line about a source without a document.
+
+    Args:
+        outcomes: number of records by outcome, with the words of the ledger
+    """
     most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])[:MAX_REASONS]
     reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
     return f"Source {source!r}: none of {sum(outcomes.values()):,} records is left ({reasons or 'none'})."
@@ -137,9 +149,12 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
 
 
 def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
-    """Return the rules that drop too much; few documents stop no run if they do not together with earlier ones.
+    """Return the rules that drop too much of a source in one generation.
 
-    counts: the outcomes of each generation until this one
+    A rule stops the run only if it also drops too much of this and the earlier generations together.
+
+    Args:
+        counts: number of records by outcome, of each generation up to this one
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (
@@ -159,7 +174,7 @@ def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privac
 
 
 def suggest_template(texts: Sequence[str], source: str) -> str:
-    """Name the template that fits the texts of a source, in a sentence; "" if none does better than the rules."""
+    """Name the recipe template that suits the texts of a source, in a sentence; "" if the default rules suit."""
     match = choose_template(texts)
     if match is None:
         return ""
@@ -171,7 +186,7 @@ def suggest_template(texts: Sequence[str], source: str) -> str:
 
 
 def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
-    """Return the remedy, for all sources and rules together."""
+    """Return the remedy for all sources and rules together."""
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
@@ -187,14 +202,14 @@ def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Seque
 
 
 def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
-    """Return the options that switch rules off for a source."""
+    """Return the `--set` options that switch rules off for a source."""
     name = join_key([source.entry.source.name])
     off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
     return [f"--set {quote(f'source.{name}.rules.{key}={to_toml(value)}')}" for key, value in off]
 
 
 def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """Find the rules that drop little only because those before them drop much, by a look at some documents."""
+    """Find rules that drop little only because rules before them drop much, by judging some documents."""
     texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents
@@ -218,7 +233,7 @@ def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> li
 
 @dataclass(slots=True)
 class _BeforeRules:
-    """Observes a batch between steps, and keeps its texts as the rules see them."""
+    """Observes a batch between the steps of judging, and keeps its texts as the rules get them."""
 
     texts: pa.Array
     judging: bool = True
@@ -230,7 +245,11 @@ class _BeforeRules:
 
 
 def judge_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
-    """Return the texts of some records as the rules see them, without those that an earlier step drops."""
+    """Return the texts of some records as the rules get them, without those that an earlier step drops.
+
+    Args:
+        name: name of the source
+    """
     seen = _BeforeRules(pa.array([], pa.large_string()))
     if records:
         judge_records([*records], name, settings, read_inputs(settings), seen)
@@ -238,7 +257,7 @@ def judge_before_rules(records: Sequence[Record], name: str, settings: Documents
 
 
 def _read_first_records(source: JudgedSource) -> list[Record]:
-    """Read some records of a source, which workers have read before."""
+    """Read up to MAX_DOCUMENTS records of a source. Files that cannot be read are skipped."""
     files = [file for file in source.files if file.path][:MAX_FILES]
     records: list[Record] = []
     size = 0

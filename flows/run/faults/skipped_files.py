@@ -1,4 +1,4 @@
-"""A raw file that cannot be read: it ends the run, or with `on_damage = "skip"` it is left out, and the run says so.
+"""A raw file that cannot be read ends the run, or with `on_damage = "skip"` it is left out, and the run says so.
 
 A gzip file that is cut off, a Parquet file without its footer, an archive of another format: reading it is refused,
 because the documents that come of it would depend on where it is cut. With `on_damage = "skip"` the whole file goes
@@ -8,13 +8,13 @@ another file then, and comes with a new generation), when its source's settings 
 the lock.
 
 A run on a schedule has nobody to ask. It leaves unreadable files out whatever `on_damage` says, and goes on without the
-damaged records of a source that has too many. If most of what came is damaged, the files with damage are left out
-whole, because what can be read of them is not to be trusted either. The lock says up to which generation that was
+damaged records of a source that has too many. If most of the new records are damaged, the files with damage are left
+out whole, because what can be read of them is not to be trusted either. The lock says up to which generation that was
 accepted, so that a run by hand does the same.
 
 A file that is lost during the run (it is gone, closed to this user, written by another program, or on a disk that
 fails) does not go onto that list, because its bytes are not the reason: it is taken out of its generation, and a later
-run that can read it makes a new generation of it. A source none of whose files can be read ends the run.
+run that can read it makes a new generation of it. A source ends the run if none of its files can be read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,16 @@ AS_UNREADABLE = "as unreadable"
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
-    """Leave these files out of a lock, also on disk. Raises InputError if one ends the run."""
+    """Leave unreadable files out of a lock, also on disk, and return the lock.
+
+    Args:
+        faults: the files that could not be read
+        tell: called with a line about each file
+
+    Raises:
+        FileFault: If the source of a file does not skip damaged files, or the file is left out already.
+        InputError: If no file of a source would be left, or the lock cannot be written.
+    """
     every = [*{(f.source, f.path): _to_current_fault(f) for fault in faults for f in (fault, *fault.others)}.values()]
     lost = {(f.source, f.file, f.sha256): f for f in every if isinstance(f, LostFile)}
     met = _merge_entries((), (build_lock_entry(recipe, f) for f in every if not isinstance(f, LostFile)))
@@ -64,9 +73,12 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
 
 
 def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
-    """Accept the damage of all generations for a run on a schedule, also on disk. Raises `refused` in any other run.
+    """Accept the damage of all generations in a run on a schedule, also on disk, and return the lock.
 
     Files with damage are left out if most of the new records of their source are damaged.
+
+    Args:
+        refused: the sources with too much damage; raised in any other run, and if a source would have no file left
     """
     if not recipe.is_scheduled or not refused.damaged:
         raise refused
@@ -98,7 +110,7 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
 
 
 def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
-    """Return whether no file of a source is read."""
+    """Return True if no file of a source is read."""
     left = lock.find_left_out(entry.source)
     return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
@@ -115,7 +127,10 @@ def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
 
 
 def _to_current_fault(fault: FileFault) -> FileFault:
-    """Return a fault, as one of a lost file if the file has other bytes by now: those that were read are unknown."""
+    """Return a fault; as one of a lost file if the file has changed since it was hashed.
+
+    What was read of such a file is unknown.
+    """
     try:
         if isinstance(fault, LostFile) or hash_raw_file(fault.path) == fault.sha256:
             return fault
@@ -126,7 +141,7 @@ def _to_current_fault(fault: FileFault) -> FileFault:
 
 
 def hash_raw_file(path: str) -> str:
-    """Return the digest of a raw file as it is now. Raises InputError if it cannot be read."""
+    """Return the sha256 of a raw file as it is now. Raises InputError if it cannot be read."""
     try:
         return StatCache().hash_file(parse_raw_path(path))[1]
     except OSError as error:
@@ -134,7 +149,11 @@ def hash_raw_file(path: str) -> str:
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]) -> None:
-    """Stop if no file of a source is left. Raises InputError."""
+    """Check that some file of each source is left. Raises InputError if none is.
+
+    Args:
+        faults: the files that could not be read; only their sources are checked
+    """
     for name, fault in {fault.source: fault for fault in faults}.items():
         if _is_empty(lock, _find_entry(recipe, name)):
             raise InputError(
@@ -144,9 +163,13 @@ def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]
 
 
 def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile]:
-    """Return the files that a run with these documents of all its sources left out, except those that are gone.
+    """List the files that a run left out, except those that are gone.
 
-    Documents name theirs; where no file of a source is left in a generation there are none, and the lock does.
+    Documents name the files that they left out. If all files of a source in a generation are left out, there are no
+    documents, and the lock's entries are used.
+
+    Args:
+        documents: artifacts of documents of all sources of the run
     """
     documents = [manifest for manifest in documents if manifest.kind == "documents"]
     named = {
@@ -170,14 +193,19 @@ def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
 
 
 def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_UNREADABLE) -> list[str]:
-    """Return a line for each of the first files, and one for the others."""
+    """Return a line for each of the first files, and one for all others."""
     lines = [describe_file(file, recipe.privacy.samples, how) for file in files[:MAX_SHOWN]]
     more = format_count(len(files) - MAX_SHOWN, "more file", "more files")
     return [*lines, f"Left out {how}: {more}; the report lists them."] if files[MAX_SHOWN:] else lines
 
 
 def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> str:
-    """Describe a file that is left out, without its name if text may not be shown."""
+    """Describe a file that is left out; without its name unless texts may be shown.
+
+    Args:
+        privacy: the recipe's `privacy.samples`
+        how: how it is left out, for the message
+    """
     digest = f"sha256 {file.sha256[:12]}"
     if privacy != "text":
         return f"{file.source}: left out {how}: a file with the {digest}."

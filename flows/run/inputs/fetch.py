@@ -1,9 +1,9 @@
 """`cloze fetch`: the raw files of a recipe's sources, from the servers that publish them.
 
-Promises: what `latest` means is written down before the first byte of a file is requested, and the sha256 of every
+Promises: what `latest` stands for is written down before the first byte of a file is requested, and the sha256 of every
 file as soon as its source is done, even if another file failed. A source that fails stops no other; in the end one
-InputError names all faults. A file that exists whole is not downloaded again.
-Costs: the network; an existing file is hashed once, 0.8 GB/s, and then recognized by its state on the disk.
+InputError names all faults. A file that exists whole is not downloaded again. Costs: the network; an existing file is
+hashed once, 0.8 GB/s, and then recognized by its size and times.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,7 +31,12 @@ FetchTables = Mapping[str, AcquireSettings]  # the `fetch` table of each source 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReport:
-    """Holds the results of a fetch. `resolved`: for the lock, source -> what its table meant; `lines`: for people."""
+    """The results of a download.
+
+    lines:    one line for each source, for people
+    resolved: source name -> what its `fetch` table was resolved to, for the lock
+    files:    source name -> its raw files
+    """
 
     lines: tuple[str, ...]
     resolved: Mapping[str, Json]
@@ -40,7 +45,12 @@ class FetchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """Options of one fetch. limit: instead of the recipe's; refresh: resolve again what was resolved before."""
+    """Options of one download.
+
+    source:  name of the only source to fetch; None for all
+    limit:   largest number of files for each source, instead of the recipe's
+    refresh: True to resolve `latest` again, although the lock says what it was
+    """
 
     source: str | None = None
     limit: int | None = None
@@ -58,13 +68,21 @@ def fetch_recipe(
     patience: Patience | None = None,
     given_folders: Collection[str] = (),
 ) -> FetchReport:
-    """Fetch what the tables mean, unless it exists already.
+    """Download the files that the `fetch` tables stand for, unless they exist already.
 
-    root:     the recipe's folder, the base of relative folders and lists; nothing is written outside of it
-    resolved: what `record` was given last; {} if nothing was resolved yet
-    anywhere: names of sources for which the person, and not the recipe, names the folder
-    record:   is given what was resolved, whenever there is more of it: put it into the lock at once
-    Raises InputError with what is missing, for all sources together.
+    Args:
+        tables: the `fetch` table of each source that has one
+        root: the recipe's folder; relative folders and lists are relative to it, and nothing is written outside of it
+        resolved: what `record` was called with last; {} if nothing was resolved yet
+        record: called with everything that is resolved, whenever there is more; it has to write it to the lock at once
+        hashes: digests of files by their state on the disk
+        progress: called while files are downloaded
+        patience: how long servers are waited for; None for the usual times
+        given_folders: names of sources whose folder the user, and not the recipe, named: it may be outside of `root`
+
+    Raises:
+        InputError: If there is no table, a folder is outside of `root` or used twice, or files could not be downloaded;
+            the message has the faults of all sources.
     """
     asked = options or FetchOptions()
     chosen = _choose_tables(tables, asked)
@@ -109,14 +127,14 @@ def fetch_recipe(
 
 
 def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
-    """Describe the files that exist now, for people."""
+    """Describe the downloaded files of a source in one line."""
     named = f"{', '.join(fixed)}: " if fixed else ""
     size = sum(file.size_bytes for file in files)
     return f"{source}: {named}{format_count(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
 
 
 def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
-    """Return the tables to fetch now, with their limits. Raises InputError if there are none."""
+    """Return the `fetch` tables of the sources to fetch now, with their limits. Raises InputError if there are none."""
     if not tables:
         raise InputError(
             "No [[source]] of this recipe has a `fetch` table, so there is nothing to fetch. Give it one, as in "
@@ -132,7 +150,10 @@ def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
 
 
 def _check_below(source: str, folder: str, root: Path) -> None:
-    """Raise InputError if a recipe names a folder outside of its own: it may be somebody else's recipe."""
+    """Check that a folder is below the recipe's, which may be somebody else's recipe.
+
+    Raises InputError if it is not.
+    """
     if not Path(folder).is_relative_to(root.resolve()):
         key = join_key(("source", source, "fetch", "folder"))
         raise InputError(
@@ -142,7 +163,7 @@ def _check_below(source: str, folder: str, root: Path) -> None:
 
 
 def _check_folders(tables: FetchTables) -> None:
-    """Raise InputError if two sources would fetch into one folder: each reads everything in its own."""
+    """Check that no two sources fetch into one folder, because each reads everything in its own. Raises InputError."""
     owners: dict[str, str] = {}
     for name, settings in tables.items():
         folder = normpath(settings.folder)

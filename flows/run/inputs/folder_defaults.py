@@ -87,10 +87,15 @@ TEMPLATE_TABLES = ("rules", "documents", "duplicates")
 
 
 def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Return the recipe of a folder, as its lock has decided it, or fitted to its texts now. Raises InputError.
+    """Return the recipe of a folder without one: as its lock remembers it, else fitted to a sample of its texts.
 
-    source:    the folder, a file, a glob or the address of objects
-    overrides: of `--set`, over those that the lock remembers
+    Args:
+        source: the folder, a file, a glob, or an address of an object store
+        store: folder of the store, in which the recipe is kept below `recipes/`
+        overrides: settings of `--set`, which take precedence over those that the lock remembers
+
+    Raises:
+        InputError: If the path is not UTF-8, or a setting is wrong.
     """
     where = resolve_source(source)
     if to_printable(where) != where:
@@ -130,9 +135,9 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
 
 
 def _find_recipe_path(folder: Path, recipes: Path) -> Path:
-    """Return where a folder's recipe is: under its name, or that and a digest if the name is another folder's.
+    """Return the path of a folder's recipe: under the folder's name or, if that is another folder's, with a digest.
 
-    A folder that is gone has moved, and is the one that now has its name.
+    If the other folder is gone, it is taken to have moved, and its recipe is used.
     """
     path = recipes / f"{shorten_name(folder.name)}.toml"
     owner = RECIPE_PATH.search(path.read_text("utf-8", "replace")) if path.exists() else None
@@ -142,7 +147,7 @@ def _find_recipe_path(folder: Path, recipes: Path) -> Path:
 
 
 def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
-    """Return the source of a folder as it reads its files, and those of them that have a text."""
+    """Return the source of a folder with its guessed text fields, and those of its files that have a text."""
     [entry] = recipe.sources
     files = list_unhashed_files(list_raw_files(entry, recipe))
     kept, guesses = guess_text_fields([entry.source], {}, [], {entry.source.name: files})
@@ -152,7 +157,7 @@ def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
 
 
 def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Sample records from all over a folder that hold a text, but none of files that cannot be read."""
+    """Return records with a text from all over a folder. Files that cannot be cut into slices are left out."""
     while True:
         try:
             sampled = sample_source(source, files, math.inf, READ_BYTES, NUM_WINDOWS).sampled if files else ()
@@ -166,13 +171,13 @@ def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
 
 
 def _read_heads(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
-    """Return the first bytes of files that are a text each, of some from all over if there are many."""
+    """Read the first bytes of files that are one text each; of files at equal distances if there are many."""
     texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
     return {file: _read_beginning(file, HEAD_BYTES) for file in texts[:: max(1, -(-len(texts) // MAX_SAMPLE_TEXTS))]}
 
 
 def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encoding: str) -> list[str]:
-    """Return the beginnings of texts that are not in the sample, as long texts are, which fill it soon."""
+    """Return the beginnings of text files that have no record in the sample, which long texts soon fill."""
     sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
     texts = []
     for file, data in heads.items():
@@ -184,7 +189,7 @@ def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], e
 
 
 def _fit_template(records: Sequence[Record]) -> FittedDefaults:
-    """Fit the template that the texts look like."""
+    """Choose the template that the records look like, and return its rules; without rules if none suits."""
     match = choose_template([record.text[:MAX_CHARACTERS] for record in records])
     if match is None:
         return FittedDefaults(looked_at=len(records))
@@ -195,7 +200,7 @@ def _fit_template(records: Sequence[Record]) -> FittedDefaults:
 
 
 def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
-    """Extend what is fitted: books of Project Gutenberg are read as books, which are long."""
+    """Return the defaults extended by the settings for books of Project Gutenberg, if there are any."""
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
     named = [file for file, head in heads.items() if has_gutenberg_name(head)]
     whole = (
@@ -214,7 +219,7 @@ def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records:
 
 
 def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
-    """Return the first bytes of a file, unpacked; none of one that cannot be read."""
+    """Return the first bytes of a file, unpacked; b"" if it cannot be read."""
     path = parse_raw_path(file.path)
     try:
         with open_raw(path) as stream, explain_damage(path):
@@ -226,9 +231,11 @@ def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
 def _fit_by_judging(
     records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: FittedDefaults
 ) -> FittedDefaults:
-    """Extend what is fitted: switch off the rules that would drop much of the sample, and keep its languages.
+    """Return the defaults extended by what judging shows: rules that would drop much are off, other languages are kept.
 
-    more: texts that were not sampled, of which only the beginning was read
+    Args:
+        more: beginnings of texts that are not in the sample
+        settings: of the documents, before anything is switched off
     """
     whole = replace(settings, language=replace(settings.language, keep=()))
     parts = [record._replace(text=record.text[:HEAD_CHARACTERS]) for record in records]
@@ -266,7 +273,7 @@ def _fit_by_judging(
 
 
 def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
-    """Name the languages of texts, if more than `few` texts are in languages that are not kept; else ""."""
+    """Describe the languages of texts if more than `few` texts are in languages that would be dropped; else ""."""
     counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
     if dropped <= few:
@@ -276,17 +283,23 @@ def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, 
 
 
 def _count_other_languages(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
-    """Count the texts that are not in English by language; one of unknown language is such if it has marks."""
+    """Count the texts that are not in English by language; texts of unknown language only if they have marks."""
     pairs = zip(texts, codes, strict=True)
     return Counter(code for text, code in pairs if code != ENGLISH and (code != UNKNOWN or _has_marks(text)))
 
 
 def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
-    """Return what a vocabulary needs so that marks tell words apart, and words without spaces are cut.
+    """Choose the settings of a vocabulary for texts in other languages than English.
 
-    Where two letters have one capital I, capitals are kept too. WordPiece takes what is between two spaces for a word,
-    and a long one for unknown; in Chinese and Japanese it cuts at each ideograph. These have many letters, and so has
-    Korean, whose letters are tokens twice, at the beginning of a word and inside.
+    Marks on letters are kept, because they tell words apart. Capitals are kept too if a language has two letters with
+    one capital I. WordPiece takes what is between two spaces for a word, and a long one for unknown; only Chinese and
+    Japanese it cuts at each ideograph. So if many texts are in other languages without spaces, such as Thai, the
+    algorithm is unigram. Chinese, Japanese and Korean get a larger alphabet (letters of Korean are tokens twice, at the
+    beginning of a word and inside).
+
+    Args:
+        others: number of texts by language
+        num_texts: number of all texts
     """
     whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > MAX_DROPPED_SHARE * num_texts
     algorithm: dict[str, Any] = {"algorithm": UNIGRAM} if whole else {}
@@ -297,7 +310,7 @@ def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
 
 
 def _has_marks(text: str) -> bool:
-    """Return True if a text has marks that a vocabulary without accents would lose."""
+    """Return True if more than MIN_MARKED_SHARE of a text's characters are marks on letters, such as accents."""
     marks = sum(unicodedata.category(letter) == "Mn" for letter in unicodedata.normalize("NFD", text))
     return marks > MIN_MARKED_SHARE * len(text)
 
@@ -305,7 +318,11 @@ def _has_marks(text: str) -> bool:
 def _find_strict_rules(
     texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings
 ) -> dict[str, tuple[Any, float]]:
-    """Return, by setting, the value that switches a rule off, and the share of the texts that the rule would drop."""
+    """Find the rules that would drop more than MAX_DROPPED_SHARE of the texts.
+
+    Returns:
+        By setting: the value that switches the rule off, and the share of the texts that it would drop.
+    """
     off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (find_failures(texts, settings.rules, languages) if len(texts) else {}).items():
         share, off = float(rows.mean()), find_off_setting(reason)

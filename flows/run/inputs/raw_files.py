@@ -1,16 +1,15 @@
-"""The raw files of a recipe before its first stage: fetched, found, hashed, described.
+"""The raw files of a recipe before its first stage: downloaded, found, hashed, described.
 
-    fetch_inputs(recipe, home, tell)     what the sources fetch from servers, if it is missing
-    resolve_inputs(recipe, home)         the lock with every raw file, and the other files in their folders
-    describe_inputs(recipe, resolved)    both in lines for a person
+    fetch_inputs(recipe, home, tell)     downloads what sources fetch from servers, if it is missing
+    resolve_inputs(recipe, home)         finds every raw file, and the other files in their folders
+    describe_inputs(recipe, resolved)    describes both in lines for a person
 
 Cost: files that were hashed before are hashed again only if their size or time changed (`open_stat_cache`).
 
-The labelled files of a recipe's tasks, judged before a run begins: hours of training come before they are needed.
-
-What would make a score meaningless stops the run, unless the task accepts it by its name (`accept`); what is doubtful
-is a line. Files from which the store has a model already, and which have not changed since, were judged then. Cost: the
-files are read whole, as by `cloze check`; of those judged earlier the digests are taken.
+`check_labelled_files` checks the labelled files of a recipe's tasks, because hours of training come before they are
+needed. What would make a score meaningless stops the run, unless the task accepts it by its name (`accept`); what is
+doubtful becomes a line. Files from which the store has a model already, and which have not changed since, were checked
+then. Cost: the files are read whole, as by `cloze check`; of those checked earlier only the digests are computed.
 """
 
 import json
@@ -37,7 +36,7 @@ from flows.run.faults.skipped_files import describe_left_out
 from flows.run.inputs.start_model import find_baseline, find_start, find_teacher
 from flows.run.inputs.unread_files import describe_guesses, describe_unread
 from flows.run.record.counts_text import format_count
-from flows.signals import last_word
+from flows.signals import call_on_stop
 from trainer.tasks.build import describe_task
 
 if TYPE_CHECKING:
@@ -55,9 +54,17 @@ def fetch_inputs(
     options: "FetchOptions | None" = None,
     progress: "ProgressCallback | None" = None,
 ) -> tuple[str, ...]:
-    """Fetch missing raw files of the sources that say where from; return a line for each source.
+    """Download missing raw files of the sources that have a `fetch` table, and return a line for each source.
 
-    What `latest` means goes into the lock as soon as it is resolved. Raises InputError.
+    What `latest` stands for goes into the lock as soon as it is resolved.
+
+    Args:
+        home: folder of caches, in which digests of raw files are kept
+        options: options of `cloze fetch`; None if a run downloads what it needs
+        progress: called while files are downloaded
+
+    Raises:
+        InputError: If files cannot be downloaded, or `options` are given and no source has a `fetch` table.
     """
     tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
     if not tables and options is None:
@@ -88,7 +95,13 @@ def fetch_inputs(
 
 @contextmanager
 def open_stat_cache(home: Path) -> Iterator[StatCache]:
-    """Yield the cache of files that were hashed before; what is added in the block is kept."""
+    """Yield the cache of digests of files that were hashed before.
+
+    It is saved at the end of the block, also after an error.
+
+    Raises:
+        InputError: If the cache cannot be written.
+    """
     path = home / "raw-files.json"
     cache = StatCache(_read_stat_cache(path))
 
@@ -100,7 +113,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
             remedy = explain_disk_error(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
             raise InputError(f"Cannot write {path}: {remedy} ({error.strerror}).") from error
 
-    with last_word(keep):
+    with call_on_stop(keep):
         try:
             yield cache
         finally:
@@ -108,7 +121,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
 
 
 def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
-    """Read the file of `stat_cache`; nothing if it cannot be read: then files are hashed again."""
+    """Read the file of the cache; {} if it cannot be read, so that files are hashed again."""
     try:
         entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -118,7 +131,11 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
-    """Return the lock with every raw file, and the other files in their folders."""
+    """Find every raw file of a recipe, and the models that it starts or learns from. Returns the lock with their paths.
+
+    Raises:
+        InputError: If raw files or a model cannot be found or read.
+    """
     with open_stat_cache(home) as cache:
         resolved = resolve_raw_files(recipe, read_lock(recipe.lock_path), cache)
         start, teacher = find_start(recipe, cache), find_teacher(recipe, cache)
@@ -130,9 +147,10 @@ def describe_inputs(
     resolved: ResolvedLock,
     describe: Callable[[Mapping[str, FileCounts], str], list[str]] = describe_unread,
 ) -> list[str]:
-    """Return the lines about a run's raw files: how many there are, which are new, and what is passed over.
+    """Return lines about the raw files of a run: how many there are, which are new, and what is not read.
 
-    looked_lines: makes the lines about files that are passed over
+    Args:
+        describe: makes the lines about files that are not read
     """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
@@ -160,10 +178,11 @@ def describe_inputs(
 
 
 def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
-    """Yield what is doubtful in the files of a recipe's tasks.
+    """Check the labelled files of a recipe's tasks, and yield a line for each doubtful finding.
 
-    Raises InputError if one is missing, is not of the form that its task reads, or spoils the scores, or where a
-    baseline is missing.
+    Raises:
+        InputError: While iterating, if a file or baseline is missing, a file is not in the form that its task reads, or
+            a finding would spoil the scores.
     """
     for entry in recipe.tasks:
         find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
@@ -172,7 +191,11 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 
 
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
-    """Return True if an artifact of that name has learnt the same tasks from the same files. Raises InputError."""
+    """Return True if the store has an artifact of that name that learnt the same tasks from the same files.
+
+    Raises:
+        InputError: If a labelled file is missing.
+    """
     tasks = {task.name: describe_task(task) for task in entry.load_suite().tasks}
     try:
         return any(manifest.settings["tasks"] == tasks for manifest in list_manifests(place, "tasks", name))
@@ -181,7 +204,7 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
 
 
 def check_task_files(entry: TaskEntry) -> Iterator[str]:
-    """Yield what is doubtful in the files of a task. Raises InputError as `labelled_lines`."""
+    """Check the labelled files of one task as `check_labelled_files` does, and yield a line per doubtful finding."""
     from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
 
     for task in entry.load_suite().tasks:

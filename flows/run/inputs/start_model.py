@@ -1,10 +1,10 @@
-"""The model that a recipe's training starts from: its place, its contents, and the recipe that follows from it.
+"""The model that a recipe's training starts from: where it is, its contents, and the recipe that follows from it.
 
     [model] start ─► a folder, an artifact of the store, a release ─► its files by content ─► settings, vocabulary
 
-An existing folder is taken first. Files of a folder are hashed once for each state that they are in; those of an
-artifact are listed in its manifest. One in an object store is copied to `~/.cache/cloze/starts`, once, and a folder of
-an older form is brought to today's (`todays_form`), whose files count.
+A folder that exists is taken first. Files of a folder are hashed once for each state that they are in; those of an
+artifact are listed in its manifest. A model in an object store is copied to `~/.cache/cloze/starts`, once. A folder of
+an older format is converted to today's (`todays_form`), and the converted files count.
 """
 
 import re
@@ -24,10 +24,10 @@ from flows.run.record.releases import find_release, parse_release_address, read_
 from flows.run.record.run_record import find_newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.huggingface.start_model import adapted, settings_from
-from trainer.huggingface.todays_form import todays_folder
+from trainer.huggingface.start_model import adapt_start, read_settings
+from trainer.huggingface.todays_form import convert_older_folder
 from trainer.job import CACHE
-from trainer.start_weights import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
+from trainer.start_weights import CONFIG, WEIGHTS, StartModel, copy_model, list_model_files, read_start
 
 START_KEY = "model.start"
 RESUME_HINT = (
@@ -36,10 +36,14 @@ RESUME_HINT = (
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
-def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
-    """Return the recipe with the settings and the vocabulary of the model that its training starts from, if any.
+def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
+    """Return the recipe with the settings and vocabulary of the model that its training starts from, and that model.
 
-    Raises InputError if that model does not exist, or the recipe contradicts it.
+    Returns:
+        The recipe unchanged, and None, if training starts from random weights.
+
+    Raises:
+        InputError: If the model does not exist, or the recipe contradicts it.
     """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
@@ -52,12 +56,19 @@ def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
         else each
         for each in recipe.vocabularies
     )
-    model = replace(entry, settings=settings_from(start, entry.given))
+    model = replace(entry, settings=read_settings(start, entry.given))
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 
-def fit_to_vocabulary(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
-    """Return the start with rows for what its vocabulary lacks. existing: by name. Raises InputError."""
+def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> StartModel:
+    """Return the start model with rows for the tokens of the recipe's vocabulary that the model lacks.
+
+    Args:
+        existing: given vocabularies, by the name of their table
+
+    Raises:
+        InputError: If the vocabulary is to be trained, or does not fit the model.
+    """
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
     called = f"[[vocabulary]] {name!r}" if name else "[vocabulary]"
@@ -66,32 +77,39 @@ def fit_to_vocabulary(start: Start, recipe: Recipe, existing: Mapping[str, Vocab
             f"{called} is to be trained, and model.start names a model that has its own: leave {called} out to take "
             "that, or give as its `path` one that was adapted from it (`cloze vocabulary adapt`)."
         )
-    return adapted(start, existing[name], called)
+    return adapt_start(start, existing[name], called)
 
 
-def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
-    """Find the model that a recipe's training starts from; None for random weights. Raises InputError."""
+def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
+    """Find the model that a recipe's training starts from; None for random weights.
+
+    Raises InputError if it is missing.
+    """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
         return None
     return _find_model(START_KEY, entry.settings.start, entry.folder, recipe, cache)
 
 
-def get_teacher(recipe: Recipe, lock: Lock) -> Start | None:
-    """Return the model that a recipe's model learns from, as recorded in the lock. Raises InputError."""
+def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
+    """Return the model that distillation learns from, from the lock if it is there; None if there is none.
+
+    Raises:
+        InputError: If it is missing.
+    """
     return lock.teacher or find_teacher(recipe, StatCache())
 
 
-def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
-    """Find the model that a recipe's model learns from; None if no objective has one. Raises InputError."""
+def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
+    """Find the model that distillation learns from; None if the recipe has none. Raises InputError if it is missing."""
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
     return _find_model(TEACHER_KEY, entry.teacher, entry.teacher_folder, recipe, cache)
 
 
-def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
-    """Find the model that learns a task to be compared with; None if it names none. Raises InputError."""
+def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
+    """Find the model that a task is compared with; None if the task has none. Raises InputError if it is missing."""
     address = entry.settings.baseline
     if not address:
         return None
@@ -104,23 +122,25 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
     return _find_model(f"{entry.table_key}.baseline", address, entry.baseline_folder, recipe, StatCache())
 
 
-def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:
-    """Find the model that a recipe names under a key, by its files. Raises InputError if there is none.
+def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
+    """Find the model at an address of a recipe. Raises InputError if there is none.
 
-    folder: where it may be on this machine, absolute; "" for none
+    Args:
+        key: the setting with the address, for messages
+        folder: absolute path at which it may be on this machine; "" if it is elsewhere
     """
     if folder and Path(folder).is_dir():
 
         def digest(path: Path) -> str:
             return cache.hash_file(path)[1]
 
-        return start_of(todays_folder(Path(folder), digest), digest)
+        return read_start(convert_older_folder(Path(folder), digest), digest)
     place, manifest = _find_artifact(key, address, folder, recipe)
     return _from_artifact(place, manifest)
 
 
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find the artifact that is named: in a release, or in the recipe's store. Raises InputError."""
+    """Find the artifact of a model, in a release or in the recipe's store. Raises InputError if there is none."""
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
         models = [manifest for manifest in read_manifests(place, release) if manifest.kind == "models"]
@@ -149,11 +169,11 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
     return place, find_newest_used(place, candidates)
 
 
-def _from_artifact(place: Place, manifest: Manifest) -> Start:
-    """Return the model of an artifact, in a folder of this machine."""
+def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
+    """Return the model of an artifact, in a folder of this machine; downloaded if the store is an object store."""
     kept = {
         name: file
-        for name, file in model_files(manifest).items()
+        for name, file in list_model_files(manifest).items()
         if name in (CONFIG, WEIGHTS, *FILES) or name.partition("/")[2] in (CONFIG, WEIGHTS)
     }
     if not {CONFIG, WEIGHTS} <= kept.keys():
@@ -162,7 +182,7 @@ def _from_artifact(place: Place, manifest: Manifest) -> Start:
         )
     below = sorted(name for name in kept if "/" in name)
     named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
-    start = Start(folder="", files={name: kept[name].sha256 for name in named})
+    start = StartModel(folder="", files={name: kept[name].sha256 for name in named})
     if place.is_local:
         config = place.to_full_path(f"{manifest.stage_folder}/{kept[CONFIG].path}")
         return replace(start, folder=str(Path(config).parent))

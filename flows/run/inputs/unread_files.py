@@ -1,6 +1,6 @@
 """Reports of files that a run was given and does not read: lines for people, and a form for its record.
 
-File names may name a person, so they are shown only if the recipe lets text be shown.
+File names may name a person, so they are shown only if the recipe lets text be shown (`privacy.samples = "text"`).
 """
 
 from collections import Counter
@@ -25,15 +25,20 @@ PLURAL_FIRST = ("file ", "record ")  # begin words of which the first has the pl
 
 
 def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return a line for each source that passes files over, and one for each that has empty files."""
+    """Return lines about the files that are not read: for each source, the unreadable and the empty ones.
+
+    Args:
+        looked: what was found in the folders of each source
+        privacy: the recipe's `privacy.samples`; names are shown only with "text"
+    """
     named = privacy == "text"
     return [line for source, files in looked.items() for line in _iter_lines(source, files, named)]
 
 
 def summarize_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return the same in one line without kinds and names, which are in the plan and the report; and what would help.
+    """Return one line with the number of files that are not read, and lines on what would help.
 
-    What could not be opened is named all the same: it may hold text.
+    Kinds and names are omitted. Files that could not be opened are always described, because they may hold text.
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> summarize_unread({"docs": FileCounts(num_read=810, passed_over=code), "news": FileCounts(num_read=1)}, "text")
@@ -59,9 +64,10 @@ def _format_numbers(of: Mapping[str, int]) -> str:
 
 
 def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Mapping[str, FileCounts]:
-    """Return what is reported of the files after some that were to be read were lost during the run.
+    """Return what was found in the folders of each source, with the files added that were lost during the run.
 
-    before, after: the lock, which does not name the lost ones any more
+    Args:
+        before, after: the lock at the start of the run, and the one without the lost files
     """
     return {
         source: _with_lost(of, gone) if (gone := _count_names(before, source) - _count_names(after, source)) else of
@@ -70,7 +76,7 @@ def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Ma
 
 
 def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
-    """Add files to those that were lost in this run."""
+    """Return what was found in a source's folders, with lost files moved from those read to a group of their own."""
     earlier = [group for group in of.passed_over if group.kind == LOST_FILE]
     number = gone.total() + sum(group.number for group in earlier)
     names = sorted([*gone, *(name for group in earlier for name in group.names)])[:MAX_NAMES_PER_KIND]
@@ -84,7 +90,7 @@ def _count_names(lock: Lock, source: str) -> Counter[str]:
 
 
 def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
-    """Count what a run goes on without, by its kinds.
+    """Count what a run goes on without, by kind.
 
     >>> describe_set_aside([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
     '2 damaged records'
@@ -97,7 +103,7 @@ def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
 
 
 def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """Return a line for each source whose text was searched for: where it is, and how to change that."""
+    """Return a line for each source whose text field was guessed: which it is, and how to change it."""
     return [
         describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
@@ -117,7 +123,7 @@ def _iter_lines(source: str, files: FileCounts, named: bool) -> Iterator[str]:
 
 
 def describe_groups(groups: Sequence[FileGroup], named: bool) -> str:
-    """List groups of files with the first names of each.
+    """List groups of files with the number of each, and with the first names if `named`.
 
     >>> describe_groups([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
@@ -152,7 +158,11 @@ def _choose_words(group: FileGroup) -> tuple[str, str]:
 
 
 def build_unread_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[str, Any]:
-    """Return a form for a run's record, and for `cloze plan --json`."""
+    """Return the files that are not read as JSON, by source, for a run's record and `cloze plan --json`.
+
+    Args:
+        privacy: the recipe's `privacy.samples`; names are included only with "text"
+    """
     named = privacy == "text"
     return {source: _build_json(files, named) for source, files in looked.items()}
 
@@ -167,7 +177,10 @@ def _build_json(files: FileCounts, named: bool) -> dict[str, Any]:
 
 
 def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
-    """Read what `looked_json` wrote, as far as it kept it."""
+    """Read what `build_unread_json` wrote.
+
+    Names that it left out, and kinds past the first MAX_KEPT_KINDS, are missing.
+    """
     return {
         source: FileCounts(
             num_read=entry["raw_files"],

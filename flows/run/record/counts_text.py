@@ -1,4 +1,4 @@
-"""Counts for people, with the unit that is counted.
+"""Formats counts, durations and times for people.
 
 Words for the rows of a table come from here, so that nobody takes a table for what its name suggests: `tokens` has one
 row for each document, `revisions` one for each dropped record that has a key.
@@ -36,7 +36,11 @@ MINOR_TABLES = (
 
 
 def format_count(number: int, one: str, many: str = "") -> str:
-    """Format a number with its unit. many: the plural, if it is not the singular with an s
+    """Format a number with its unit.
+
+    Args:
+        one: the unit in the singular
+        many: the unit in the plural; by default the singular with an "s"
 
     >>> format_count(1, "raw file"), format_count(2_000, "raw file"), format_count(2, "copy", "copies")
     ('1 raw file', '2,000 raw files', '2 copies')
@@ -45,7 +49,7 @@ def format_count(number: int, one: str, many: str = "") -> str:
 
 
 def join_words(items: Sequence[str]) -> str:
-    """Join items as in a sentence.
+    """Join items as in a sentence. There must be at least one.
 
     >>> join_words(["2 files"]), join_words(["2 files", "1 run", "3 releases"])
     ('2 files', '2 files, 1 run and 3 releases')
@@ -67,7 +71,11 @@ def format_seconds(seconds: float) -> str:
 
 
 def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
-    """Describe how far a stage is by its heartbeat, leaving out what is unknown.
+    """Describe how far a stage is, without what is unknown.
+
+    Args:
+        stage: kind and name of the stage; ends in " steps" if steps of a training are counted and not parts
+        progress: from a run's heartbeat: `built`, `parts`, `rate` (a second), `seconds_left`; the last two may be None
 
     >>> describe_progress("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
     '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
@@ -84,7 +92,7 @@ def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
 
 
 def format_moment(text: str) -> str:
-    """Format a moment of a record, which is in UTC, for people; other text is returned as it is.
+    """Format a time of a record (ISO 8601) in UTC, for people. Other texts are returned unchanged.
 
     >>> format_moment("2026-11-23T00:12:36+00:00"), format_moment("then")
     ('2026-11-23 00:12:36 UTC', 'then')
@@ -96,7 +104,10 @@ def format_moment(text: str) -> str:
 
 
 def choose_row_words(kind: str, table: str) -> tuple[str, str]:
-    """Return the words for one row of a table and for several. kind: of the artifact
+    """Return the words for one row of a table and for several.
+
+    Args:
+        kind: kind of the artifact that has the table
 
     >>> choose_row_words("tokens", "tokens"), choose_row_words("vocabularies", "tokens")
     (('document', 'documents'), ('token', 'tokens'))
@@ -106,7 +117,7 @@ def choose_row_words(kind: str, table: str) -> tuple[str, str]:
 
 
 def name_parent(parent: Parent) -> str:
-    """Return the name of a parent. For raw files it is their number, which has no singular in the fingerprint.
+    """Return the name of a parent, for people. The name of raw files is their number.
 
     >>> name_parent(Parent(role="raw", name="1 files", fingerprint=""))
     '1 file'
@@ -115,7 +126,10 @@ def name_parent(parent: Parent) -> str:
 
 
 def describe_rows(manifest: Manifest) -> dict[str, str]:
-    """Return the number of rows of each table with their unit; with tokenised documents, also the number of tokens."""
+    """Return the number of rows of each table with its unit, by table.
+
+    For tokenised documents, the number of tokens as well.
+    """
     texts = {
         table: format_count(content.rows, *choose_row_words(manifest.kind, table))
         for table, content in manifest.tables.items()

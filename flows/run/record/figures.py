@@ -1,22 +1,20 @@
 """The figures of a run: one flat table of names and numbers, and the differences between two runs.
 
-    manifests of a run ─► figures ─► figures.json next to run.json ─► compare ─► report, `cloze diff`, bounds, gates
+    manifests of a run ─► figures ─► figures.json next to run.json ─► compare ─► report, `cloze diff`, bounds, releases
 
 A name is what is counted, in parentheses the artifact or source if there are several, and after a colon the part of
 it: `documents`, `documents: wikipedia`, `tokens (bytes): wikipedia`, `dropped share: rules: gopher.min_words`.
 
 Promise: figures are those of the ledgers, and the same for the same artifacts. Some are of a sample, `MAX_PARTS` parts
 at even distances: the languages of a source, the median lengths of documents and of examples, how their labels are
-guessed from looks, and lost neighbours.
-Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of CPU time for the demo. They are counted
-when a run completes. A run in which nothing changed takes those of the run before it.
+guessed from looks, and lost neighbours. Cost: the manifests, the sampled columns, and the metrics of a model: 0.03 s of
+CPU time for the demo. They are counted when a run completes. A run in which nothing changed takes those of the run
+before it.
 
-Bounds: finds the figures of a run that are outside the bounds of its recipe.
-
-Promise: a bound of a figure that the run does not have is reported as crossed, and so is one whose figure is not a
-finite number. A mistake in a name is refused when the recipe is read (`flows.recipes.run_settings`). What compares
-with the run before is skipped if there is none.
-Cost: negligible.
+Bounds: `list_crossings` finds the figures that are outside the bounds of a recipe. Promise: a bound of a figure that
+the run does not have is reported as crossed, and so is one of a figure that is not a finite number. A mistake in a name
+is refused when the recipe is read (`flows.recipes.run_settings`). Bounds on changes are skipped if there is no run
+before.
 """
 
 import json
@@ -64,10 +62,10 @@ DUPLICATE_REASONS = ("exact duplicate", "near duplicate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number of a run.
+    """One number of a run.
 
     unit: what is counted; for a share, what it is a share of
-    kind: count (of things), share (of a whole, 0 to 1) or mean (per something, or measured)
+    kind: COUNT (of things), SHARE (of a whole, 0 to 1) or MEAN (per something, or measured)
     """
 
     value: float
@@ -79,7 +77,14 @@ Figures = Mapping[str, Figure]
 
 
 def compute_figures(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]:
-    """Return the figures of the artifacts of a run, in the order in which a person reads them. Raises Damaged."""
+    """Compute the figures of a run, in the order in which a person reads them.
+
+    Args:
+        manifests: the artifacts of the run, in the order in which it made them
+
+    Raises:
+        Damaged: If a file that is read for them is damaged.
+    """
     named: list[tuple[str, Figure]] = [
         *_iter_record_figures(manifests),
         *_iter_language_figures(place, manifests),
@@ -98,13 +103,13 @@ def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
 
 
 def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield a share or a mean; nothing if there is no whole."""
+    """Yield a share or a mean with its name; nothing if `whole` is zero."""
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
 
 
 def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield what was read and what was dropped of it, over all generations, and by source."""
+    """Yield figures of the records that were read and dropped, over all generations, and by source."""
     parsed, by_source = filter_kind(manifests, "documents"), _group_by_source(manifests)
     if not parsed:
         return
@@ -127,7 +132,7 @@ def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
 
 
 def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
-    """Return the documents of each source, of all generations."""
+    """Return the artifacts of documents of each source, of all generations."""
     by_source: dict[str, list[Manifest]] = {}
     for manifest in filter_kind(manifests, "documents"):
         by_source.setdefault(manifest.name, []).append(manifest)
@@ -137,7 +142,7 @@ def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]
 def _iter_by_source(
     what: str, unit: str, number: Callable[[Sequence[Manifest]], int], by_source: Mapping[str, Sequence[Manifest]]
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield a count over all sources, and of each."""
+    """Yield a count over all sources, and for each source."""
     counts = {name: number(parsed) for name, parsed in by_source.items()}
     yield _count(what, sum(counts.values()), unit)
     yield from (_count(_add_detail(what, name), value, unit) for name, value in counts.items())
@@ -148,7 +153,7 @@ def _add_detail(what: str, detail: str) -> str:
 
 
 def count_raw_files(parsed: Iterable[Manifest]) -> int:
-    """Count the raw files of documents."""
+    """Count the raw files that artifacts of documents were parsed from."""
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
@@ -162,7 +167,7 @@ def _count_bytes(parsed: Iterable[Manifest]) -> int:
 
 
 def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield what was dropped or removed, in total and by reason, the most frequent first: as counts, then as shares."""
+    """Yield figures of what was dropped or removed, in total and by reason: counts, then shares, the largest first."""
     lost = {name.removeprefix(f"{what}: "): count for name, count in outcomes.items() if name.startswith(f"{what}: ")}
     reasons = sorted(lost, key=lambda name: (-lost[name], name))
     yield _count(what, sum(lost.values()), unit)
@@ -188,7 +193,7 @@ def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Itera
 
 
 def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
-    """Return each language's share of the documents in some parts of a source."""
+    """Return the share of each language among the documents in some parts of a source."""
     holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.count_rows("documents")]
     counts = Counter[str]()
     for manifest, part in spread(holding, MAX_PARTS):
@@ -199,7 +204,7 @@ def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[s
 
 
 def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield what the corpus keeps and what was removed, duplicates included."""
+    """Yield figures of the documents that the corpus keeps, and of those that were removed, duplicates included."""
     verdicts = find_newest(manifests, "verdicts")
     if verdicts is None:
         return
@@ -217,7 +222,7 @@ def _iter_vocabulary_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[st
 
 
 def _iter_token_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield tokens by vocabulary and source, lengths of documents in tokens, tokens a word, unknown tokens."""
+    """Yield tokens by vocabulary and source, lengths of documents in tokens, tokens per word, and unknown tokens."""
     for name, tokens in find_newest_by_name(manifests, "tokens").items():
         by_source: dict[str, list[Part]] = {}
         for part in tokens.parts:
@@ -254,7 +259,7 @@ def _compute_median(name: str, lengths: list[int], unit: str) -> tuple[str, Figu
 
 
 def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the examples of each shard set, their tokens, what was left out of them, and figures of their labels."""
+    """Yield figures of each shard set: its examples and tokens, what was left out of them, and its labels."""
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
         yield _count(add_name("examples", name), shards.count_rows("examples"), "examples")
@@ -283,7 +288,7 @@ _MEASURED = {
 
 
 def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the size of a model, how long it was trained, and its last evaluation."""
+    """Yield the size of each model, the length of its training, and its last evaluation."""
     for name, model in find_newest_by_name(manifests, "models").items():
         yield _count(add_name("parameters", name), model.ledger.figures["parameters"], "parameters")
         yield _count(add_name("training steps", name), model.ledger.figures["steps"], "steps")
@@ -296,16 +301,17 @@ def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator
 
 
 def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the scores of each task, and what it gains over what it is compared with."""
+    """Yield the scores of each task, and its gains over what it is compared with."""
     for name, tasks in find_newest_by_name(manifests, "tasks").items():
         for score in iter_scores(place, tasks, name):
             yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
 
 
 def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
-    """Return the artifacts of a run in its order, each once, as far as the store has them.
+    """Read the artifacts of a run in its order, each once. Those that are no longer in the store are omitted.
 
-    Of settled generations these are all documents and the last verdicts: what the counts of the whole corpus are of.
+    Of settled generations (earlier ones that the run reused unseen) these are all documents and the last verdicts,
+    which the counts of the whole corpus are of.
     """
     return [
         manifest for folder in _list_counted_folders(record) if (manifest := read_manifest(place, folder)) is not None
@@ -320,15 +326,19 @@ def _list_counted_folders(record: RunRecord) -> list[str]:
 
 
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Count the figures of a run; None if the store no longer has all of its artifacts. Raises Damaged."""
+    """Compute the figures of a recorded run; None if an artifact is no longer in the store. Raises Damaged."""
     manifests = read_stored_manifests(place, record)
     return compute_figures(place, manifests) if len(manifests) == len(_list_counted_folders(record)) else None
 
 
 def get_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Return the figures of a recorded run: as they were kept, else counted now.
+    """Return the figures of a recorded run: as they were written, else computed now.
 
-    None if the store no longer has all of its artifacts. Raises Damaged for what is read to count them.
+    Returns:
+        The figures; None if they were not written and an artifact of the run is no longer in the store.
+
+    Raises:
+        Damaged: If a file that is read to compute them is damaged.
     """
     with suppress(FileNotFoundError, Damaged):  # counted again
         return read_figures(place, record.run_id)
@@ -336,9 +346,11 @@ def get_figures(place: Place, record: RunRecord) -> Figures | None:
 
 
 def read_figures(place: Place, run_id: str) -> Figures:
-    """Read the figures that were put next to the record of a run.
+    """Read the figures that were written next to the record of a run.
 
-    Raises FileNotFoundError, and Damaged if they are not what was written.
+    Raises:
+        FileNotFoundError: If there are none.
+        Damaged: If they are not what was written.
     """
     path = get_figures_path(run_id)
 
@@ -355,9 +367,13 @@ def read_figures(place: Place, run_id: str) -> Figures:
 def find_figures_before(
     place: Place, record: RunRecord, tell: Callable[[str], None] = print_to_stderr
 ) -> tuple[RunRecord, Figures] | None:
-    """Return the run before a run, and its figures; None if there is none, or it can no longer be counted.
+    """Find the run before a run, and its figures.
 
-    tell: is called with the reason
+    Args:
+        tell: called with the reason if damage prevents a comparison
+
+    Returns:
+        The record and the figures; None if there is no such run, or its figures can no longer be computed.
     """
     before = find_run_before(place, record, tell)
     if before is None:
@@ -371,12 +387,15 @@ def find_figures_before(
 
 
 def write_figures(place: Place, record: RunRecord, figures: Figures) -> None:
-    """Put the figures of a run next to its record."""
+    """Write the figures of a run next to its record."""
     place.write(get_figures_path(record.run_id), serialize_figures(figures), is_final=True)
 
 
 def rebuild_figures(place: Place) -> None:
-    """Count figures of runs again that the store's list of damaged files names, and take them off it."""
+    """Compute damaged figures of runs again, and take them off the store's list of damaged files.
+
+    Figures of a run with artifacts that are gone or damaged stay on the list.
+    """
     damaged = read_damage_list(place)
     for path in [path for path in damaged if path.endswith(f"/{FIGURES_FILE}")]:
         with suppress(FileNotFoundError, Damaged):
@@ -388,9 +407,10 @@ def rebuild_figures(place: Place) -> None:
 
 
 def compute_final_figures(place: Place, record: RunRecord) -> Figures:
-    """Return the figures of a complete run; those of the run before if it has the same artifacts.
+    """Compute the figures of a run that is complete; those of the run before are reused if it has the same artifacts.
 
-    Raises Damaged.
+    Raises:
+        Damaged: If a file that is read for them is damaged.
     """
     before = find_run_before(place, record, lambda line: None)
     same = before is not None and before.folders == record.folders
@@ -400,20 +420,21 @@ def compute_final_figures(place: Place, record: RunRecord) -> Figures:
 
 
 def serialize_figures(figures: Figures) -> bytes:
-    """Return a form for the store, sealed: one figure a line."""
+    """Serialize figures as JSON with a digest, one figure a line."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
     return seal(f'{{\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
 
 def get_figures_path(run_id: str) -> str:
-    """Return the path of a run's figures."""
+    """Return the path of a run's figures in its store."""
     return f"runs/{run_id}/{FIGURES_FILE}"
 
 
 def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = print_to_stderr) -> RunRecord | None:
     """Return the newest completed run of the same recipe before a run, in the same store; None if there is none.
 
-    tell: is called for records that are damaged, and passed over
+    Args:
+        tell: called for records that are damaged, which are skipped
     """
     ids = (each for each in reversed(list_run_ids(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
     earlier = (each for each in iter_readable_runs(place, ids, tell) if each.state == "completed")
@@ -422,7 +443,10 @@ def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One figure in two runs. None: that run has no such figure."""
+    """One figure in two runs.
+
+    before, after: its value in the earlier and the later run; None if that run has no such figure
+    """
 
     name: str
     unit: str
@@ -432,19 +456,22 @@ class Change:
 
     @property
     def change(self) -> float | None:
-        """The difference, after minus before; for a share, times 100 it is in points."""
+        """The value after minus the value before; None if one is missing.
+
+        A share's change times 100 is in percentage points.
+        """
         return self.after - self.before if self.before is not None and self.after is not None else None
 
     @property
     def relative(self) -> float | None:
-        """The change as a share of the value before; None if there was none."""
+        """The change divided by the value before; None if that is missing or zero."""
         return self.change / self.before if self.change is not None and self.before else None
 
 
 def compare_figures(before: Figures, after: Figures) -> list[Change]:
-    """Compare every figure of either run, in the order of the later one, then those that only the earlier one has.
+    """Compare all figures of two runs, in the order of the later one, then those that only the earlier one has.
 
-    A count or share by source or reason that one run does not have is 0 there, if it has others of its name.
+    A count or share by source or reason that only one run has is zero in the other, if that has others of its name.
     """
     names = [*after, *(name for name in before if name not in after)]
     return [
@@ -472,7 +499,10 @@ def list_crossings(
 ) -> list[str]:
     """Return a line for each figure that crosses a bound of a recipe.
 
-    before: the figures to compare with, if any; chances: of scores that are lower than before, how often chance does it
+    Args:
+        after: the figures of the run
+        before: the figures of the run to compare with; None if there is none
+        chances: for scores that are lower than before, the probability that chance alone makes such a difference
     """
     changes = compare_figures(before if before is not None else {}, after)
     return [line for bound in bounds for line in _iter_bound_crossings(bound, changes, chances)]
@@ -481,7 +511,15 @@ def list_crossings(
 def list_run_crossings(
     place: Place, bounds: Sequence[Bound], run: RunRecord, after: Figures, before: tuple[RunRecord, Figures] | None
 ) -> tuple[str, ...]:
-    """Return the same for a run with these figures. before: the run to compare with, if any. Raises Damaged."""
+    """Return a line for each figure of a recorded run that crosses a bound, after tests of its scores if necessary.
+
+    Args:
+        after: the figures of the run
+        before: the run to compare with, and its figures; None if there is none
+
+    Raises:
+        Damaged: If answers that are read for the tests are damaged.
+    """
     chances = {}
     if before is not None and any(bound.settings.worse is not None for bound in bounds):
         chances = compute_worse_chances(place, *(read_stored_manifests(place, each) for each in (run, before[0])))
@@ -499,7 +537,7 @@ def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapp
 
 
 def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """Return 0 for a missing count or share by source or reason, if there are others of its family."""
+    """Return a change from zero to zero for a count or share that is missing, if its family has others; else []."""
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
     if not colon or not relatives or relatives[0].kind == MEAN:
@@ -544,7 +582,7 @@ def _compute_move(key: str, before: float, after: float) -> float:
 
 
 def parse_bound(crossing: str) -> str:
-    """Return which bound of which figure a line of `crossings` is about, whatever the figure's value was.
+    """Return the figure and bound that a line of `list_crossings` is about, without the figure's values.
 
     >>> parse_bound("documents: what is new is 850 documents and was 1,000 documents: the bound is fall = 0.1")
     'documents: what is new: fall = 0.1'
@@ -560,7 +598,7 @@ def _format_crossing(change: Change, bound: str, how: str = "") -> str:
 
 
 def format_with_unit(value: float, unit: str, kind: str) -> str:
-    """Format a figure for people.
+    """Format a figure with its unit, for people. Shares are in percent.
 
     >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)
     ('1,234 documents', '3.12 % of the records')

@@ -1,19 +1,16 @@
-"""The accounts of a run: from raw records to examples, each step's ledger and each edge between two steps.
+"""The accounts of a run, from raw records to examples: each step's ledger, and each edge between two steps.
 
-Promise: numbers come from the manifests' ledgers and row counts alone, and nothing is made to fit: a step or an
-edge that does not balance is reported as it is. Reads no data, only manifests.
+Promise: numbers come only from the manifests' ledgers and row counts, and nothing is made to fit: a step or an edge
+that does not balance is reported as it is. Reads no data, only manifests. A run may have several vocabularies, token
+artifacts and shard sets: each has steps and edges of its own, under the name that the recipe gives it.
 
-A run may have several vocabularies, token artifacts and shard sets: each has steps and edges of its own, under the
-name that the recipe gives it.
+`sample_lengths` counts the tokens of documents and examples, of all rows or of the rows of a few parts at even
+distances. Promise: the same artifact gives the same sample. Cost: the ids of at most `most` parts are read.
 
-Lengths of documents and examples in tokens: of all rows, or of the rows of a few parts at even distances.
-
-Promise: the same artifact gives the same sample. Cost: the ids of at most `PARTS` parts are read.
-
-Reports on the examples of a shard set besides their number: shares, and whether their looks give labels away.
-
-Promise: sums cover the ledgers of all shards; looks and lost neighbours are those of `PARTS` shards of a split at even
-distances. Cost: the counts of looks of these shards; if rows are deleted, which documents their examples hold.
+`list_warnings` and the functions before it report on the examples of a shard set: shares, and whether their looks (the
+lengths and ends of their segments) give labels away. Promise: sums cover the ledgers of all shards; looks and lost
+neighbours are those of `MAX_SPLIT_PARTS` shards of a split at even distances. Cost: the counts of looks of these
+shards; if rows are deleted, which documents their examples hold.
 """
 
 import re
@@ -41,7 +38,7 @@ COPY_OF_TOKENS = "tokens of copy "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
-    """The account of one step: `total` units came in, and the outcomes say where each went."""
+    """The account of one step: `total` units came in, and `outcomes` says how many of them went where."""
 
     title: str
     unit: str
@@ -50,7 +47,7 @@ class StepAccount:
 
     @property
     def found(self) -> int:
-        """The number of units that are accounted for."""
+        """Number of units that are accounted for."""
         return sum(self.outcomes.values())
 
     @property
@@ -65,9 +62,9 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Compares what one stage gave with what the next one received, counted on either side.
+    """An edge between two steps: compares what one gave with what the next one received, each counted on its own side.
 
-    unlabelled: what the first may have given in addition, in parts whose labels do not say so
+    unlabelled: units that the first step may have given in addition, in parts without a label that says so
     """
 
     title: str
@@ -88,9 +85,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """All steps and edges of a run, as far as it came, and the headline numbers in their order.
+    """All steps and edges of a run, as far as it came, and its headline numbers in order.
 
-    headline: unit -> name -> count; the name is "" if the run has one artifact that counts this unit
+    headline: unit -> name -> count; the name is "" if the run has only one artifact that counts this unit
     """
 
     steps: tuple[StepAccount, ...]
@@ -110,18 +107,18 @@ class Accounts:
 
 
 def filter_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
-    """The manifests of one kind, each once, in order."""
+    """Return the manifests of one kind, each once, in order."""
     return list({manifest.folder: manifest for manifest in manifests if manifest.kind == kind}.values())
 
 
 def find_newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
-    """The last manifest of a kind: of several generations, the one that covers all of them."""
+    """Return the last manifest of a kind, which covers all generations; None if there is none."""
     matches = filter_kind(manifests, kind)
     return matches[-1] if matches else None
 
 
 def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    """The last manifest of each name of a kind, by the name that the recipe gives it; "" if there is only one."""
+    """Return the last manifest of each name of a kind, by its name in the recipe; "" if there is only one."""
     by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
     corpus = find_newest(manifests, "corpora")
     prefix = f"{corpus.name}-" if corpus is not None else ""
@@ -129,13 +126,13 @@ def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, M
 
 
 def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
-    """The first of the candidates that is a parent of an artifact."""
+    """Return the first of some manifests that is a parent of an artifact; None if none is."""
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
     return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
 
 
 def build_accounts(manifests: Sequence[Manifest]) -> Accounts:
-    """The accounts of a run's manifests, given in the order in which the run made them."""
+    """Build the accounts of a run from its manifests, in the order in which the run made them."""
     return Accounts(
         steps=tuple(_iter_steps(manifests)),
         edges=(*_iter_document_edges(manifests), *_iter_token_edges(manifests)),
@@ -157,14 +154,14 @@ def _iter_steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
 
 
 def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
-    """Return the ledgers of a kind by the names of its artifacts; those of all sources and generations as one."""
+    """Return the ledgers of a kind by the names of its artifacts. Kinds that each source has are added up under ""."""
     if STAGES[kind].is_per_source:
         return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
     return {name: manifest.ledger for name, manifest in find_newest_by_name(manifests, kind).items()}
 
 
 def add_name(what: str, name: str) -> str:
-    """Return the name of something of one artifact of several."""
+    """Add the name of an artifact in parentheses; nothing if the name is ""."""
     return f"{what} ({name})" if name else what
 
 
@@ -175,12 +172,12 @@ def _build_step(title: str, account: Account) -> StepAccount:
 
 
 def sum_records(parsed: Iterable[Manifest]) -> Account:
-    """The account of raw records, over all sources and generations."""
+    """Return the account of raw records, over all sources and generations."""
     return sum((manifest.ledger for manifest in parsed), Ledger()).find_account("records")
 
 
 def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
-    """The account of raw files, over all sources and generations: read, or left out by the lock."""
+    """Return the account of raw files, over all sources and generations: read, or left out by the lock."""
     total = read = left_out = 0
     for manifest in parsed:
         [raw] = (parent for parent in manifest.parents if parent.role == "raw")
@@ -192,13 +189,13 @@ def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
 
 
 def list_copy_accounts(shards: Manifest) -> list[Account]:
-    """The accounts of tokens of a shard set, one for each copy, in the order of copies."""
+    """Return the accounts of tokens of a shard set, one for each copy of its data, in the order of copies."""
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
     return sorted(copies, key=_to_sort_key)
 
 
 def _to_sort_key(account: Account) -> list[str]:
-    """Return what sorts accounts by their units, and copy 2 before copy 10."""
+    """Return a key that sorts accounts by their units, and copy 2 before copy 10."""
     return [word.zfill(9) if word.isdigit() else word for word in account.unit.split()]
 
 
@@ -238,9 +235,12 @@ def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
-    """Count the tokens of the sources that a shard set takes, and those of parts without a source label.
+    """Count the tokens that a shard set takes from a token artifact.
 
     A part of documents that came back with a later generation has no source label: it may hold any source.
+
+    Returns:
+        The tokens of the sources that the shard set takes, and those of parts without a source label.
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -250,7 +250,7 @@ def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
 
 
 def count_tokens(parts: Iterable[Part]) -> int:
-    """Count the tokens in parts of a tokens artifact, of all splits."""
+    """Count the tokens in parts of a token artifact, of both splits."""
     return sum(part.ledger.figures[f"{split} tokens"] for part in parts for split in ("train", "held-out"))
 
 
@@ -272,7 +272,7 @@ def _count_headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
 
 
 def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
-    """List lost documents and records by reason, most first: outcomes that are "dropped: " or "removed: "."""
+    """List the outcomes of steps that begin with "dropped: " or "removed: ", with their counts, the largest first."""
     lost = [
         (name, count)
         for step in steps
@@ -283,18 +283,18 @@ def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
 
 
 def list_edits(manifest: Manifest) -> list[tuple[str, int]]:
-    """List what steps changed or met in documents that they did not drop: lines, personal data, evaluation items."""
+    """List what steps changed or met in documents that they kept, with counts: lines, personal data, test items."""
     edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
 
 
 def sum_bytes(manifest: Manifest) -> int:
-    """Return the bytes of all files of an artifact."""
+    """Return the size of all files of an artifact in bytes."""
     return sum(file.size_bytes for part in manifest.parts for file in part.files)
 
 
 def format_bytes(size: int) -> str:
-    """Format a size for people.
+    """Format a size in bytes for people.
 
     >>> format_bytes(1_530_000)
     '1.5 MB'
@@ -310,7 +310,13 @@ MAX_LENGTH_PARTS = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthSample:
-    """Lengths of lists of token ids, for all rows or the rows of `parts` parts spread over `all_parts`."""
+    """The lengths of lists of token ids, of the rows of some parts of an artifact.
+
+    lengths:   int64 (n,), tokens of each row
+    unknown:   number of unknown tokens among them
+    parts:     number of parts that were read
+    all_parts: number of parts that have rows
+    """
 
     lengths: Int64s
     unknown: int
@@ -319,18 +325,23 @@ class LengthSample:
 
     @property
     def total(self) -> int:
-        """The number of tokens in all rows that were read."""
+        """Number of tokens in all rows that were read."""
         return int(self.lengths.sum())
 
     def compute_quantile(self, share: float) -> int:
-        """The length that this share of the rows does not exceed."""
+        """Return the length that this share of the rows (0 to 1) does not exceed."""
         return int(np.quantile(self.lengths, share, method="inverted_cdf"))
 
 
 def sample_lengths(
     place: Place, manifest: Manifest, table: str, unknown_id: int | None = None, most: int = MAX_LENGTH_PARTS
 ) -> LengthSample:
-    """Count the tokens of each row of `table`'s column `ids`, and those that are `unknown_id`. most: parts to read"""
+    """Read the lengths of the lists in a table's column `ids`, from parts at even distances.
+
+    Args:
+        unknown_id: id of the unknown token, to count it; None to count none
+        most: largest number of parts to read
+    """
     holding = [part for part in manifest.parts if part.count_rows(table)]
     chosen = spread(holding, most)
     lengths, unknown = [np.zeros(0, np.int64)], 0
@@ -344,7 +355,7 @@ def sample_lengths(
 
 
 def spread(parts: Sequence[Item], most: int) -> list[Item]:
-    """Choose at most `most` parts at even distances."""
+    """Choose at most `most` items at even distances, in order."""
     if len(parts) <= most:
         return list(parts)
     return [parts[index * len(parts) // most] for index in range(most)]
@@ -363,7 +374,7 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 
 
 def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
-    """Yield the shares of a shard set, in the order in which a person reads them."""
+    """Yield the shares of a shard set as (name, part, whole, unit), in the order in which a person reads them."""
     figures, examples = shards.ledger.figures, shards.count_rows("examples")
     whole, lost = _count_lost_tokens(shards)
     for outcome, part in lost.items():
@@ -382,21 +393,25 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
 
 
 def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
-    """Return the tokens of all copies, and those in no example, by what became of them."""
+    """Count the tokens of all copies of the data, and those that are in no example, by reason."""
     accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
     lost = {name: sum(each.outcomes.get(name, 0) for each in accounts) for name in ("truncated", "left_over")}
     return sum(account.total for account in accounts), lost
 
 
 def compute_label_deviation(shards: Manifest) -> float | None:
-    """Return how many standard deviations of a fair coin the labels are from one half; None without labels."""
+    """Return how far the labels are from half and half, in standard deviations of a fair coin; None without labels."""
     names = LABEL_FIGURES.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
     return abs(first - second) / float(first + second) ** 0.5 if first + second else None
 
 
 def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
-    """Count the examples with one document deleted and another not, and all examples that were checked."""
+    """Count the examples that have one document deleted and another not, among some shards.
+
+    Returns:
+        That number, and the number of examples that were checked.
+    """
     counts = [
         count_lost_neighbors(shard_set, part)
         for split in shards.facts["splits"]
@@ -407,12 +422,12 @@ def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
 
 
 def measure_surface(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
-    """Return how well the labels are guessed from looks; None if there are none, or no shard counted looks."""
+    """Measure how well labels can be guessed from looks only; None without labels, or if no shard counted looks."""
     return measure_surface_accuracy({split: _read_looks(place, shards, split) for split in shards.facts["splits"]})
 
 
 def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
-    """Read the counts of looks of some shards of a split, shard after shard."""
+    """Read the counts of looks of some shards of a split."""
     of_split = (part for part in shards.parts if part.labels.get("split") == split)
     holding = [part for part in of_split if any(file.table == "surfaces" for file in part.files)]
     batches = [
@@ -424,7 +439,11 @@ def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
 
 
 def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
-    """Return a warning for each shard set whose looks give labels away. figures: of a run, by name"""
+    """Return a warning for each shard set with looks that give labels away.
+
+    Args:
+        figures: the figures of a run, by name
+    """
     return [
         describe_surface(name.removeprefix(LOWER_BOUND_NAME).strip(" ()"), value)
         for name, value in figures.items()
@@ -433,7 +452,12 @@ def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
 
 
 def describe_surface(name: str, at_least: float) -> str:
-    """Return the warning for a shard set whose looks give labels away. name: empty for the only one"""
+    """Return the warning for a shard set with looks that give labels away.
+
+    Args:
+        name: of the shard set in the recipe; "" for the only one
+        at_least: share of the examples with labels that are guessed
+    """
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
         "with no word read, from the lengths of both segments and where they begin and end; up to "
@@ -443,7 +467,7 @@ def describe_surface(name: str, at_least: float) -> str:
 
 
 def explain_no_examples(name: str, shards: Manifest) -> str | None:
-    """Return the message for a shard set that made no example of its documents to train on; None if it made some."""
+    """Return the message for a shard set that made no example to train on of its documents; None if it made some."""
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
     if not documents or any(part.count_rows("examples") for part in train):
@@ -453,7 +477,7 @@ def explain_no_examples(name: str, shards: Manifest) -> str | None:
 
 
 def list_warnings(shards: Manifest) -> list[str]:
-    """Return what a person should know of a shard set: no example, or much of its text is in none."""
+    """Return what a person should know about a shard set, if it has no example or much of its text is in none."""
     if (empty := explain_no_examples(shards.name, shards)) is not None:
         return [empty]
     whole, lost = _count_lost_tokens(shards)

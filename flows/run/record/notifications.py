@@ -1,14 +1,14 @@
 """Notices: an address or a command is notified that a run failed, stalled, crossed a bound, or set something aside.
 
 Promise: a notice that cannot be sent is logged, and changes nothing about the run: not its state, not its exit code,
-and not its time by more than SECONDS. The address comes from the environment and is never shown, because it may be a
-secret; whoever may set it may name a host of their own network. A redirect is not followed, because it leads to a host
-that nobody named. Apprise sends it: the object below is posted to an http address, and its documentation lists other
-addresses (`mailto://`, `slack://`).
+and not its time by more than MAX_SECONDS. The address comes from the environment and is never shown, because it may be
+a secret; whoever may set it may name a host of their own network. A redirect is not followed, because it leads to a
+host that nobody named. Apprise sends it: the object below is posted to an http address, and its documentation lists
+other addresses (`mailto://`, `slack://`).
 
-A bound that stays crossed by one run after the other is named in one notice, and again a day later; when a run was
-within it, and the next one is not, it is named at once. What is set aside is named once. A notice that nobody got does
-not count.
+A bound that stays crossed by one run after the other is named in one notice, and again a day later. If a run was within
+it and the next one is not, it is named at once. What is set aside is named once. A notice that nobody got does not
+count.
 
     {"event": "failure", "recipe": "news", "run": "20261122T0300...-news", "text": "news failed: ...", ...}
 
@@ -49,7 +49,7 @@ APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice that is sent. event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`; text: all of it, in words"""
+    """A notice to send. event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`; text: all of it, in words"""
 
     event: str
     recipe: str
@@ -63,15 +63,15 @@ class Notice:
     time: str = field(default_factory=format_now)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object that is sent."""
+        """Return the object to send."""
         shown = to_one_line(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 
 
 def read_named(place: Place, recipe: str) -> Mapping[str, str]:
-    """Return what notices of a recipe named that its newest run crossed or set aside, with the time of the notice.
+    """Read what earlier notices named about a recipe's newest run, as text -> time of the notice (ISO 8601).
 
-    Nothing where the file is not there, or not as `write_named` writes it: then they are named once more.
+    Returns {} if the file is missing or not as `write_named` wrote it; everything is then named once more.
     """
     try:
         named = json.loads(place.read(f"{NOTICES_FOLDER}/{recipe}.json"))
@@ -81,21 +81,30 @@ def read_named(place: Place, recipe: str) -> Mapping[str, str]:
 
 
 def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
-    """Keep the same in the store. Raises InputError if it cannot be written."""
+    """Write what notices named about a recipe's newest run, for `read_named`.
+
+    Raises InputError if the store refuses.
+    """
     place.write(f"{NOTICES_FOLDER}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
 
 
 def is_due(moment: str) -> bool:
-    """Tell whether a bound that a notice named at a moment, and that is still crossed, is named again."""
+    """Return True if a bound that is still crossed should be named again: a day after it was named (ISO 8601)."""
     since = datetime.fromisoformat(moment)
     return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= REPEAT_AFTER
 
 
 def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
-    """Send a notice; return whether anybody got it. One way that hangs holds up neither the other nor the run.
+    """Send a notice to the address and the command of a recipe, if the settings ask for its event.
 
-    folder: of the recipe, in which the command runs
-    tell:   is called for each way that failed
+    Both are tried at once, so that one that hangs delays neither the other nor, past a limit, the run.
+
+    Args:
+        folder: folder of the recipe, in which the command runs
+        tell: called with a line for each way that failed
+
+    Returns:
+        True if at least one way succeeded.
     """
     if notice.event not in settings.on:
         return False
@@ -122,7 +131,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
 
 
 def post_notice(variable: str, notice: Notice) -> str:
-    """Send a notice to the address in an environment variable; return why it did not arrive, "" if it did."""
+    """Send a notice to the address in an environment variable. Returns why it did not arrive; "" if it did."""
     import logging
 
     from apprise import Apprise, AppriseAsset, LogCapture
@@ -150,7 +159,12 @@ def post_notice(variable: str, notice: Notice) -> str:
 
 
 def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
-    """Return an address as Apprise takes it: one of http with the fields of the object that is posted there."""
+    """Return an address in the form that Apprise takes.
+
+    Returns:
+        For an http address, the fields of the object that is posted there; other addresses unchanged; "" for an address
+        that is not valid.
+    """
     try:
         url = urlsplit(address)
         if url.scheme not in SCHEMES:
@@ -170,7 +184,10 @@ def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[
 
 
 def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
-    """Run the command with a notice on its standard input; return why it failed, "" if it did not."""
+    """Run the command of the settings with a notice as JSON on its standard input.
+
+    Returns why it failed; "" if it did not.
+    """
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
         own = {name: value for name, value in os.environ.items() if name not in OWN_CODE}  # it is the user's code
@@ -187,7 +204,11 @@ def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
 
 
 def list_setting_warnings(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
-    """Return warnings, at the start of a run, about a `[notify]` that can notify nobody."""
+    """Return a warning if the environment variable that `[notify]` names is not set; else [].
+
+    Args:
+        environment: the variables of this process
+    """
     if settings.webhook and not environment.get(settings.webhook):
         unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"
         return [f"{unset}: so it sends no notices."]

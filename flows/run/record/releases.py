@@ -2,14 +2,14 @@
 
     STORE/releases/NAME/000003-9f2c41d0.json     the third entry of a name: what it means since, who decided, and why
 
-The newest entry of a name is what the name means; there is no pointer that could contradict it. An entry is a sealed
-file that appears in one step and is never changed: going back to an earlier release writes one more entry. Two people
-who release at once write two entries, and the one that is later in order counts: on a disk each waits for its turn; on
-an object store, which has no locks, two may have the same number and differ by the digest in their names. The run that
-was promoted has a copy of each entry, by which an entry that is gone is missed and can be restored.
+The newest entry of a name is what the name means; there is no pointer that could contradict it. An entry is a file with
+a digest that appears in one step and is never changed: going back to an earlier release writes one more entry. Two
+people who release at once write two entries, and the one that is later in order counts: on a disk each waits for its
+turn; on an object store, which has no file locks, two may have the same number and differ by the digest in their names.
+The run that was promoted has a copy of each entry, so that an entry that is gone is missed and can be restored.
 
-`STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`addresses.py`). What an entry names stays in
-the store (`list_released_folders`). A damaged entry is never passed over: an older release would come back by accident.
+`STORE@NAME` and `STORE@NAME:2` are addresses of what was released (`addresses.py`). What an entry names stays in the
+store (`list_released_folders`). A damaged entry is never skipped: an older release would come back by accident.
 
 Cost: a listing of `releases/`, and a small file for each entry that is read.
 """
@@ -44,7 +44,7 @@ _ADDRESS = re.compile(r"(?P<store>.+)@(?P<name>[^/@:?&#]+)(?::(?P<number>\d{1,9}
 
 
 class DamagedRelease(Damaged):
-    """An entry of a release's history is not what was written."""
+    """An entry of a release's history is gone, or not what was written."""
 
     def __str__(self) -> str:
         name, _, file = self.path.removeprefix(f"{RELEASES_FOLDER}/").rpartition("/")
@@ -57,7 +57,7 @@ class DamagedRelease(Damaged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedArtifact:
-    """One artifact of a release: where it is, and the digest of its contents."""
+    """One artifact of a release: its kind, name and folder, and the digest of its contents."""
 
     kind: str
     name: str
@@ -67,16 +67,16 @@ class ReleasedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One entry of a name's history.
+    """One entry in the history of a release name.
 
-    number:   its place in the history, from 1 up
-    action:   release or rollback
-    run:      the run that was promoted
+    number:   its place in the history, counted from 1
+    action:   "release" or "rollback"
+    run:      id of the run that was promoted
     who:      who decided, and on which machine
-    approved: how: "bounds" if they held, else "person"
+    approved: "bounds" if the bounds held, else "person"
     crossed:  the bounds that did not hold, in words
     back_to:  for a rollback, the number of the entry that is current again
-    figures:  of the run, which may not be finite
+    figures:  the figures of the run, which may not be finite
     """
 
     name: str
@@ -95,9 +95,10 @@ class Release:
 
 
 def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifact, ...]:
-    """Return what a run made or reused that can be promoted: the last of each kind and name.
+    """Return the artifacts of a run that a release names: the last of each kind and name.
 
-    Raises InputError if one is gone.
+    Raises:
+        InputError: If the run has none, or one is no longer in the store.
     """
     last = {(stage.kind, stage.name): stage.folder for stage in record.stages if STAGES[stage.kind].is_released}
     if not last:
@@ -106,12 +107,16 @@ def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifac
 
 
 def to_released(manifest: Manifest) -> ReleasedArtifact:
-    """An artifact as a release names it."""
+    """Return an artifact in the form in which a release names it."""
     return ReleasedArtifact(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
 
 
 def read_manifests(place: Place, release: Release) -> list[Manifest]:
-    """The manifests of what a release names. Raises InputError if one is gone, or has changed."""
+    """Read the manifests of the artifacts that a release names.
+
+    Raises:
+        InputError: If one is gone, or its contents have changed.
+    """
     manifests = []
     for artifact in release.artifacts:
         manifest = _read_manifest(place, artifact.folder, f"the release {release.name!r} (number {release.number})")
@@ -136,7 +141,7 @@ def _read_manifest(place: Place, folder: str, named_by: str) -> Manifest:
 
 
 def list_release_entries(place: Place, name: str | None = None) -> list[str]:
-    """The files of all entries of a name, or of all names, oldest first."""
+    """List the files of all entries of a name in order; if `name` is None, of all names."""
     folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
     entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
@@ -144,17 +149,22 @@ def list_release_entries(place: Place, name: str | None = None) -> list[str]:
 
 
 def list_release_names(place: Place) -> list[str]:
-    """The names that something was released under."""
+    """List the names that something was released under."""
     return sorted({path.split("/")[1] for path in list_release_entries(place)})
 
 
 def read_history(place: Place, name: str) -> list[Release]:
-    """All entries of a name, oldest first. Raises DamagedRelease."""
+    """Read all entries of a name, oldest first. Raises DamagedRelease."""
     return [read_release(place, path) for path in list_release_entries(place, name)]
 
 
 def read_current_release(place: Place, name: str, number: int | None = None) -> Release:
-    """Return the current meaning of a name: its newest entry, or one by number. Raises InputError if there is none."""
+    """Read the newest entry of a name, or the one with a number.
+
+    Raises:
+        InputError: If there is no such name or number.
+        DamagedRelease: If the entry is damaged.
+    """
     entries = list_release_entries(place, name)
     if not entries:
         names = ", ".join(list_release_names(place)) or "none"
@@ -173,9 +183,10 @@ def read_current_release(place: Place, name: str, number: int | None = None) -> 
 
 
 def find_release_before(place: Place, recipe: str, moment: str) -> Release | None:
-    """Return the newest entry of any name's history that is of a recipe and not after a moment. Raises DamagedRelease.
+    """Return the newest entry of any name that is of a recipe and not later than a time. Raises DamagedRelease.
 
-    moment: as `now_text` writes it
+    Args:
+        moment: time as `format_now` writes it
     """
     entries = (read_release(place, path) for path in list_release_entries(place))
     earlier = [entry for entry in entries if entry.recipe == recipe and entry.when <= moment]
@@ -183,11 +194,18 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 
 
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
-    """Return the last generation whose documents a released model has answered so; 0 for none. Raises DamagedRelease.
+    """Return the number of the last generation with documents that a released model has answered; 0 if there is none.
 
-    It is that of the newest release of the recipe whose corpus is older than this one, so that a run whose results
-    were released, and which is repeated, answers the same.
-    name: of the answers' artifact; does: what they are; generations: of the corpus
+    It is taken from the newest release of the recipe that was made from fewer generations than now. So a run that was
+    released and is repeated answers the same documents again.
+
+    Args:
+        name: name of the artifact of answers
+        answer_kind: "predict" or "embed"; other answers do not count
+        generations: number of generations now
+
+    Raises:
+        DamagedRelease: If an entry is damaged.
     """
     entries = (read_release(place, path) for path in list_release_entries(place))
     for entry in sorted((e for e in entries if e.recipe == recipe), key=lambda entry: entry.when, reverse=True):
@@ -202,19 +220,21 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
 
 
 def list_released_folders(place: Place) -> set[str]:
-    """The folders of all artifacts that an entry of any name's history names. Raises DamagedRelease."""
+    """Return the folders of all artifacts that any entry of any name has. Raises DamagedRelease."""
     return {artifact.folder for path in list_release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
 def list_released_runs(place: Place) -> set[str]:
-    """The runs that any entry of any name's history was promoted from. Raises DamagedRelease."""
+    """Return the ids of the runs that any entry of any name was promoted from. Raises DamagedRelease."""
     return {read_release(place, path).run for path in list_release_entries(place)}
 
 
 def add_release(place: Place, entry: Release) -> Release:
-    """Put an entry at the end of its name's history, which gives it its number.
+    """Write an entry at the end of its name's history, and return it with its number.
 
-    Raises InputError if a clean-up of the store was faster, and what it names is gone.
+    Raises:
+        InputError: If the name is not valid, or a clean-up of the store has removed what the entry names.
+        DamagedRelease: If the newest entry of the name is damaged.
     """
     check_release_name("--name", entry.name)
     wait_for_cleanup(place, print_to_stderr)
@@ -234,9 +254,13 @@ def add_release(place: Place, entry: Release) -> Release:
 
 
 def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
-    """Give a name the meaning of an earlier entry: the one before its current meaning, or one by number.
+    """Give a name the meaning of an earlier entry again, by writing one more entry, which is returned.
 
-    Raises InputError if there is no such entry, or what it names is gone.
+    Args:
+        to: number of the entry; None for the last one that names other artifacts than the current one
+
+    Raises:
+        InputError: If there is no such entry, or what it names is gone.
     """
     now = read_current_release(place, name)
     target = _find_earlier(place, now) if to is None else read_current_release(place, name, to)
@@ -260,7 +284,7 @@ def _find_earlier(place: Place, now: Release) -> Release:
 
 
 def get_user() -> str:
-    """Return who runs this process, and on which host."""
+    """Return the user of this process and the host, as user@host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -269,7 +293,7 @@ def get_user() -> str:
 
 
 class ReleaseAddress(NamedTuple):
-    """`STORE@NAME` or `STORE@NAME:NUMBER`, taken apart."""
+    """The parts of an address `STORE@NAME` or `STORE@NAME:NUMBER`."""
 
     store: str
     name: str
@@ -277,7 +301,7 @@ class ReleaseAddress(NamedTuple):
 
 
 def parse_release_address(address: str) -> ReleaseAddress | None:
-    """Parse the address of a release; None if it is that of a file or folder, or has no such form.
+    """Parse the address of a release; None if it has another form, or a file or folder of that name exists.
 
     >>> parse_release_address("store@prod:2")
     ReleaseAddress(store='store', name='prod', number=2)
@@ -291,7 +315,11 @@ def parse_release_address(address: str) -> ReleaseAddress | None:
 
 
 def find_release(address: str) -> tuple[Place, Release] | None:
-    """Return the release at an address, with its store; None if it is not a release's address. Raises InputError."""
+    """Return the store and the entry that a release's address stands for; None if it is no such address.
+
+    Raises:
+        InputError: If there is no such release.
+    """
     if (wanted := parse_release_address(address)) is None:
         return None
     place = Place(wanted.store)
@@ -303,7 +331,7 @@ def _parse_number(path: str) -> int:
 
 
 def read_release(place: Place, path: str) -> Release:
-    """Read the entry in a file. Raises DamagedRelease."""
+    """Read one entry. Raises DamagedRelease if it is gone, damaged, or another entry."""
     try:
         data = place.read(path)
     except FileNotFoundError as error:
@@ -316,7 +344,7 @@ def read_release(place: Place, path: str) -> Release:
 
 @contextmanager
 def _hold_history(place: Place, name: str) -> Iterator[None]:
-    """Wait for the turn to write to a name's history, on a disk that has locks."""
+    """Hold the right to write to a name's history during the block, on a disk that has file locks."""
     if not place.is_local:
         yield
         return

@@ -1,7 +1,7 @@
-"""Runs: what happened when, on which machine. Everything that manifests must not contain is here.
+"""Records of runs: what happened when, on which machine. Everything that manifests must not contain is here.
 
-`runs/<run id>/` in the store holds the run's record, its recipe and lock, the paths of the raw files, and the report.
-Record, lock and paths are sealed. A search for runs passes over a run with a damaged file, and names it.
+`runs/<run id>/` in the store has the run's record, its recipe and lock, the paths of the raw files, and the report.
+Record, lock and paths have digests. A search for runs skips a run with a damaged file, and reports it.
 """
 
 import json
@@ -33,7 +33,7 @@ MAX_CLOCK_DIFFERENCE = timedelta(minutes=5)  # of machines that share a store, w
 
 
 class DamagedRun(Damaged):
-    """A file of a recorded run is not what was written."""
+    """A file of a recorded run is gone, or not what was written."""
 
     def __str__(self) -> str:
         return (
@@ -46,7 +46,7 @@ REMOVAL_MARK = "removed"
 
 
 def print_to_stderr(line: str) -> None:
-    """Print a line to stderr, where it is not taken for output."""
+    """Print a line to standard error, so that it is not taken for output."""
     print(line, file=sys.stderr)
 
 
@@ -55,7 +55,7 @@ class Cost:
     """The cost of a run.
 
     cpu_seconds:   processor time of its process and of all that it started, the orchestrator's server included
-    bytes_written: of the files of the parts that it built, if their stages were finished
+    bytes_written: size of the files of the parts that it built, if their stages were finished
     peak_bytes:    the most memory that all these processes had together, measured once a second
     """
 
@@ -74,9 +74,13 @@ class FlowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """One stage of a run: whether it was built or reused, why, and how long it took.
+    """What a run did with one stage.
 
-    bytes_built: size of the files of the parts that it built
+    state:       "built" or "reused"
+    reason:      why, in words
+    parts:       number of its parts
+    parts_built: number of parts that the run built
+    bytes_built: size of the files of these parts
     """
 
     kind: str
@@ -92,7 +96,13 @@ class StageRecord:
 
 @dataclass(kw_only=True)
 class StageHistory:
-    """One stage during a run, which may go through its stages more than once: what was ever missing, and why."""
+    """What happens to one stage during a run, which may go through its stages more than once.
+
+    reasons: why it was not whole, each once
+    missing: names of the parts that were missing at any time
+    unchanged_reason: why it was reused
+    record:  the record of the stage, once it is whole
+    """
 
     reasons: list[str] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
@@ -100,7 +110,13 @@ class StageHistory:
     record: StageRecord | None = None
 
     def begin(self, survey: "Survey", reason: str, damaged: bool) -> None:
-        """Note that the run looks at the stage. damaged: whether that is why it is not whole"""
+        """Note that the run looks at the stage.
+
+        Args:
+            survey: what the store has of the stage
+            reason: why it is reused or built
+            damaged: True if it is not whole because of damage
+        """
         if survey.manifest is not None:
             self.unchanged_reason = reason
             return
@@ -109,7 +125,11 @@ class StageHistory:
         self.missing |= {plan.name for plan in survey.missing}
 
     def end(self, manifest: Manifest, seconds: float) -> StageRecord:
-        """Return the record of the stage, which is whole now, after some more seconds."""
+        """Return the record of the stage, which is whole now.
+
+        Args:
+            seconds: time that it took since the last call; all are added up
+        """
         before = self.record.seconds if self.record is not None else 0.0
         built = [part for part in manifest.parts if part.name in self.missing]
         self.record = StageRecord(
@@ -130,9 +150,10 @@ class StageHistory:
 class SetAside:
     """Files or records of one kind that a run goes on without because they cannot be read.
 
-    kind:  what they are, in words: damaged record
-    place: where they are: an artifact of documents; a source, and a generation or a digest of names
-    new:   how many of them the complete run before it did not go on without
+    kind:   what they are, in words, such as "damaged record"
+    number: how many they are
+    place:  where they are: an artifact of documents; or a source, with a generation or a digest of names
+    new:    how many of them the complete run before it did not go on without
     """
 
     kind: str
@@ -143,18 +164,19 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A whole run. `state` is completed, failed or interrupted.
+    """The record of a whole run.
 
-    inputs: by source, how many raw files it had and what else it contained (`flows.run.inputs.unread_files`)
-    names:  of the artifacts that it may have used or built
-    cost:   None until it is written
+    state:   "completed", "failed" or "interrupted"
+    inputs:  by source, how many raw files it had and what else was found there (`flows.run.inputs.unread_files`)
+    names:   names of the artifacts that it may have used or built
+    cost:    None until it is written
     crossed: the bounds of the recipe that its figures cross, in words
     withheld: likewise, against the release that it would have replaced
     set_aside: what it goes on without because it cannot be read
     settled: folders of the artifacts of earlier generations that it took as they were
-    flow_run: in the orchestrator; None if it has none
-    watched:  whether it was a flow of Prefect while it went; else it is put on record there afterwards
-    error:  what ended a run that failed
+    flow_run: the run as the orchestrator has it; None if it has none
+    watched: True if it was a flow of Prefect while it ran; otherwise it is reported there afterwards
+    error:   what ended a run that failed
     """
 
     run_id: str
@@ -181,12 +203,12 @@ class RunRecord:
 
     @property
     def all_crossed(self) -> tuple[str, ...]:
-        """The bounds that it crosses, against whatever, in words."""
+        """The bounds that it crosses, compared with whatever run, in words."""
         return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
 
     @property
     def is_drifted(self) -> bool:
-        """Whether it is complete and crosses a bound, for which the command ends with exit code 1."""
+        """True if it is complete and crosses a bound; the command then ends with exit code 1."""
         return bool(self.all_crossed)
 
     @property
@@ -199,20 +221,29 @@ class RunRecord:
 
     @property
     def folders(self) -> set[str]:
-        """The folders of the artifacts that it built or reused."""
+        """Folders of the artifacts that it built or reused."""
         return {*self.settled, *(stage.folder for stage in self.stages)}
 
 
 def to_sealed(value: Any) -> bytes:
-    """Return a dataclass in a form for the store: JSON, with its own digest.
+    """Serialize a dataclass as JSON with a digest of itself.
 
-    Half a character, as in a path that is not UTF-8, is escaped, and read again as it was.
+    Half of a surrogate pair, as in a path that is not UTF-8, is escaped, and read again as it was.
     """
     return seal(json.dumps(asdict(value), indent=1, ensure_ascii=False).encode(errors="backslashreplace"))
 
 
 def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged] = Damaged) -> Value:
-    """Read what `sealed` wrote of a dataclass. path: for messages. Raises `damaged`."""
+    """Read a dataclass that `to_sealed` wrote.
+
+    Args:
+        kind: the dataclass
+        path: path of the data, for messages
+        damaged: class of the error to raise
+
+    Raises:
+        Damaged: Of the class `damaged`, if the data does not match its digest or holds something else.
+    """
     try:
         return bind_settings(kind, unseal(data, path), path)
     except Damaged as fault:
@@ -223,15 +254,15 @@ def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawPaths:
-    """The raw files that a run read: sha256 -> path."""
+    """The raw files that a run read, as sha256 -> path."""
 
     paths: Mapping[str, str]
 
 
 def build_run_id(place: Place, recipe: str) -> str:
-    """Return a name for a run: when it began, and its recipe. It sorts after the names of all runs in the store.
+    """Return a new id for a run: its start and its recipe. It sorts after the ids of all runs in the store.
 
-    If the clock of an earlier run was ahead of this one, the moment in the name is one second after that run's.
+    If the clock of an earlier run was ahead of this machine's, the time in the id is one second after that run's.
     """
     now = datetime.now(UTC)
     newest = max(
@@ -243,7 +274,7 @@ def build_run_id(place: Place, recipe: str) -> str:
 
 
 def parse_moment(run_id: str) -> datetime | None:
-    """Return the moment that is in the name of a run; None if there is none.
+    """Return the time that is in a run's id; None if there is none.
 
     >>> parse_moment("20261122T201500123456-small").isoformat(), parse_moment("old-run")
     ('2026-11-22T20:15:00.123456+00:00', None)
@@ -255,33 +286,33 @@ def parse_moment(run_id: str) -> datetime | None:
 
 
 def format_now() -> str:
-    """Return the current time, in UTC, ISO 8601 to the second."""
+    """Return the current time in UTC, as ISO 8601 to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_versions() -> dict[str, str]:
-    """Return the versions that matter when two runs differ."""
+    """Return the versions of Python and of the libraries that matter if two runs differ."""
     names = ("pyarrow", "numpy", "numba", "tokenizers", "prefect", "datasketch", "ftfy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
-    """Write the recipe of a run that begins; a store that cannot be written is detected before anything starts."""
+    """Write the recipe of a run that begins. This shows before anything starts if the store cannot be written."""
     place.write(get_recipe_path(run_id), recipe.text.encode())
 
 
 def get_removal_mark(run_id: str) -> str:
-    """Return the path of the file that is in the folder of a run as long as it is being removed."""
+    """Return the path of the file that is in a run's folder while it is being removed."""
     return f"runs/{run_id}/{REMOVAL_MARK}"
 
 
 def get_recipe_path(run_id: str) -> str:
-    """Return the path of a run's recorded recipe."""
+    """Return the path of a run's recorded recipe in its store."""
     return f"runs/{run_id}/recipe.toml"
 
 
 def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None = None) -> None:
-    """Write the record, the lock, the paths of the raw files and the report of a run."""
+    """Write the record, the lock, the paths of the raw files and the report of a run. The record is written last."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
     place.write(f"{folder}/raw.json", to_sealed(RawPaths(paths=collect_raw_paths(lock))))
@@ -291,7 +322,7 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
 
 
 def collect_raw_paths(lock: "Lock") -> dict[str, str]:
-    """Return sha256 -> path of every raw file that exists here."""
+    """Return sha256 -> path of every raw file of a lock that exists here."""
     files = (file for generation in lock.generations for group in generation.values() for file in group)
     return {file.sha256: file.path for file in files if file.path}
 
@@ -302,7 +333,7 @@ def list_run_ids(place: Place) -> list[str]:
 
 
 def read_run(place: Place, run_id: str) -> RunRecord:
-    """Read the record of one run. Raises FileNotFoundError and DamagedRun."""
+    """Read the record of one run. Raises FileNotFoundError if there is none, and DamagedRun."""
     path = f"runs/{run_id}/run.json"
     record = place.read_checked(path, lambda data: from_sealed(RunRecord, data, path, DamagedRun))
     if record.run_id != run_id:
@@ -311,9 +342,10 @@ def read_run(place: Place, run_id: str) -> RunRecord:
 
 
 def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr) -> Iterator[RunRecord]:
-    """Yield the recorded runs, newest first. Those whose record is damaged are passed over.
+    """Yield the recorded runs, newest first. Those with a damaged record are skipped.
 
-    tell: is called for those, and for runs whose start is still in the future here: others may be newer
+    Args:
+        tell: called with a line about those, and about runs with a start in the future, since others may be newer
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
         if is_ahead(record):
@@ -322,7 +354,11 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
 
 
 def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str], None]) -> Iterator[RunRecord]:
-    """Yield the records of some runs. tell: is called for those that are damaged, and passed over"""
+    """Yield the records of some runs, in the order of `run_ids`. Damaged ones are skipped.
+
+    Args:
+        tell: called with a line about those that are damaged
+    """
     for run_id in run_ids:
         try:
             yield read_run(place, run_id)
@@ -331,7 +367,11 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
 
 
 def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the one of some artifacts that the newest recorded run made or reused; with none on record, the last."""
+    """Return the artifact that the newest recorded run built or reused; if no run did, the last one.
+
+    Args:
+        manifests: artifacts of one store; must not be empty
+    """
     by_folder = {manifest.folder: manifest for manifest in manifests}
     for record in iter_newest_runs(place) if len(manifests) > 1 else ():
         for stage in reversed(record.stages):
@@ -341,28 +381,28 @@ def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
 
 
 def is_ahead(record: RunRecord) -> bool:
-    """Tell whether a run's start is in the future by this machine's clock: a later run may be named before it."""
+    """Return True if a run's start is in the future by this machine's clock: later runs may sort before it."""
     return record.started > (datetime.now(UTC) + MAX_CLOCK_DIFFERENCE).isoformat()
 
 
 def describe_clock_gap(record: RunRecord) -> str:
-    """Return the words about such a run."""
+    """Describe a run with a start in the future, as the beginning of a sentence."""
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 
 def describe_passed_over(fault: DamagedRun) -> str:
-    """Return the line about a run that is passed over for its damaged file."""
+    """Return the line about a run that is skipped because a file of it is damaged."""
     return f"{fault.path} is damaged: {fault.what}. That run is passed over."
 
 
 def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
-    """sha256 -> path of the raw files that a recorded run read. Raises DamagedRun."""
+    """Read the raw files that a recorded run read, as sha256 -> path. Raises DamagedRun."""
     path = f"runs/{run_id}/raw.json"
     return from_sealed(RawPaths, _read_file(place, path), path, DamagedRun).paths
 
 
 def _read_file(place: Place, path: str) -> bytes:
-    """Read a file that every recorded run has. Raises DamagedRun."""
+    """Read a file that every recorded run has. Raises DamagedRun if it is gone."""
     try:
         return place.read(path)
     except FileNotFoundError as error:
@@ -372,9 +412,13 @@ def _read_file(place: Place, path: str) -> bytes:
 def find_raw_file(
     place: Place, sha256: str, tell: Callable[[str], None] = print_to_stderr
 ) -> tuple[RunRecord, Path] | None:
-    """Return the newest run that read a raw file with this content, and the file's path, if it still exists.
+    """Find the newest run that read a raw file with this content at a path at which it still exists.
 
-    tell: is called for runs that are damaged, and passed over
+    Args:
+        tell: called with a line about runs that are damaged, which are skipped
+
+    Returns:
+        The record of the run, and the path of the file; None if there is no such run.
     """
     for record in iter_newest_runs(place, tell):
         try:
@@ -388,7 +432,7 @@ def find_raw_file(
 
 
 def read_recorded_lock(place: Place, run_id: str) -> "Lock":
-    """Return the lock of a recorded run, with the paths at which it read the raw files. Raises DamagedRun."""
+    """Read the lock of a recorded run, with the paths at which it read the raw files. Raises DamagedRun."""
     from flows.recipes.lock import Lock
 
     path = f"runs/{run_id}/recipe.lock"
@@ -404,7 +448,11 @@ def read_recorded_lock(place: Place, run_id: str) -> "Lock":
 
 
 def read_recorded_recipe(record: RunRecord, store: str) -> "Recipe":
-    """Return the recipe that a run recorded, with the store where it is now, relative to the current folder."""
+    """Return the recipe that a run recorded.
+
+    Args:
+        store: where the store is now; a relative path is relative to the current folder
+    """
     from flows.recipes.recipe import parse_recipe  # with all sources and steps
 
     place = Place(store)

@@ -1,13 +1,12 @@
-"""Lists past and present runs of a store, and what goes on in it now, by what the processes themselves have written.
+"""Lists past and present runs of a store, and says what happens in it now, by what the processes themselves have
+written.
 
-Cost: a listing of `runs/`, and a small file for each listed run.
+`runs/RUN/running.json` is the heartbeat of a run: what it does now, and what it has cost so far. The file exists from
+before the run looks at anything until its record is written. Nobody who sees it may remove what the run may use, which
+is everything under its `names`. A run without a record is lost if its process is gone.
 
-The heartbeat of a run: what it does now, in a file of its store, and what it has cost so far.
-
-`runs/RUN/running.json` exists from before the run looks at anything until its record is written. Nobody who sees it
-may remove what the run may use: everything under its `names`. A run without a record whose process is gone is lost.
-
-Cost: a look at the run's processes once a second, some 0.2 ms for each.
+Cost: a listing of `runs/`, and a small file for each listed run; for a run's heartbeat a look at its processes once a
+second, some 0.2 ms for each.
 """
 
 import os
@@ -34,7 +33,7 @@ from flows.run.record.run_record import (
     print_to_stderr,
 )
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
@@ -46,20 +45,23 @@ RATE_SECONDS = 2.0  # of progress, before a rate is reported
 
 
 def get_running_path(run_id: str) -> str:
-    """Return the path in the store where a run reports what it does now."""
+    """Return the path in the store of a run's heartbeat."""
     return f"runs/{run_id}/running.json"
 
 
 def list_artifact_names(recipe: "Recipe") -> tuple[str, ...]:
-    """Return the names of the artifacts that a run of a recipe may use or build, of all kinds."""
+    """Return the names of the artifacts that a run of a recipe may use or build, of all kinds, sorted."""
     return tuple(sorted({name for kind in STAGES.values() for name in kind.list_artifact_names(recipe, {})}))
 
 
 @dataclass(kw_only=True)
 class StageProgress:
-    """Progress of a stage: how many of its missing parts, or steps of its training, are done.
+    """Progress of a stage during a run.
 
-    first, begun: how many were done at the first report, and when; earlier ones do not count for the rate
+    parts:       number of its parts that were missing, or steps of its training
+    built:       how many of them are done
+    first_built: how many were done at the first report; they do not count for the rate
+    started:     time of the first report
     """
 
     parts: int
@@ -68,7 +70,7 @@ class StageProgress:
     started: float = field(default_factory=time.monotonic)
 
     def compute_rate(self, now: float) -> float | None:
-        """Return parts or steps a second; None until there is a rate."""
+        """Return parts or steps per second; None if too little is done, or too short a time has passed."""
         seconds = now - self.started
         return (
             (self.built - self.first_built) / seconds
@@ -77,7 +79,7 @@ class StageProgress:
         )
 
     def to_json(self, now: float) -> dict[str, Any]:
-        """Return a form for the run's heartbeat."""
+        """Return the progress for the run's heartbeat."""
         rate = self.compute_rate(now)
         left = None if rate is None else round((self.parts - self.built) / rate)
         rounded = None if rate is None else float(f"{rate:.3g}")
@@ -87,20 +89,20 @@ class StageProgress:
 @contextmanager
 def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
     """End the heartbeat if the block fails, and let it continue otherwise."""
-    with last_word(pulse.end):
+    with call_on_stop(pulse.end):
         try:
             yield pulse
         except BaseException:
-            give_way()
+            wait_if_stopping()
             pulse.end()
             raise
 
 
 class RunHeartbeat:
-    """Reports what a run does while it is under way, and what it costs.
+    """The heartbeat of a run that is under way: reports in the store what the run does, and what it costs. Thread-safe.
 
     doing:   what it does outside of stages
-    workers: how many it has now
+    workers: number of its workers now
     """
 
     doing = "finds its raw files"
@@ -120,7 +122,7 @@ class RunHeartbeat:
         self._writer = HeartbeatWriter(place, get_running_path(run_id), self._report)
 
     def wrap_tell(self, tell: Callable[[str], None]) -> Callable[[str], None]:
-        """Wrap `tell` so that the heartbeat, too, reports what the run waits for."""
+        """Return a function that calls `tell`, and lets the heartbeat report the same line as what the run does."""
 
         def both(line: str) -> None:
             self.doing = line
@@ -129,7 +131,10 @@ class RunHeartbeat:
         return both
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record how many of a stage's missing parts are built; with all of them, the stage is done."""
+        """Record how many of a stage's missing parts are built, and return its progress.
+
+        With all parts built, the stage is no longer reported.
+        """
         with self._lock:
             progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first_built=built))
             progress.built = built
@@ -138,14 +143,21 @@ class RunHeartbeat:
             return progress
 
     def measure_cost(self, bytes_written: int) -> Cost:
-        """Return what the run has cost so far. bytes_written: of the parts that it built"""
+        """Return what the run has cost so far.
+
+        Args:
+            bytes_written: size of the parts that it built
+        """
         processes = list_process_tree(os.getpid())
         self._update_peak(processes)
         seconds = read_cpu_seconds(processes) - self._cpu_before
         return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
 
     def end(self) -> None:
-        """End the heartbeat: the run is on record, or never began. May be called again, and from any thread."""
+        """End the heartbeat, after the run is on record or if it never began.
+
+        May be called again, and from any thread.
+        """
         self._writer.stop()
 
     def _update_peak(self, processes: list[int]) -> None:
@@ -171,10 +183,11 @@ WAITING_FOLDER = "waiting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRun:
-    """One run. state: as it is on record, or running, or lost: then its process ended without a record.
+    """One run of a store.
 
-    record:  None for one that is running or lost
-    present: its last heartbeat, if it has not ended
+    state:     its state on record, or "running", or "lost" if its process ended without a record
+    record:    None if it is running or lost
+    heartbeat: the last report of its process, if it has not ended
     """
 
     run_id: str
@@ -186,22 +199,22 @@ class ListedRun:
 
     @property
     def outcome(self) -> str:
-        """How it ended, in words, or that it has not."""
+        """How it ended, in words; its state if it has not."""
         return ", ".join(self.record.outcome) if self.record is not None else self.state
 
     @property
     def number_in_quarantine(self) -> int:
-        """How many records it passed over because they ended worker processes."""
+        """Number of records that it skipped because they ended worker processes."""
         aside = self.record.set_aside if self.record is not None else ()
         return sum(each.number for each in aside if each.kind == QUARANTINED)
 
     @property
     def seconds(self) -> float | None:
-        """The time that it took."""
+        """Time that it took; None if it has not ended."""
         return self.record.seconds if self.record is not None else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return a form for scripts."""
+        """Return the run for scripts."""
         record = self.record
         cost = record.cost if record is not None else None
         return {
@@ -229,7 +242,13 @@ def count_new_parts(record: RunRecord) -> dict[str, int]:
 def list_runs(
     place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = print_to_stderr
 ) -> list[ListedRun]:
-    """List a store's runs, newest first. recipe: only its runs; limit: the most to list; tell: is called for damage"""
+    """List a store's runs, newest first.
+
+    Args:
+        recipe: only runs of the recipe with this name; if None, all
+        limit: largest number of runs to list; if None, all
+        tell: called with a line about damaged records
+    """
     files = list_run_files(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, parse_recipe_name(run_id))]
     states = (read_run_state(place, run_id, files[run_id], tell) for run_id in ids)
@@ -239,7 +258,7 @@ def list_runs(
 def read_run_state(
     place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = print_to_stderr
 ) -> ListedRun | None:
-    """Return the run that has these files; None if its record is damaged, or it is not a run."""
+    """Return a run, given the names of its files; None if its record is damaged, or it is not a run."""
     if "run.json" in files:
         return _read_recorded(place, run_id, tell)
     return _read_unfinished_run(place, run_id) if UNFINISHED_RUN_FILES & set(files) else None
@@ -252,7 +271,7 @@ def _read_recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> Li
 
 
 def list_run_files(place: Place) -> dict[str, dict[str, int]]:
-    """Return the files of each run by its id: their names, with their sizes."""
+    """Return the files of each run by its id, as name -> size in bytes."""
     files: dict[str, dict[str, int]] = {}
     for path, size in place.list_files("runs").items():
         _, run_id, *name = path.split("/")
@@ -262,7 +281,7 @@ def list_run_files(place: Place) -> dict[str, dict[str, int]]:
 
 
 def parse_recipe_name(run_id: str) -> str:
-    """Return the name of a run's recipe.
+    """Return the name of the recipe that is in a run's id.
 
     >>> parse_recipe_name("20261122T201500123456-small-news")
     'small-news'
@@ -271,7 +290,7 @@ def parse_recipe_name(run_id: str) -> str:
 
 
 def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
-    """Return a run that has left no record, or not yet."""
+    """Return a run that has no record: running, or lost."""
     present = read_heartbeat(place, get_running_path(run_id))
     runs_now = present is not None and not present.is_gone
     if not runs_now and place.find_size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
@@ -301,13 +320,13 @@ def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """Holds the status of a store.
+    """What happens in a store now.
 
-    running:    runs under way, newest first; what each does is in its `present`
-    lost:       the newest run of a recipe, if its process ended without a record
-    schedules:  reports of the processes that run a recipe on a schedule
-    waiting:    reports of the processes that wait for a person to approve a release
-    ended:      the newest run of a recipe, if it has ended
+    running:    runs under way, newest first; what each does is in its `heartbeat`
+    lost:       the newest run of each recipe, if its process ended without a record
+    schedules:  heartbeats of the processes that run a recipe on a schedule
+    waiting:    heartbeats of the processes that wait for a person to approve a release
+    ended:      the newest run of each recipe, if it has ended
     """
 
     running: tuple[ListedRun, ...]
@@ -317,7 +336,7 @@ class StoreStatus:
     ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return a form for scripts."""
+        """Return the status for scripts."""
         return {
             "running": [_to_json(state.heartbeat) for state in self.running],
             "lost": [state.run_id for state in self.lost],
@@ -329,7 +348,7 @@ class StoreStatus:
 
 
 def _to_json(present: Heartbeat | None) -> dict[str, Any]:
-    """Return what a live process has reported, and which one it is."""
+    """Return what a live process has reported, and which process it is."""
     assert present is not None
     process = {
         "host": present.process.host,
@@ -340,7 +359,7 @@ def _to_json(present: Heartbeat | None) -> dict[str, Any]:
 
 
 def read_store_status(place: Place) -> StoreStatus:
-    """Return the status of a store; damaged records are told on standard error."""
+    """Return what happens in a store now. Damaged records are reported on standard error and skipped."""
     files = list_run_files(place)
     newest = {parse_recipe_name(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
@@ -357,28 +376,36 @@ def read_store_status(place: Place) -> StoreStatus:
 
 
 def get_schedule_path(name: str) -> str:
-    """Return the path where a process reports that it runs a recipe on a schedule. name: of the recipe"""
+    """Return the path in the store at which a process reports that it runs a recipe on a schedule.
+
+    Args:
+        name: name of the recipe
+    """
     return f"{SCHEDULES_FOLDER}/{name}.json"
 
 
 def is_on_schedule(place: Place, recipe: str) -> bool:
-    """Return whether a process runs a recipe of a name on a schedule now."""
+    """Return True if a process runs the recipe with this name on a schedule now."""
     present = read_heartbeat(place, get_schedule_path(recipe))
     return present is not None and not present.is_gone
 
 
 def follow_schedule(recipe: Recipe) -> Recipe:
-    """Return a recipe as a schedule runs it, if it is on one: whoever starts a run, the same becomes of its files."""
+    """Return a recipe as a schedule runs it, if it is on one, so that each run treats its files alike."""
     return recipe.to_scheduled() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
 
 
 def get_waiting_path(release: str) -> str:
-    """Return the path where a process reports that it waits for approval of a release. release: its name"""
+    """Return the path in the store at which a process reports that it waits for approval of a release.
+
+    Args:
+        release: name of the release
+    """
     return f"{WAITING_FOLDER}/{release}.json"
 
 
 def _read_live(place: Place, folder: str) -> tuple[Heartbeat, ...]:
-    """Return the reports of live processes in a folder."""
+    """Return the heartbeats of live processes in a folder."""
     paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
     reports = [read_heartbeat(place, path) for path in paths]
     return tuple(present for present in reports if present is not None and not present.is_gone)

@@ -1,10 +1,10 @@
-"""The scores of a run's tasks: as figures, as the tables of a suite, and against those of another artifact.
+"""The scores of a run's tasks: as figures, as the tables of a suite, and compared with those of another artifact.
 
 Promise: everything comes from what the artifact keeps of each seed's answers, by the code of `cloze evaluate`; no model
-is loaded. Two artifacts are compared only where they answered the same bytes.
-Cost: intervals draw 1,000 times, a comparison 10,000 times; of 10,000 examples with a class each 1 s and 0.4 s.
+is loaded. Two artifacts are compared only if they answered the same bytes. Cost: intervals draw 1,000 times, a
+comparison 10,000 times; of 10,000 examples with a class each 1 s and 0.4 s.
 
-The events of fine-tuning and of a suite's runs as lines for people.
+Also formats the events of fine-tuning and of a suite's runs as lines for people.
 """
 
 import statistics
@@ -36,7 +36,7 @@ SCORE_UNIT, GAIN_UNIT = "by the median seed", "over the most frequent class"
 
 
 class TaskScore(NamedTuple):
-    """One number of a task. name: as a bound of a recipe names it; unit: in words, after the number"""
+    """One number of a task. name: as a bound of a recipe names it; unit: what follows the number, in words"""
 
     name: str
     value: float
@@ -44,9 +44,14 @@ class TaskScore(NamedTuple):
 
 
 def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskScore]:
-    """Yield the median of every metric, and how much the first of a split gains over what is compared with.
+    """Yield the median of every metric of a task, and the gains of each split's first metric.
 
-    called: the name of the artifact where there are several. Raises Damaged.
+    Args:
+        tasks: artifact of the fine-tuned model
+        called: name of the artifact if there are several; else ""
+
+    Raises:
+        Damaged: If the kept answers are damaged.
     """
     ours, others = read_judged_splits(place, tasks), read_judged_splits(place, tasks, BASELINE)
     suite = with_judged_metrics(rebuild_suite(tasks), ours)
@@ -67,14 +72,21 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
 
 
 def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
-    """Return the scores of an artifact as the table of a suite. called: the artifact. Raises Damaged."""
+    """Return the scores of an artifact as the table of a suite.
+
+    Args:
+        called: title of the table; "" for the suite's own name
+
+    Raises:
+        Damaged: If the kept answers are damaged.
+    """
     results = read_judged_splits(place, tasks)
     suite = with_judged_metrics(rebuild_suite(tasks), results)
     return build_result(suite, called or suite.name, results)
 
 
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a sentence for each task, by the first metric of the split that counts."""
+    """Yield a sentence for each task, about the first metric of the split that counts."""
     first: dict[str, SuiteRow] = {}
     for row in result.rows:
         if row.averaged:
@@ -87,7 +99,11 @@ def iter_summaries(result: SuiteResult) -> Iterator[str]:
 
 
 def name_task(suite: Suite, called: str, task: str) -> str:
-    """Return what a task is called in figures. called: its artifact, where there are several"""
+    """Return the name that a task has in figures.
+
+    Args:
+        called: name of its artifact if there are several; else ""
+    """
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
 
 
@@ -96,10 +112,17 @@ def _compute_median(suite: Suite, results: JudgedSplits, task: str, split: str, 
 
 
 def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[str, str]) -> SuiteComparison | None:
-    """Compare an artifact with another of its name by the paired tests of a suite; None if they differ too much.
+    """Compare an artifact with another one of its name, by the paired tests of a suite.
 
-    names: of the two. What did not answer the same bytes, or was learnt from other seeds, is not compared.
-    Raises Damaged.
+    Args:
+        names: how the table calls the two
+        other: artifact that `tasks` is compared with
+
+    Returns:
+        The comparison of the tasks of which both answered the same bytes from the same seeds; None if there are none.
+
+    Raises:
+        Damaged: If the kept answers are damaged.
     """
     suite = rebuild_suite(tasks)
     ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, other)
@@ -107,7 +130,11 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
 
 
 def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | None:
-    """Compare the model of an artifact with its baseline or its control; None if it has none. Raises Damaged."""
+    """Compare the model of an artifact with its baseline or control; None if it has none. Raises Damaged.
+
+    Args:
+        of: BASELINE or CONTROL
+    """
     ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, tasks, of)
     return _compare(rebuild_suite(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
 
@@ -133,9 +160,16 @@ def _has_same_answers(ours: JudgedSplits, theirs: JudgedSplits, key: tuple[str, 
 
 
 def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Sequence[Manifest]) -> dict[str, float]:
-    """Return, for each first metric that is lower than before, the probability that chance alone makes it so.
+    """Compute the probability that chance alone makes a first metric lower than before, for each one that is lower.
 
-    after, before: the manifests of two runs. What cannot be compared is not in it. Raises Damaged.
+    Args:
+        after, before: the manifests of two runs
+
+    Returns:
+        The probability by the name of the figure. Metrics that cannot be compared are omitted.
+
+    Raises:
+        Damaged: If the kept answers are damaged.
     """
     earlier = {tasks.name: tasks for tasks in find_newest_by_name(before, "tasks").values()}
     chances = {}
@@ -166,7 +200,7 @@ SUITE_LINES: Mapping[str, Callable[[Event], str]] = {"run": _format_run, "judged
 
 
 class EventPrinter:
-    """Turns the events of a fine-tuning run into lines for people."""
+    """Prints the events of a fine-tuning run as lines for people."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -174,7 +208,7 @@ class EventPrinter:
         self._steps = 0
 
     def print_event(self, event: Event) -> None:
-        """Print one event."""
+        """Print one event. Steps are printed at most every METRIC_SECONDS, checkpoints never."""
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
         elif event["event"] == "warning":
@@ -196,7 +230,7 @@ class EventPrinter:
 
 
 def iter_start_lines(event: Event) -> Iterator[str]:
-    """Yield the first lines: what became of the records of each file, and how the training goes."""
+    """Yield the lines about the start of a fine-tuning run: the records of each file, and the settings."""
     for name in ("training", "evaluation"):
         yield f"{name}: {describe_ledger(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
@@ -206,7 +240,7 @@ def iter_start_lines(event: Event) -> Iterator[str]:
 
 
 def describe_ledger(ledger: Mapping[str, Any]) -> str:
-    """Return what became of the records of a file."""
+    """Describe what happened to the records of a labelled file: how many were used, dropped and cut."""
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
     dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
@@ -221,7 +255,10 @@ def describe_ledger(ledger: Mapping[str, Any]) -> str:
 
 
 def format_event(event: Event, steps: int) -> str:
-    """Return an event on one line.
+    """Format an event as one line.
+
+    Args:
+        steps: number of steps of the run
 
     >>> format_event({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'

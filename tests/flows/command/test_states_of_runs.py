@@ -76,12 +76,12 @@ def test_every_door_says_the_same(
     if not name:
         return
     pulse = RunHeartbeat(bare.place, bare.recipe(), record.run_id, record.started)
-    run = RunState(recipe=bare.recipe(), run_id=record.run_id, started=record.started, pulse=pulse, terminal=print)
+    run = RunState(recipe=bare.recipe(), run_id=record.run_id, started=record.started, pulse=pulse, print_line=print)
     withheld: Any = SimpleNamespace(crossed=record.withheld) if record.withheld else None
-    run.judgement = Judgement(crossed=record.crossed, set_aside=record.set_aside, promotion=withheld)
+    run.judgement = Judgement(crossed=record.crossed, set_aside=record.set_aside, candidate=withheld)
     run.outcome = SimpleNamespace(shard_sets={}, model=None, tasks={})  # type: ignore[assignment]
     pulse.end()
-    assert run.end_name == name
+    assert run.final_state_name == name
     assert (name == "Drifted") == record.is_drifted  # exit code 1
     more = "; ".join(filter(None, [words.removeprefix("completed").removeprefix(", "), *record.all_crossed]))
-    assert run.conclude() == "; ".join(filter(None, ["0 examples", more]))
+    assert run.summarize() == "; ".join(filter(None, ["0 examples", more]))

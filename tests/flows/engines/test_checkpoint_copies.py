@@ -5,7 +5,7 @@ from pathlib import Path
 from corpora.store.checked_folder import COMPLETE_FILE, describe_files, list_files, write_complete_file
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from flows.engines.dask_worker import fetch_copy, keep_copy, remove_copy
+from flows.engines.dask_worker import fetch_checkpoint, remove_checkpoints, save_checkpoint
 
 
 def build(writer: object, plan: PartPlan) -> object:
@@ -37,20 +37,20 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_another_machine_goes_on_from_the_newest(tmp_path: Path) -> None:
     """Fails where a step is lost, an old copy stays, or a machine that is further goes back."""
     store, one, other = Place(str(tmp_path / "store")), tmp_path / "one", tmp_path / "other"
-    fetch_copy(store, STAGE, other)
+    fetch_checkpoint(store, STAGE, other)
     assert not other.exists()
     for step in (10, 20):
         write_checkpoint(one, step)
-        keep_copy(store, STAGE, one)
+        save_checkpoint(store, STAGE, one)
     assert [path for path in store.list_files(STAGE.folder) if "step-00000010" in path] == []
-    fetch_copy(store, STAGE, other)
+    fetch_checkpoint(store, STAGE, other)
     assert files(other / "checkpoints" / "step-00000020") == files(one / "checkpoints" / "step-00000020")
     assert (other / "metrics.jsonl").read_bytes() == (one / "metrics.jsonl").read_bytes()
     write_checkpoint(other, 30)
     before = files(other)
-    fetch_copy(store, STAGE, other)
+    fetch_checkpoint(store, STAGE, other)
     assert files(other) == before
-    remove_copy(store, STAGE)
+    remove_checkpoints(store, STAGE)
     assert store.list_files(STAGE.folder) == {}
 
 
@@ -58,9 +58,9 @@ def test_half_a_copy_is_none(tmp_path: Path) -> None:
     """Killed in the middle of a copy: the one before it is what others go on from."""
     store, one, other = Place(str(tmp_path / "store")), tmp_path / "one", tmp_path / "other"
     write_checkpoint(one, 10)
-    keep_copy(store, STAGE, one)
+    save_checkpoint(store, STAGE, one)
     half = write_checkpoint(one, 20)
     store.write("/".join([STAGE.folder, "work", "checkpoints", half.name, "shard.distcp"]), b"half")
     assert (half / COMPLETE_FILE).exists()
-    fetch_copy(store, STAGE, other)
+    fetch_checkpoint(store, STAGE, other)
     assert [path.name for path in (other / "checkpoints").iterdir()] == ["step-00000010"]

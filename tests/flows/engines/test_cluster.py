@@ -20,22 +20,22 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerLimits
-from flows.command.doctor import engine_findings, engine_lines
+from flows.command.doctor import check_engine, describe_engine
 from flows.engines import connect as connecting
 from flows.engines.dask_cluster import Cluster
-from flows.engines.open_engine import engine_at_work, engine_seen
-from flows.engines.worker_checks import Sight
+from flows.engines.open_engine import inspect_engine, open_engine
+from flows.engines.worker_checks import SharedPaths
 
 pytestmark = pytest.mark.server
 
 TIGHT = WorkerLimits(record_cpu_seconds=1.0, memory_bytes=400_000_000)
 
 
-def sight_of(folder: Path) -> Sight:
+def sight_of(folder: Path) -> SharedPaths:
     """Return what a worker of this machine sees."""
     place = Place(str(folder / "store"))
     place.write("runs/1/recipe.toml", b"name = 'one'")
-    return Sight.of(place, "runs/1/recipe.toml", {})
+    return SharedPaths.from_sources(place, "runs/1/recipe.toml", {})
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def connected(
 ) -> Iterator[Cluster]:
     """A client of a cluster."""
     tell = (told if told is not None else []).append
-    with engine_at_work(address, 1, limits, tell, lambda: sight_of(folder)) as found:
+    with open_engine(address, 1, limits, tell, lambda: sight_of(folder)) as found:
         assert isinstance(found, Cluster)
         yield found
 
@@ -183,7 +183,7 @@ def test_a_scheduler_that_comes_again_goes_on(
         cluster.kill("scheduler")
         assert wait_until(lambda: len(told) == 2)
         with monkeypatch.context() as short:
-            short.setattr(connecting, "PATIENCE_SECONDS", 1.0)
+            short.setattr(connecting, "RECONNECT_SECONDS", 1.0)
             short.setattr(connecting, "CONNECT_SECONDS", 1.0)
             with pytest.raises(InputError, match="went away in the middle of the run"):
                 hasty.run(own_pid)
@@ -216,7 +216,7 @@ def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: P
                 with connected(cluster.address, tmp_path):
                     raise AssertionError
             assert re.fullmatch(
-                r"1 of 3 workers are not like .* has processor riscv64 .*", engine_seen(cluster.address)[1]
+                r"1 of 3 workers are not like .* has processor riscv64 .*", inspect_engine(cluster.address)[1]
             )
         finally:
             cluster.kill("other")
@@ -225,15 +225,15 @@ def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: P
 
 def test_a_plan_and_the_doctor_say_what_the_cluster_is(cluster: DaskCluster) -> None:
     """Before a run, with the remedy where there must be one."""
-    [line] = engine_lines(cluster.address)
+    [line] = describe_engine(cluster.address)
     said = r"Engine tcp://[\d.:]+: 2 workers \(1 with GPUs\) with 2 threads on 1 machine with \d+\.\d GB of memory\."
     assert re.fullmatch(said, line)
-    [found] = engine_findings(cluster.address)
+    [found] = check_engine(cluster.address)
     assert (found.ok, found.remedy) == ("ok", "") and found.fact in line
-    [missing] = engine_findings("tcp://127.0.0.1:1")
+    [missing] = check_engine("tcp://127.0.0.1:1")
     assert missing.ok == "fail" and missing.remedy.startswith("No Dask scheduler answers at tcp://127.0.0.1:1")
-    assert engine_lines("tcp://127.0.0.1:1") == ["Engine tcp://127.0.0.1:1.", f"Before a run: {missing.remedy}."]
-    assert engine_lines("local") == [] == engine_findings(None)
+    assert describe_engine("tcp://127.0.0.1:1") == ["Engine tcp://127.0.0.1:1.", f"Before a run: {missing.remedy}."]
+    assert describe_engine("local") == [] == check_engine(None)
 
 
 def test_what_workers_cannot_see_is_said_at_the_start(cluster: DaskCluster, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_what_workers_cannot_see_is_said_at_the_start(cluster: DaskCluster, tmp_
     raw = RawFile(name="notes.jsonl", sha256="ab" * 32, size_bytes=3, path=str(here))
     place = Place(str(tmp_path / "store"))
     place.write("runs/1/recipe.toml", b"name = 'one'")
-    sight = Sight.of(place, "runs/1/recipe.toml", {"notes": [raw]})
+    sight = SharedPaths.from_sources(place, "runs/1/recipe.toml", {"notes": [raw]})
     here.write_text("{} {}\n")  # another machine has another file there
     with pytest.raises(InputError, match=r"2 of 2 workers .* the raw file .*notes.jsonl \(6 bytes there, 3 here\)"):
         Cluster(cluster.address, TIGHT, print).connect(sight)

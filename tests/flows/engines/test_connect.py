@@ -50,4 +50,4 @@ def test_what_is_no_scheduler_is_told_and_not_waited_for(listener: str, monkeypa
     """Fails (by never ending, or with an error of the library) where an address of something else is given."""
     monkeypatch.setattr(connecting, "CONNECT_SECONDS", 0.2)
     with listening(*LISTENERS[listener]) as address, pytest.raises(InputError, match=f"No Dask scheduler .*{address}"):
-        connecting.first_connected(address)
+        connecting.connect_at_start(address)

@@ -13,22 +13,22 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, survey_stage
 from corpora.store.worker_pool import WorkerLimits, WorkerPool
-from flows.engines.open_engine import engine_at_work
-from flows.engines.worker_checks import Sight
+from flows.engines.open_engine import open_engine
+from flows.engines.worker_checks import SharedPaths
 
 pytestmark = pytest.mark.server
 
 
-def sight_of(place: Place) -> Sight:
+def sight_of(place: Place) -> SharedPaths:
     """Return what a worker of this machine sees of a store."""
     place.write("runs/1/recipe.toml", b"name = 'small'")
-    return Sight.of(place, "runs/1/recipe.toml", {})
+    return SharedPaths.from_sources(place, "runs/1/recipe.toml", {})
 
 
 def run_on(cluster: DaskCluster, world: World, place: Place, before: Build = lambda place, stage, plans: None) -> Run:
     """Run a world's recipe on the cluster. before: called before each stage is built"""
     recipe, lock = world.resolved()
-    with engine_at_work(cluster.address, 1, WorkerLimits(), print, lambda: sight_of(place)) as engine:
+    with open_engine(cluster.address, 1, WorkerLimits(), print, lambda: sight_of(place)) as engine:
         on_engine = build_on(engine)
 
         def build(place: Place, stage: Stage, plans: list[PartPlan]) -> None:

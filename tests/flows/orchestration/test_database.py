@@ -11,13 +11,18 @@ from small_recipe import fill, new_world
 
 from corpora.errors import InputError
 from flows.orchestration import embedded_server as module
-from flows.orchestration.embedded_server import OF_THE_USER, check_database, database_of, shrink_database
+from flows.orchestration.embedded_server import (
+    USER_DATABASE_SETTINGS,
+    check_database,
+    get_database_path,
+    shrink_database,
+)
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A Prefect home with a database of some pages."""
-    with closing(sqlite3.connect(database_of(tmp_path))) as database:
+    with closing(sqlite3.connect(get_database_path(tmp_path))) as database:
         database.execute("CREATE TABLE run (name TEXT)")
         database.execute("CREATE INDEX by_name ON run (name)")
         database.executemany("INSERT INTO run VALUES (?)", [(f"run {n} " * 20,) for n in range(500)])
@@ -28,18 +33,18 @@ def home(tmp_path: Path) -> Path:
 def test_a_whole_database_is_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a whole database or none is refused, or a file that no server will open."""
     check_database(home)
-    database_of(home).write_bytes(b"junk")
+    get_database_path(home).write_bytes(b"junk")
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "postgresql+asyncpg://host/name")
     check_database(home)
     monkeypatch.undo()
-    database_of(home).unlink()
+    get_database_path(home).unlink()
     check_database(home)
 
 
 @pytest.mark.parametrize("harm", ["junk", "middle"])
 def test_a_damaged_database_is_said(home: Path, harm: str) -> None:
     """Fails where a server is started on a database that is damaged anywhere."""
-    path = database_of(home)
+    path = get_database_path(home)
     data = bytearray(path.read_bytes())
     if harm == "junk":
         data[:] = b"junk" * 5000
@@ -53,7 +58,7 @@ def test_a_damaged_database_is_said(home: Path, harm: str) -> None:
 def test_a_locked_database_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a run waits for ever for who has the database for itself."""
     monkeypatch.setattr(module, "LOCKED_SECONDS", 0.1)
-    with closing(sqlite3.connect(database_of(home), isolation_level=None)) as other:
+    with closing(sqlite3.connect(get_database_path(home), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(
             InputError, match=r"or locked by another process .*If `fuser .*` names a process.*CLOZE_HOME"
@@ -64,11 +69,11 @@ def test_a_locked_database_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_database_of_a_newer_prefect_is_said(home: Path) -> None:
     """An older Prefect cannot use tables that a newer one changed: fails if a server is started on them."""
-    with closing(sqlite3.connect(database_of(home))) as database, database:
+    with closing(sqlite3.connect(get_database_path(home))) as database, database:
         database.execute("CREATE TABLE alembic_version (version_num TEXT)")
         database.execute("INSERT INTO alembic_version VALUES (?)", (script_of_prefect().get_current_head(),))
     check_database(home)
-    with closing(sqlite3.connect(database_of(home))) as database, database:
+    with closing(sqlite3.connect(get_database_path(home))) as database, database:
         database.execute("UPDATE alembic_version SET version_num = 'f00df00df00d'")
     with pytest.raises(InputError, match=r"by a newer Prefect than .* revision f00df00df00d.* move the folder .* away"):
         check_database(home)
@@ -85,9 +90,9 @@ def script_of_prefect() -> ScriptDirectory:
 def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the file stays as large as it ever was, or is written anew for little, or anything is lost."""
     monkeypatch.setattr(module, "SHRINK_BYTES", 1_000_000)
-    for name in OF_THE_USER:
+    for name in USER_DATABASE_SETTINGS:
         monkeypatch.delenv(name, raising=False)
-    path, told = database_of(tmp_path), list[str]()
+    path, told = get_database_path(tmp_path), list[str]()
     shrink_database(tmp_path, told.append)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA journal_mode = WAL")  # as the server has it
@@ -113,7 +118,7 @@ def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatc
 def test_every_command_says_so_in_a_paragraph(tmp_path: Path, fault: str) -> None:
     """Fails if a command starts a server on such a database, or does not end with a paragraph that has a remedy."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
-    path = database_of(home / "prefect")
+    path = get_database_path(home / "prefect")
     if fault.startswith("is damaged"):
         path.write_bytes(b"junk" * 5000)
     else:

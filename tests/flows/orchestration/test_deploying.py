@@ -19,11 +19,11 @@ from small_recipe import RECIPE, World, new_world
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.schedules import next_steps
+from flows.command.schedules import list_next_steps
 from flows.orchestration import deploy as prefect_yaml_module
-from flows.orchestration.deploy import prefect_yaml, refuse_served, write_prefect_yaml
-from flows.orchestration.scheduled_run import entrypoint_of, overrides_given, recipe_flow, timetable
-from flows.orchestration.serve import served_alone
+from flows.orchestration.deploy import check_not_served, render_prefect_yaml, write_prefect_yaml
+from flows.orchestration.scheduled_run import build_entrypoint, build_flow, build_schedule, parse_overrides
+from flows.orchestration.serve import hold_serving_lock
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.record.run_record import read_run
 
@@ -33,7 +33,7 @@ HOME = Path("/home/cloze")
 def written(world: World, recipe: Recipe | None = None, **more: Any) -> str:
     """The prefect.yaml of one recipe, in the folder above it."""
     given = {"schedule": None, **more}
-    return prefect_yaml([recipe or world.recipe()], "pool", folder=world.folder.parent, home=HOME, **given)
+    return render_prefect_yaml([recipe or world.recipe()], "pool", folder=world.folder.parent, home=HOME, **given)
 
 
 def first(text: str) -> dict[str, Any]:
@@ -58,7 +58,9 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
     }
     told = world.recipe(shards__length="96", duplicates__threshold="0.7")
     full = first(
-        written(world, recipe=replace(told, store="/s"), store="/s", workers=2, schedule=timetable("0 3 * * *", None))
+        written(
+            world, recipe=replace(told, store="/s"), store="/s", workers=2, schedule=build_schedule("0 3 * * *", None)
+        )
     )
     assert full["parameters"] == {
         "set": ["shards.length=96", "duplicates.threshold=0.7", 'store="/s"'],
@@ -66,7 +68,7 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
     }
     assert json.loads(full["work_pool"]["job_variables"]["env"]["CLOZE_GIVEN"]) == full["parameters"]["set"]
     assert full["schedules"][0]["cron"] == "0 3 * * *"
-    assert first(written(world, schedule=timetable(None, 60)))["schedules"] == [{"interval": 60}]
+    assert first(written(world, schedule=build_schedule(None, 60)))["schedules"] == [{"interval": 60}]
 
 
 def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is not named \*\.toml"):
         written(world, recipe=replace(one, path=world.folder / "small.txt"))
     with pytest.raises(InputError, match="Two recipes are named 'small'"):
-        prefect_yaml([one, one], "pool", None, tmp_path, HOME)
+        render_prefect_yaml([one, one], "pool", None, tmp_path, HOME)
     with pytest.raises(InputError, match="--workers = 0"):
         written(world, workers=0)
     path = tmp_path / "prefect.yaml"
@@ -99,21 +101,21 @@ def test_a_name_that_a_service_holds_is_refused(tmp_path: Path, monkeypatch: pyt
     now = datetime.now(UTC)
     held: dict[str, Any] = {"work_pool_name": None, "paused": False, "last_polled": now.isoformat()}
     api = {"answers": ""}
-    monkeypatch.setattr(prefect_yaml_module, "answering_api", lambda home, own_server: api["answers"])
+    monkeypatch.setattr(prefect_yaml_module, "find_answering_api", lambda home, own_server: api["answers"])
     monkeypatch.setattr(prefect_yaml_module, "ask", lambda url: held if url.endswith("/name/a-b/a%2Fb") else None)
-    refuse_served(["small", "a/b"], home, said.append)
+    check_not_served(["small", "a/b"], home, said.append)
     assert len(said) == 1 and said[0].startswith("No Prefect API answers")
-    with served_alone(home, replace(new_world(tmp_path / "w").recipe(), name="small")):
+    with hold_serving_lock(home, replace(new_world(tmp_path / "w").recipe(), name="small")):
         with pytest.raises(InputError, match="A running `cloze serve` holds the deployment 'small'"):
-            refuse_served(["other", "small"], home, said.append)
-        refuse_served(["other"], home, said.append)
+            check_not_served(["other", "small"], home, said.append)
+        check_not_served(["other"], home, said.append)
     api["answers"] = "http://api"
     with pytest.raises(InputError, match="holds the deployment 'a/b'"):
-        refuse_served(["small", "a/b"], home, said.append)
+        check_not_served(["small", "a/b"], home, said.append)
     old = (now - timedelta(hours=1)).isoformat()
     for changed in ({"work_pool_name": "main"}, {"paused": True}, {"last_polled": None}, {"last_polled": old}):
         held |= {"work_pool_name": None, "paused": False, "last_polled": now.isoformat(), **changed}
-        refuse_served(["small", "a/b"], home, said.append)
+        check_not_served(["small", "a/b"], home, said.append)
     assert len(said) == 2
 
 
@@ -122,23 +124,23 @@ def test_a_recipe_is_found_under_its_entrypoint(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     for number, folder in enumerate(("recipes", "v1.2", "../outside %2E", "an accent é")):
         world = new_world(tmp_path / folder, RECIPE.replace('"small"', f'"small-{number}"'))
-        entrypoint = entrypoint_of(f"{folder}/{world.recipe_path.name}")
+        entrypoint = build_entrypoint(f"{folder}/{world.recipe_path.name}")
         assert load_flow_from_entrypoint(entrypoint).name == f"small-{number}"
     with pytest.raises(Exception, match="not found"):
-        load_flow_from_entrypoint(entrypoint_of("recipes/other.toml"))
+        load_flow_from_entrypoint(build_entrypoint("recipes/other.toml"))
 
 
 def test_the_form_has_a_field_for_each_parameter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the page of a deployment has no form, or what it gives does not arrive as with `--set`."""
-    flow = recipe_flow(new_world(tmp_path).recipe_path)
+    flow = build_flow(new_world(tmp_path).recipe_path)
     fields = parameter_schema(flow).model_dump_for_openapi()["properties"]
     assert [*fields] == ["set", "worker_processes"]
     assert fields["set"]["items"] == {"type": "string"} and "key=value" in fields["set"]["description"]
-    assert overrides_given([]) == {} and overrides_given(["shards.copies=1"]) == {"shards.copies": "1"}
+    assert parse_overrides([]) == {} and parse_overrides(["shards.copies=1"]) == {"shards.copies": "1"}
     monkeypatch.setenv("CLOZE_GIVEN", json.dumps(['store="/s"', "engine=tcp://a:1"]))
-    assert overrides_given(["engine=tcp://a:1", 'store="/s"']) == {"store": '"/s"', "engine": "tcp://a:1"}
+    assert parse_overrides(["engine=tcp://a:1", 'store="/s"']) == {"store": '"/s"', "engine": "tcp://a:1"}
     with pytest.raises(InputError, match=r"set shards: write it as key=value"):
-        overrides_given(["shards"])
+        parse_overrides(["shards"])
 
 
 @pytest.mark.slow
@@ -165,7 +167,7 @@ def test_a_worker_runs_a_deployment_with_a_changed_setting(
             assert done.returncode == 0, done.stdout + done.stderr
             return done.stdout
 
-        _, deploy, worker = next_steps(tmp_path / "prefect.yaml", "main")
+        _, deploy, worker = list_next_steps(tmp_path / "prefect.yaml", "main")
         post(f"{api}/work_pools/", name="main", type="process")
         shell(deploy)
         there = get(api, "deployments/name/small/small")

@@ -15,9 +15,9 @@ from small_recipe import RECIPE
 
 from corpora.errors import InputError
 from flows.orchestration.notifications import (
-    LifeSigns,
+    ActivityMonitor,
     Notifier,
-    read_or_tell,
+    read_recipe_or_notify,
     report_failure,
     report_stalls,
 )
@@ -81,10 +81,10 @@ def test_a_recipe_that_cannot_be_read_tells_by_what_can_be(
     path, other = tmp_path / "small.toml", shlex.quote(str(tmp_path / "other"))
     overrides = {"notify.command": json.dumps(["sh", "-c", f"cat > {other}"])} if hears == "other" else {}
     told(tmp_path)
-    assert read_or_tell(path, overrides, print).name == "small" and not (tmp_path / "heard").exists()
+    assert read_recipe_or_notify(path, overrides, print).name == "small" and not (tmp_path / "heard").exists()
     path.write_text(path.read_text().replace(right, wrong))
     with pytest.raises(InputError, match=why):
-        read_or_tell(path, overrides, print)
+        read_recipe_or_notify(path, overrides, print)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted({hears, "small.toml"} - {""})
     if hears:
         notice = json.loads((tmp_path / hears).read_text())
@@ -95,7 +95,7 @@ def test_a_recipe_that_cannot_be_read_tells_by_what_can_be(
 def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where signs of workers or of stages do not count, or the same stall is told again and again."""
     recipe, said, advanced = told(tmp_path, "stall_seconds = 1.0"), list[str](), list[int]()
-    signs = LifeSigns(lambda stage, built, parts: advanced.append(built))
+    signs = ActivityMonitor(lambda stage, built, parts: advanced.append(built))
     clock, works, looks = [0.0], [0], [0]
     monkeypatch.setattr("flows.orchestration.notifications.time", SimpleNamespace(monotonic=lambda: clock[0]))
 
@@ -108,7 +108,7 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         before = looks[0]
         assert wait_for(lambda: looks[0] >= before + 2)  # the first may have begun before
 
-    signs.workers = workers
+    signs.get_workers_progress = workers
     with report_failure(recipe, said.append) as notifier, report_stalls(notifier, signs):
         pass_time(0.0)
         for number in range(4):  # signs come, of one kind or the other
@@ -130,7 +130,7 @@ def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def judged(recipe: Recipe, *crossed: str) -> list[str]:
     """Report that a run crosses some bounds; what is printed."""
     said = list[str]()
-    Notifier(recipe, said.append).judged(of_recipe("r", recipe, crossed=crossed), "report.html")
+    Notifier(recipe, said.append).notify_of_result(of_recipe("r", recipe, crossed=crossed), "report.html")
     return said
 
 

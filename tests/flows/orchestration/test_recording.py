@@ -21,16 +21,16 @@ from corpora.errors import InputError
 from corpora.store.processes import list_children, send_signal
 from flows.orchestration import embedded_server as server_module
 from flows.orchestration import recording as module
-from flows.orchestration.embedded_server import answers, last_error
+from flows.orchestration.embedded_server import find_last_error, is_answering
 from flows.orchestration.flow_end import FlowEnd
 from flows.orchestration.late_runs import FOLDER
 from flows.orchestration.recording import (
-    KeptPages,
+    PageBuffer,
     Recording,
-    during,
     is_unanswered,
-    leave,
-    recorded,
+    record_run,
+    send_to_api,
+    use_recording,
 )
 from flows.orchestration.run_recipe import run_recipe
 
@@ -70,10 +70,10 @@ class Api:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that looks at its API often, gives it up soon, and forgets at the end that it did."""
-    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(module, "START_SECONDS", 0.1)
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr(module, "leave_at_once", lambda: None)
+    monkeypatch.setattr(module, "exit_without_waiting", lambda: None)
     monkeypatch.setenv("PREFECT_LOGGING_TO_API_ENABLED", "true")
 
 
@@ -81,7 +81,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def api(quick: None, monkeypatch: pytest.MonkeyPatch) -> Api:
     """An API that is looked at."""
     made = Api()
-    monkeypatch.setattr(module, "answers", made.answers)
+    monkeypatch.setattr(module, "is_answering", made.answers)
     monkeypatch.setattr("flows.orchestration.flow_end.get_client", made.client)
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(uuid4()))
     return made
@@ -94,10 +94,10 @@ def test_an_embedded_server_that_has_ended_is_not_waited_for(api: Api, monkeypat
     """Fails where a run waits for a server that nobody starts again, or the line lacks where its log is."""
     monkeypatch.setattr(module, "ANSWER_SECONDS", 1e9)
     told: list[str] = []
-    server: Any = SimpleNamespace(ended=True, log_path="server.log")
-    with during(Recording(ADDRESS, told.append, server)):
-        assert leave(api_gone) is None
-    assert told == [f"The embedded Prefect server has ended; its log is server.log. {module.WITHOUT}"]
+    server: Any = SimpleNamespace(has_ended=True, log_path="server.log")
+    with use_recording(Recording(ADDRESS, told.append, server)):
+        assert send_to_api(api_gone) is None
+    assert told == [f"The embedded Prefect server has ended; its log is server.log. {module.WITHOUT_SERVER}"]
 
 
 def test_only_an_api_that_fails_is_forgiven(api: Api) -> None:
@@ -108,11 +108,11 @@ def test_only_an_api_that_fails_is_forgiven(api: Api) -> None:
         raise httpx.HTTPStatusError("no", request=request, response=httpx.Response(status, request=request))
 
     told: list[str] = []
-    with during(Recording(ADDRESS, told.append)):
+    with use_recording(Recording(ADDRESS, told.append)):
         for error, call in ((httpx.HTTPStatusError, lambda: refuse(422)), (KeyError, lambda: {}["a"])):
             with pytest.raises(error):
-                leave(call)
-        assert told == [] and leave(lambda: refuse(500)) is None
+                send_to_api(call)
+        assert told == [] and send_to_api(lambda: refuse(500)) is None
     assert told[0].startswith(f"The Prefect API {ADDRESS} does not answer (no).")
     wrapped = RuntimeError("Failed to reach API")
     wrapped.__cause__ = GONE
@@ -143,7 +143,7 @@ def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
 ) -> None:
     """Fails where a run waits for more than half a minute, ends with the server's error, or is not closed there."""
     clock, end, told = Clock(api, 10, 10 + away), FlowEnd(), list[str]()
-    for name, value in {"time": clock, "PAUSE_SECONDS": 1.0, "ANSWER_SECONDS": 30.0}.items():
+    for name, value in {"time": clock, "RETRY_SECONDS": 1.0, "ANSWER_SECONDS": 30.0}.items():
         monkeypatch.setattr(module, name, value)
     monkeypatch.setenv("PREFECT_API_REQUEST_TIMEOUT", "14")
     monkeypatch.setenv("PREFECT_CLIENT_MAX_RETRIES", "1")
@@ -151,7 +151,7 @@ def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
 
     def work() -> Any:
         for _ in range(0, lasts, 5):
-            leave(api.take)
+            send_to_api(api.take)
             clock.sleep(5)
         if broken:
             raise InputError("The disk is full.")
@@ -162,7 +162,7 @@ def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
             end.keep(work)
         raise GONE
 
-    with during(Recording(ADDRESS, told.append)):
+    with use_recording(Recording(ADDRESS, told.append)):
         with pytest.raises(InputError, match="The disk is full") if broken else nullcontext():
             state = end.call(flow)
             assert state is not None and state.message == "done"
@@ -181,11 +181,11 @@ def test_a_flow_that_cannot_begin_is_tried_again_and_then_done_without(api: Api)
         return Completed(message="done")
 
     told: list[str] = []
-    with during(Recording(ADDRESS, told.append)):
+    with use_recording(Recording(ADDRESS, told.append)):
         state = FlowEnd().call(flow)
         assert state is not None and state.message == "done"
         assert FlowEnd().call(api_gone) is None
-    assert told == [f"The Prefect API {ADDRESS} does not answer ({GONE}). {module.WITHOUT}"]
+    assert told == [f"The Prefect API {ADDRESS} does not answer ({GONE}). {module.WITHOUT_SERVER}"]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_api_that_answers_too_late_at_the_end_changes_no_result(api: Api, end
         flow_end.keep(lambda: end)
         return late
 
-    with during(Recording(ADDRESS, print)):
+    with use_recording(Recording(ADDRESS, print)):
         state = flow_end.call(flow)
     assert state is end and api.closed == [f"{end.name}: {end.message}"]
 
@@ -211,7 +211,7 @@ def test_a_task_that_ends_by_its_api_is_one_paragraph(api: Api) -> None:
         raise httpx.ReadTimeout("timed out")
 
     end = FlowEnd()
-    with during(Recording(ADDRESS, print)), pytest.raises(InputError, match="What is finished is kept"):
+    with use_recording(Recording(ADDRESS, print)), pytest.raises(InputError, match="What is finished is kept"):
         end.call(lambda: end.keep(work))
     assert api.closed == ["Failed: ReadTimeout: timed out"]
 
@@ -225,13 +225,15 @@ def test_a_run_whose_server_does_not_come_up_builds_the_same(
 ) -> None:
     """Fails where a slow server ends a run, or changes what it builds, or the run is on record nowhere."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
-    monkeypatch.setattr(server_module, "is_proved", lambda port, password: False)
+    monkeypatch.setattr(server_module, "can_prove_password", lambda port, password: False)
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     told, steps = list[str](), list[tuple[str, int, int]]()
-    done = run_recipe(world.recipe(), home, told.append, 1, own_server=True, advance=lambda *step: steps.append(step))
+    done = run_recipe(
+        world.recipe(), home, told.append, 1, own_server=True, on_progress=lambda *step: steps.append(step)
+    )
     slow = f"The embedded Prefect server has not started in time; its log is {home}/prefect/server.log."
-    assert [line for line in told if "server" in line and "damaged" not in line][1:] == [module.goes_without(slow)]
+    assert [line for line in told if "server" in line and "damaged" not in line][1:] == [module.explain_no_server(slow)]
     assert world.contents() == sorted(manifest.content for manifest in finished.manifests)
     assert done.record.state == "completed" and {stage.state for stage in done.record.stages} == {"built"}
     assert done.record.flow_run is None
@@ -246,7 +248,7 @@ def test_a_run_that_fails_without_its_server_is_kept_for_the_next_ui(
     """Fails if only runs that end well, or that nobody watches, are kept."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
     (world.folder / "raw" / "pages" / "broken.jsonl.gz").write_bytes(b"no gzip")
-    monkeypatch.setattr(server_module, "is_proved", lambda port, password: False)
+    monkeypatch.setattr(server_module, "can_prove_password", lambda port, password: False)
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     with pytest.raises(InputError, match=r"broken\.jsonl\.gz"):
@@ -264,7 +266,9 @@ def test_a_run_that_began_without_its_server_is_shown_once_it_answers(
     told: list[str] = []
     monkeypatch.setenv("CLOZE_PREFECT_API", site.api)
     monkeypatch.setenv("PREFECT_HOME", str(site.home / "prefect"))
-    monkeypatch.setattr(module, "answers", lambda api: any("builds the same" in line for line in told) and answers(api))
+    monkeypatch.setattr(
+        module, "is_answering", lambda api: any("builds the same" in line for line in told) and is_answering(api)
+    )
     built.put("notes", "later", [note(7, prose(7000))])
     done = run_recipe(built.recipe(), new_home(tmp_path / "home"), told.append, workers=1)
     assert done.record.flow_run is not None and done.record.stages[0].state == "reused"
@@ -279,14 +283,14 @@ def test_a_server_that_ends_as_it_starts(quick: None, tmp_path: Path, monkeypatc
     monkeypatch.setattr(module, "START_SECONDS", 60.0)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     told: list[str] = []
-    with recorded(tmp_path, True, told.append, KeptPages(), lambda: None) as mine:
-        assert mine.lost and not mine.api_by_now()
+    with record_run(tmp_path, True, told.append, PageBuffer(), lambda: None) as mine:
+        assert mine.is_lost and not mine.find_api_now()
     assert "The embedded Prefect server did not start; its log is " in told[1]
     assert "is damaged, or locked by another process (unable to open database file)" in told[1]
     log = tmp_path / "elsewhere" / "server.log"  # of a server that failed with its database as it should be
     log.parent.mkdir()
     log.write_text("INFO: starting\nOSError: no space left.\n  it was full\n", encoding="utf-8")
-    assert last_error(str(log)) == " The last error there: OSError: no space left."
+    assert find_last_error(str(log)) == " The last error there: OSError: no space left."
 
 
 def servers(session: int) -> list[int]:
@@ -361,8 +365,8 @@ def test_a_server_elsewhere_is_asked_by_the_proxy_and_with_the_key(monkeypatch: 
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_port}")
         monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example/api")
         monkeypatch.setenv("PREFECT_API_KEY", "of-mine")
-        assert answers("http://prefect.example/api")
-        assert not answers(f"http://127.0.0.1:{proxy.server_port}/api")  # asked itself, it knows no such path
+        assert is_answering("http://prefect.example/api")
+        assert not is_answering(f"http://127.0.0.1:{proxy.server_port}/api")  # asked itself, it knows no such path
         monkeypatch.delenv("PREFECT_API_KEY")
-        assert not answers("http://prefect.example/api")
+        assert not is_answering("http://prefect.example/api")
         proxy.shutdown()

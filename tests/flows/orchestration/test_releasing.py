@@ -15,7 +15,7 @@ from small_recipe import Run, World, fill, new_world
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.maintenance.release import promotion_of, run_at, run_of_recipe
+from flows.maintenance.release import find_newest_run, find_run_at, prepare_candidate
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.record.figures import compute_figures, write_figures
 from flows.run.record.releases import read_current_release, read_history
@@ -42,14 +42,14 @@ def test_what_holds_its_bounds_is_released(recorded: tuple[World, Run], tmp_path
     """Fails where a run within its bounds waits, what is released is not the run's, or it is compared with nothing."""
     world, run = recorded
     recipe = bounded(world, "\n[bounds]\ndocuments = { min = 1, fall = 0 }\n")
-    first = promotion_of(recipe, run_of_recipe(recipe), "quiet")
-    assert (first.crossed, first.against) == ((), "nothing before it")
+    first = prepare_candidate(recipe, find_newest_run(recipe), "quiet")
+    assert (first.crossed, first.compared_with) == ((), "nothing before it")
     entry = first.release("it is good")
     assert {artifact.kind for artifact in entry.artifacts} == {"corpora", "vocabularies", "shards"}
     assert (entry.number, entry.approved, entry.reason) == (1, "bounds", "it is good")
     assert entry.figures["documents"] == compute_figures(run.place, run.manifests)["documents"].value
-    again = promotion_of(*run_at(f"{run.place.address}/runs/{run.record.run_id}"), "quiet")
-    assert again.against == "quiet number 1"
+    again = prepare_candidate(*find_run_at(f"{run.place.address}/runs/{run.record.run_id}"), "quiet")
+    assert again.compared_with == "quiet number 1"
 
 
 def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_path: Path) -> None:
@@ -57,23 +57,23 @@ def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_pat
     world, run = recorded
     empty = replace(bounded(world), store=str(tmp_path / "empty"))
     with pytest.raises(InputError, match=r"No run of 'small' in .* is complete"):
-        run_of_recipe(empty)
+        find_newest_run(empty)
     failed = replace(run.record, run_id="20270101T000000000000-small", state="failed")
     write_run(Place(empty.store), failed, run.lock)
     with pytest.raises(InputError, match="is failed: only a run that is complete"):
-        run_at(f"{empty.store}/runs/{failed.run_id}")
+        find_run_at(f"{empty.store}/runs/{failed.run_id}")
     with pytest.raises(InputError, match="is complete"):
-        run_of_recipe(empty)
+        find_newest_run(empty)
     ahead = replace(run.record, run_id="20460101T000000000000-small", started="2046-01-01T00:00:00+00:00")
     write_run(Place(empty.store), ahead, run.lock)
     with pytest.raises(InputError, match="a clock was ahead, and a newer run may have a name that comes before"):
-        run_of_recipe(empty)
+        find_newest_run(empty)
     [file, *_] = (path for path in Path(run.place.address, run.outcome.shards.folder).glob("*.arrow"))
     whole = file.read_bytes()
     try:
         file.write_bytes(whole[:-10] + bytes(10))
         with pytest.raises(InputError, match=r"is damaged, so it is not released .* `cloze verify`"):
-            promotion_of(bounded(world), run.record, "broken")
+            prepare_candidate(bounded(world), run.record, "broken")
     finally:
         file.write_bytes(whole)
 

@@ -6,9 +6,9 @@ import pytest
 from launched import Site, ask, cloze, new_home
 from small_recipe import World
 
-from flows.orchestration.embedded_server import PASSWORD, PORT_FILE, for_clients
+from flows.orchestration.embedded_server import PASSWORD, PORT_FILE, build_client_environment
 from flows.orchestration.run_recipe import NOTHING_NEW
-from flows.orchestration.server_guard import keep_password, password_file
+from flows.orchestration.server_guard import get_password_path, write_password
 from flows.run.record.run_record import list_run_ids, read_run
 
 
@@ -43,7 +43,7 @@ def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
     """Fails where a person who has `cloze ui` open does not find the run, or its report."""
     port = site.api.removesuffix("/api").rpartition(":")[2]
     (site.home / "prefect" / PORT_FILE).write_text(port)
-    keep_password(site.home / "prefect", int(port), for_clients(site.api)[PASSWORD])
+    write_password(site.home / "prefect", int(port), build_client_environment(site.api)[PASSWORD])
     done = cloze(site.home, "run", str(built.recipe_path))
     assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
     record = read_run(built.place, list_run_ids(built.place)[-1])
@@ -55,4 +55,4 @@ def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
     [page] = ask(site.api, "artifacts", flow_runs=of_run)
     assert page["key"] == "report-small" and f"/cloze/report/{run['id']}/{record.run_id}/" in page["data"]
     (site.home / "prefect" / PORT_FILE).unlink()
-    password_file(site.home / "prefect", int(port)).unlink()
+    get_password_path(site.home / "prefect", int(port)).unlink()

@@ -14,7 +14,7 @@ from small_recipe import new_world
 from corpora.store.stage import Stage
 from flows.orchestration.flow import STAGE_FAILED
 from flows.orchestration.pages import Progress
-from flows.orchestration.recording import KeptPages, keep_pages
+from flows.orchestration.recording import PageBuffer, keep_pages
 from flows.run.record.run_status import StageProgress
 
 
@@ -22,7 +22,7 @@ def stage(kind: str, name: str) -> Stage:
     return SimpleNamespace(kind=kind, stage_folder=f"{kind}/{name}")  # type: ignore[return-value]
 
 
-def lines(pages: KeptPages) -> list[tuple[str, ...]]:
+def lines(pages: PageBuffer) -> list[tuple[str, ...]]:
     """The group, state, stages and parts of each line of the page."""
     shown = json.loads(pages.artifacts["progress-small"]["data"])
     return [tuple(row[name] for name in ("group", "state", "stages", "parts")) for row in shown]
@@ -30,7 +30,7 @@ def lines(pages: KeptPages) -> list[tuple[str, ...]]:
 
 def test_a_line_for_each_group_says_where_the_run_is(tmp_path: Path) -> None:
     """Fails if a group of the recipe is missing, is done too soon, or stays under way; or what comes next is unsaid."""
-    pages = KeptPages()
+    pages = PageBuffer()
     with keep_pages(print, pages, str):
         progress = Progress(new_world(tmp_path).recipe())
         progress.show()
@@ -59,7 +59,7 @@ def test_a_line_for_each_group_says_where_the_run_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("begun", [[], ["documents"], ["documents", "counts"]])
 def test_a_run_that_failed_says_where_and_why(tmp_path: Path, begun: list[str]) -> None:
     """Fails if another group is named, or a task that goes on to its end takes the reason off the page."""
-    pages = KeptPages()
+    pages = PageBuffer()
     with keep_pages(print, pages, str):
         progress = Progress(new_world(tmp_path).recipe())
         for kind in begun:
@@ -77,17 +77,17 @@ import os
 from prefect import flow
 from corpora.errors import InputError
 from flows.orchestration.flow import FlowTasks, run_to_state
-from flows.orchestration.recording import Recording, during
-from flows.orchestration.stages import Ended
+from flows.orchestration.recording import Recording, use_recording
+from flows.orchestration.stages import WorkResult
 
 def train():
     raise ERROR
 
 @flow(name="NAME", persist_result=False)
 def run():
-    return run_to_state(lambda: Ended(FlowTasks().call_subflow("train", ["models/NAME"], train), "done"))
+    return run_to_state(lambda: WorkResult(FlowTasks().call_subflow("train", ["models/NAME"], train), "done"))
 
-with during(Recording(os.environ["PREFECT_API_URL"], print)):
+with use_recording(Recording(os.environ["PREFECT_API_URL"], print)):
     print(repr(run(return_state=True).result(raise_on_failure=False)))
 """
 

@@ -14,7 +14,7 @@ from small_recipe import RECIPE, Run, World, fill, new_world
 
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.orchestration.pages import plain
+from flows.orchestration.pages import escape_markdown
 from flows.orchestration.run_recipe import NOTHING_NEW
 from flows.run.record.run_record import list_run_ids, read_run
 from flows.run.stage_kinds import STAGES as KINDS
@@ -177,5 +177,5 @@ def test_a_page_that_failed_says_where_and_why(site: Site, tmp_path: Path) -> No
     assert cloze(site.home, "run", str(world.recipe_path), "--workers", "1", api=site.api).returncode == 2
     [recorded] = flow_runs(site, "torn")
     data, *others = json.loads(latest(site)["progress-torn"]["data"])
-    assert data["state"] == "failed" and data["now"] == plain(recorded.flow_run["state"]["message"])
+    assert data["state"] == "failed" and data["now"] == escape_markdown(recorded.flow_run["state"]["message"])
     assert {row["state"] for row in others} == {"waits"}

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from flows.orchestration import scheduled_run
-from flows.orchestration.pages import JOINER, Living
-from flows.orchestration.recording import KeptPages, keep_pages
-from flows.orchestration.scheduled_run import RunLog, follow_for_all_that_are_due, show_next_run
+from flows.orchestration.pages import JOINER, LiveArtifact
+from flows.orchestration.recording import PageBuffer, keep_pages
+from flows.orchestration.scheduled_run import RunLog, merge_due_runs, show_next_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def followed(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     here = SimpleNamespace(flow_run=SimpleNamespace(id=str(api.me.id)), deployment=SimpleNamespace(id=str(uuid4())))
     monkeypatch.setattr(scheduled_run, "runtime", here)
     monkeypatch.setattr(scheduled_run, "get_client", lambda sync_client: api)
-    follow_for_all_that_are_due(said.append)
+    merge_due_runs(said.append)
     return said
 
 
@@ -93,11 +93,11 @@ def test_the_page_of_a_run_says_what_is_next_and_when(
     now = datetime.now(UTC)
     times = [now + timedelta(minutes=minutes) for minutes in later]
     [me, *others] = [Due(), *(Due(next_scheduled_start_time=moment) for moment in times)]
-    here, pages = SimpleNamespace(deployment=SimpleNamespace(id=str(uuid4()))), KeptPages()
+    here, pages = SimpleNamespace(deployment=SimpleNamespace(id=str(uuid4()))), PageBuffer()
     monkeypatch.setattr(scheduled_run, "runtime", here)
     monkeypatch.setattr(scheduled_run, "get_client", lambda sync_client: Api(me, others))
     with keep_pages(print, pages, str):
-        text = show_next_run(Living(key="next-run-small"), "small")
+        text = show_next_run(LiveArtifact(key="next-run-small"), "small")
     shown = pages.artifacts["next-run-small"]
     [row] = json.loads(shown["data"])
     due = [f"{moment.astimezone():%Y-%m-%d %H:%M:%S %Z}" for moment in times if moment > now]
@@ -106,7 +106,7 @@ def test_the_page_of_a_run_says_what_is_next_and_when(
     assert text == (f"the next run is due at {due[0]}" if due else "")
     assert shown["description"].replace(JOINER, "") == f"small: {text or 'no other run is due'}"
     monkeypatch.setattr(scheduled_run, "get_client", lambda sync_client: Api(me, [], httpx.ReadTimeout("slow")))
-    assert show_next_run(Living(key="other"), "small") == ""
+    assert show_next_run(LiveArtifact(key="other"), "small") == ""
 
 
 def test_every_line_of_a_service_has_its_time_and_its_run(capsys: pytest.CaptureFixture[str]) -> None:

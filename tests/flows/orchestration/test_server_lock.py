@@ -32,25 +32,25 @@ from terminal import terminal
 from corpora.errors import InputError
 from corpora.store.places.files import hold_lock
 from corpora.store.processes import list_children
-from flows.environment import home_folder
+from flows.environment import make_home
 from flows.orchestration import server_guard as password_module
 from flows.orchestration.embedded_server import (
     PASSWORD,
     ask,
+    build_client_environment,
     check_port,
-    for_clients,
-    keeps_runs_of,
+    identify_server,
     serve_ui,
 )
-from flows.orchestration.scheduled_run import is_allowed, overrides_given, recipe_flow
+from flows.orchestration.scheduled_run import build_flow, is_allowed, parse_overrides
 from flows.orchestration.server_guard import (
     REPORTS_PATH,
     Guard,
-    basic,
     describe_ui,
-    keep_password,
-    password_file,
-    password_in_use,
+    find_password_in_use,
+    format_basic_auth,
+    get_password_path,
+    write_password,
 )
 from flows.recipes.meanings import SETTINGS
 from flows.recipes.recipe import RECIPE_KEYS
@@ -78,19 +78,19 @@ def answer(port: int, path: str, headers: Mapping[str, str], method: str = "") -
 
 def strangers(right: str) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Requests without the password of this start: what is tried, the path, the headers."""
-    secret, encoded = right.partition(":")[2], basic(right)
+    secret, encoded = right.partition(":")[2], format_basic_auth(right)
     known: dict[str, dict[str, str]] = {
         "nothing": {},
-        "another": {"Authorization": basic("cloze:another")},
-        "no user": {"Authorization": basic(secret)},
-        "half": {"Authorization": basic(right[:-8])},
-        "longer": {"Authorization": basic(f"{right}x")},
-        "no secret": {"Authorization": basic("cloze:")},
+        "another": {"Authorization": format_basic_auth("cloze:another")},
+        "no user": {"Authorization": format_basic_auth(secret)},
+        "half": {"Authorization": format_basic_auth(right[:-8])},
+        "longer": {"Authorization": format_basic_auth(f"{right}x")},
+        "no secret": {"Authorization": format_basic_auth("cloze:")},
         "key": {"Authorization": f"Bearer {right}"},
         "half a header": {"Authorization": "Basic"},
         "unencoded": {"Authorization": f"Basic {right}"},
         "cookie": {"Cookie": f"prefect-password={encoded.removeprefix('Basic ')}"},
-        "other case": {"Authorization": basic(right.swapcase())},
+        "other case": {"Authorization": format_basic_auth(right.swapcase())},
     }
     for name, headers in known.items():
         for path in (READ, WRITE, START, f"{REPORTS_PATH}1/2/report.html"):
@@ -104,7 +104,7 @@ def strangers(right: str) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 def pages_and_names(right: str, port: int) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Requests of foreign pages, and under foreign names, though a browser added the right password."""
-    knows = {"Authorization": basic(right)}
+    knows = {"Authorization": format_basic_auth(right)}
     origins = (EVIL, "null", "http://127.0.0.1:9", f"https://127.0.0.1:{port}", f"http://127.0.0.1.evil.example:{port}")
     for origin in origins:
         for kind in (JSON, {"Content-Type": "text/plain"}, {}):  # the last two need no preflight
@@ -191,13 +191,13 @@ def anybody() -> Iterator[tuple[int, list[tuple[str | None, str]]]]:
 @pytest.mark.server
 def test_nobody_else_is_answered(site: Site, anybody: tuple[int, Any]) -> None:
     """Fails where another user, or a page of another origin, is answered anything, or the one who may is not."""
-    port, right = urlsplit(site.api).port or 0, for_clients(site.api)[PASSWORD]
+    port, right = urlsplit(site.api).port or 0, build_client_environment(site.api)[PASSWORD]
     tried = attacks(port, right)
     assert len(tried) > 100 and [what for what, refused in tried.items() if not refused] == []
     answered = attacks(anybody[0], right)
     assert answered.keys() - {what.replace(str(port), str(anybody[0])) for what in tried} == set()
     assert not any(answered.values()), "the table fails if everybody is answered"
-    knows = {**JSON, "Authorization": basic(right)}
+    knows = {**JSON, "Authorization": format_basic_auth(right)}
     for origin in (None, f"http://127.0.0.1:{port}", f"http://localhost:{port}"):
         status, shown_to = answer(port, READ, {**knows, **({"Origin": origin} if origin else {})})
         assert status == 200 and (not origin or shown_to in ("*", origin))
@@ -215,9 +215,9 @@ def test_pages_of_a_proxy_may_ask_if_the_user_says_so() -> None:
 
     app: Any = object()
     guard = Guard(app, 4200, "cloze:secret", "https://runs.example,*")
-    assert guard._answer_to(host_and_origin("runs.example", "https://runs.example")) is app
+    assert guard._choose_app(host_and_origin("runs.example", "https://runs.example")) is app
     for host, origin in (("evil.example", "https://runs.example"), ("127.0.0.1:4200", EVIL), ("127.0.0.1:4200", "*")):
-        assert guard._answer_to(host_and_origin(host, origin)) is not app
+        assert guard._choose_app(host_and_origin(host, origin)) is not app
 
 
 def test_the_password_is_sent_to_its_server_only(
@@ -227,13 +227,15 @@ def test_the_password_is_sent_to_its_server_only(
     port, heard = anybody
     home = tmp_path / "home"
     (home / "prefect").mkdir(parents=True)
-    keep_password(home / "prefect", port, "cloze:kept")
+    write_password(home / "prefect", port, "cloze:kept")
     monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example/api")
     monkeypatch.setenv("PREFECT_API_KEY", "of-mine")
     monkeypatch.setenv(PASSWORD, "of:mine")
-    assert not keeps_runs_of(home, port)
-    assert for_clients(f"http://127.0.0.1:{port}/api") == {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}
+    assert not identify_server(home, port)
+    assert build_client_environment(f"http://127.0.0.1:{port}/api") == {
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api"
+    }
     assert ask(f"http://127.0.0.1:{port}/api/admin/version") is True
     with pytest.raises(InputError, match=r"has no password, as those of older versions of Cloze: stop the `cloze ui`"):
         serve_ui(port, print, lambda home, api: None)
@@ -255,10 +257,13 @@ def test_the_link_is_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_password_is_new_unless_runs_know_no_other(tmp_path: Path) -> None:
     """Fails if a browser's password is good for the next start, or runs of a schedule lose their server."""
-    keep_password(tmp_path, 4200, "cloze:kept")
-    assert password_in_use(tmp_path, 4200) == "" and password_module.new_password() != password_module.new_password()
+    write_password(tmp_path, 4200, "cloze:kept")
+    assert (
+        find_password_in_use(tmp_path, 4200) == ""
+        and password_module.generate_password() != password_module.generate_password()
+    )
     with hold_lock(tmp_path / "serving-notes.lock"):
-        assert (password_in_use(tmp_path, 4200), password_in_use(tmp_path, 4201)) == ("cloze:kept", "")
+        assert (find_password_in_use(tmp_path, 4200), find_password_in_use(tmp_path, 4201)) == ("cloze:kept", "")
 
 
 def test_the_home_is_closed(tmp_path: Path) -> None:
@@ -269,11 +274,11 @@ def test_the_home_is_closed(tmp_path: Path) -> None:
         folder.chmod(0o755)
     modes = {}
     for home in (made, given):
-        home_folder({"CLOZE_HOME": str(home)})
-        keep_password(home / "prefect", 4200, "cloze:secret")
+        make_home({"CLOZE_HOME": str(home)})
+        write_password(home / "prefect", 4200, "cloze:secret")
         modes[home.name] = [
             stat.S_IMODE(path.stat().st_mode)
-            for path in (home, home / "prefect", password_file(home / "prefect", 4200))
+            for path in (home, home / "prefect", get_password_path(home / "prefect", 4200))
         ]
     assert modes == {"made": [0o700, 0o700, 0o600], "given": [0o755, 0o700, 0o600]}
 
@@ -284,10 +289,10 @@ def test_a_home_that_cannot_be_closed_is_refused(tmp_path: Path, monkeypatch: py
     (tmp_path / "prefect").chmod(0o755)
     monkeypatch.setattr(Path, "chmod", lambda path, mode: None)
     with pytest.raises(InputError, match=r"file system keeps no permissions.*Set CLOZE_HOME to a folder of your own"):
-        home_folder({"CLOZE_HOME": str(tmp_path)})
+        make_home({"CLOZE_HOME": str(tmp_path)})
     monkeypatch.setattr(os, "geteuid", lambda: 1)
     with pytest.raises(InputError, match="belongs to another user"):
-        home_folder({"CLOZE_HOME": str(tmp_path)})
+        make_home({"CLOZE_HOME": str(tmp_path)})
 
 
 # What a run may be given of each table, and what it may not: a new key has to be put into one of the two.
@@ -373,20 +378,20 @@ def test_a_run_is_not_given_more_than_is_allowed(monkeypatch: pytest.MonkeyPatch
     name; or if what the command of the schedule was given itself is refused."""
     for pair in TRICKS:
         with pytest.raises(InputError, match="a run of a schedule is not given this setting"):
-            overrides_given([pair])
+            parse_overrides([pair])
     with pytest.raises(InputError, match="write it as key=value"):
-        overrides_given(["seed"])
+        parse_overrides(["seed"])
     monkeypatch.setenv("CLOZE_GIVEN", json.dumps(TRICKS))
-    assert len(overrides_given(TRICKS)) > 10
+    assert len(parse_overrides(TRICKS)) > 10
     with pytest.raises(InputError, match="as `--set store=/another`"):
-        overrides_given([*TRICKS, "store=/another"])
+        parse_overrides([*TRICKS, "store=/another"])
 
 
 def test_a_refused_run_notifies_by_the_recipe(tmp_path: Path) -> None:
     """Fails if the hook of a failed run, which hides what it raises, runs the command that the run was refused."""
     recipe, heard = tmp_path / "notes.toml", tmp_path / "heard"
     recipe.write_text(f'name = "notes"\n[notify]\ncommand = ["cp", "/dev/stdin", "{heard}"]\n')
-    flow: Any = recipe_flow(recipe)
+    flow: Any = build_flow(recipe)
     state: Any = Crashed(message="gone")
     given: Any = SimpleNamespace(parameters={"set": [f'notify.command=["touch", "{tmp_path / "owned"}"]']})
     for hook in flow.on_crashed_hooks:
@@ -444,8 +449,8 @@ def test_a_browser_is_let_in_by_the_link_and_no_page_of_others(database: Path, t
             Anybody.heard = []
             threading.Thread(target=other.serve_forever, daemon=True).start()
             page.goto(f"http://127.0.0.1:{other.server_port}/")
-            password = for_clients(f"{address}/api")[PASSWORD]
-            said = page.evaluate(ATTACKS_OF_A_PAGE, [address, basic(password)])
+            password = build_client_environment(f"{address}/api")[PASSWORD]
+            said = page.evaluate(ATTACKS_OF_A_PAGE, [address, format_basic_auth(password)])
             other.shutdown()
         assert said.pop("blob") == "opaque" and {*said.values()} == {"refused"}, said  # sent, and refused as well
         answered = page.goto(f"http://evil.example:{port}/open")

@@ -16,8 +16,8 @@ from corpora.errors import InputError
 from corpora.store.processes import is_alive, list_process_tree
 from flows.command.cli import run_command_line
 from flows.orchestration import serve as service
-from flows.orchestration.embedded_server import ServerFailed, database_of
-from flows.orchestration.serve import end_runner, patiently, served_alone
+from flows.orchestration.embedded_server import ServerFailed, get_database_path
+from flows.orchestration.serve import call_patiently, end_runner, hold_serving_lock
 
 
 def answered(status: int) -> PrefectHTTPStatusError:
@@ -50,16 +50,16 @@ class Asked:
 
 def test_a_busy_api_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a database that is locked for a moment ends a schedule, or a refusal is asked for again and again."""
-    monkeypatch.setattr(service, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(service, "RETRY_SECONDS", 0.0)
     asked = Asked(answered(503), refused(answered(503)), httpx.ReadTimeout("slow"))
-    assert patiently(asked) == "done" and asked.times == 4
+    assert call_patiently(asked) == "done" and asked.times == 4
     asked = Asked(*[refused(answered(503))] * 100)
     with pytest.raises(ServerFailed, match="The Prefect server has failed for 0 s"):
-        patiently(asked, seconds=0.0)
+        call_patiently(asked, seconds=0.0)
     for error in (answered(422), refused(answered(404))):
         asked = Asked(error)
         with pytest.raises(type(error)):
-            patiently(asked)
+            call_patiently(asked)
         assert asked.times == 1
 
 
@@ -88,17 +88,17 @@ def test_a_stop_ends_a_run_and_what_it_started(answer: str, seconds: float) -> N
 
 def test_a_deployment_is_of_the_flow_of_its_recipe(world: World) -> None:
     """Fails where the runs of all recipes on schedules are of one flow, or two of a recipe run at once."""
-    made = service.deployment_of("R%D", str(world.recipe_path), {"worker_processes": 1}, None, 60, BEGUN)
+    made = service.build_deployment("R%D", str(world.recipe_path), {"worker_processes": 1}, None, 60, BEGUN)
     assert (made.name, made.flow_name, made.tags, made.concurrency_limit) == ("R%D", "R-D", ["recipe: R%D"], 1)
 
 
 def test_a_recipe_is_served_once(world: World, tmp_path: Path) -> None:
     """Fails where two services of one name take turns at its deployment, or the message does not say who has it."""
     home, recipe = new_home(tmp_path), world.recipe()
-    with served_alone(home, recipe), pytest.raises(InputError, match=f"on a schedule already: {recipe.path}"):
-        with served_alone(home, recipe):
+    with hold_serving_lock(home, recipe), pytest.raises(InputError, match=f"on a schedule already: {recipe.path}"):
+        with hold_serving_lock(home, recipe):
             pass
-    with served_alone(home, recipe):
+    with hold_serving_lock(home, recipe):
         pass
 
 
@@ -125,4 +125,4 @@ def test_mistakes_are_said_before_anything_starts(
         for arguments, words in cases.items():
             with pytest.raises(InputError, match=words):
                 run_command_line(["serve", *arguments], home)
-    assert not database_of(home / "prefect").exists()
+    assert not get_database_path(home / "prefect").exists()

@@ -22,7 +22,7 @@ from small_recipe import RECIPE, World, fill, first_pages, new_world, stages_wit
 
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from flows.orchestration.embedded_server import PASSWORD, database_of
+from flows.orchestration.embedded_server import PASSWORD, get_database_path
 from flows.recipes.lock import read_lock
 from flows.run.record.run_record import RunRecord, list_run_ids, read_run
 
@@ -147,7 +147,7 @@ def story(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         refused=refused,
         ends=ends,
         left_open=left_open,
-        interrupted=of_state(database_of(home / "prefect"), going["id"]),
+        interrupted=of_state(get_database_path(home / "prefect"), going["id"]),
     )
 
 

@@ -15,7 +15,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.worker_pool import PoolClosed, WorkerDied
-from flows.orchestration.stages import Ended, StageBuild, StageBuilder, build_stage, is_worth_retrying, train_stage
+from flows.orchestration.stages import StageBuild, StageBuilder, WorkResult, build_stage, is_worth_retrying, train_stage
 from flows.run.faults.damage import DamageTracker
 from flows.run.stage_kinds import STAGES
 
@@ -50,10 +50,10 @@ class Counted:
 def make_run(folder: Path, workers: int, call: Any = None) -> Any:
     place = Place(str(folder / "store"))
     return SimpleNamespace(
-        place=place, mending=DamageTracker(place=place, tell=print), stages={}, manifests={},
-        pool=SimpleNamespace(num_workers=workers), advancing=threading.RLock(), call=call,
+        place=place, damage=DamageTracker(place=place, tell=print), stages={}, manifests={},
+        pool=SimpleNamespace(num_workers=workers), progress_lock=threading.RLock(), call_on_worker=call,
         progress=SimpleNamespace(begin=lambda stage, missing: None), advance=lambda stage, built, parts: None,
-        end_stage=lambda *ended: None, put_last=lambda folder: None,
+        record_stage=lambda *ended: None, move_stage_last=lambda folder: None,
     )  # fmt: skip
 
 
@@ -80,8 +80,8 @@ def built(folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, parts: in
     """The parts that the task of a stage builds by calls of workers, in the order in which it publishes them."""
     stage = stage_of("documents", "all", parts)
     run = make_run(folder, workers, lambda function, place, stage, plans, distrusted: call(plans))
-    build = StageBuild(run, stage, run.mending.survey(stage))
-    monkeypatch.setattr("flows.orchestration.stages.publish_and_show", lambda build, parts: Ended(parts, ""))
+    build = StageBuild(run, stage, run.damage.survey(stage))
+    monkeypatch.setattr("flows.orchestration.stages.publish_and_show", lambda build, parts: WorkResult(parts, ""))
     published: Any = build_stage(build)
     return [part.name for part in published.value]
 

@@ -3,27 +3,27 @@
 import pytest
 
 from corpora.errors import InputError
-from flows.orchestration.scheduled_run import local_zone, timetable, when
+from flows.orchestration.scheduled_run import build_schedule, describe_schedule, find_time_zone
 
 
 def test_a_timetable_is_one_of_two() -> None:
     """Fails where a schedule that means nothing is taken, or the message does not say what to write."""
-    assert when(timetable(None, 60)) == "every 60 s"
-    assert when(timetable("0 3 * * *", None)) == f"0 3 * * * ({local_zone()})"
+    assert describe_schedule(build_schedule(None, 60)) == "every 60 s"
+    assert describe_schedule(build_schedule("0 3 * * *", None)) == f"0 3 * * * ({find_time_zone()})"
     for cron, every in ((None, None), ("0 3 * * *", 60)):
         with pytest.raises(InputError, match=r'--cron "0 3 \* \* \*", or --every SECONDS'):
-            timetable(cron, every)
+            build_schedule(cron, every)
     for cron in ("61 3 * * *", "0 3 * *", "never", ""):
         with pytest.raises(InputError, match=r"is not a cron expression: write minute, hour"):
-            timetable(cron, None)
+            build_schedule(cron, None)
     for every in (0, -5):
         with pytest.raises(InputError, match="from 1 to"):
-            timetable(None, every)
+            build_schedule(None, every)
 
 
 def test_a_time_zone_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where three at night is three somewhere else, or a zone that nobody knows stops the command."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    assert local_zone() == "Europe/Berlin"
+    assert find_time_zone() == "Europe/Berlin"
     monkeypatch.setenv("TZ", "CET-1CEST")
-    assert local_zone() == "UTC"
+    assert find_time_zone() == "UTC"

@@ -24,7 +24,7 @@ from small_recipe import page as wiki_page
 
 from corpora.store.manifest import Manifest
 from corpora.store.stage import list_manifests
-from flows.orchestration.pages import lineage, plain
+from flows.orchestration.pages import escape_markdown, render_lineage
 
 pytestmark = [
     pytest.mark.slow,
@@ -108,10 +108,14 @@ def test_a_hostile_text_is_no_more_than_text(site: Site, page: Page) -> None:
     )
     request(f"{site.api}/logs/", [log_line(run["id"], text) for text in HOSTILE])
     models = [replace(manifest_of(site, "models", "seen"), name=text.replace("/", "")) for text in HOSTILE]
-    table = post(f"{site.api}/artifacts/", key="odd", type="table", description=plain(" ".join(HOSTILE)),
-                 data=json.dumps([{"odd": plain(text)} for text in HOSTILE]))  # fmt: skip
+    table = post(f"{site.api}/artifacts/", key="odd", type="table", description=escape_markdown(" ".join(HOSTILE)),
+                 data=json.dumps([{"odd": escape_markdown(text)} for text in HOSTILE]))  # fmt: skip
     drawn = post(
-        f"{site.api}/artifacts/", key="drawn", type="markdown", data=lineage(models), description=plain(HOSTILE[0])
+        f"{site.api}/artifacts/",
+        key="drawn",
+        type="markdown",
+        data=render_lineage(models),
+        description=escape_markdown(HOSTILE[0]),
     )
     artifacts = [artifact_ids(site)["dropped-documents-pages"], table["id"], drawn["id"]]
     for path in ("/v2", ""):

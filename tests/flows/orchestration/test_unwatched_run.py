@@ -16,11 +16,11 @@ from launched import Site, ask, cloze, environment, new_home, wait_until
 from small_recipe import RECIPE, World, fill, new_world
 
 from flows.engines.open_engine import is_safe_to_fork
-from flows.orchestration.late_runs import FOLDER, MAX_KEPT, EndedRun, keep_run, send_kept_runs, send_late_run
-from flows.orchestration.run_recipe import BYTES_PER_SECOND, MAX_SECONDS, is_watched
+from flows.orchestration.late_runs import FOLDER, MAX_KEPT_RUNS, LateRun, keep_run, send_kept_runs, send_late_run
+from flows.orchestration.run_recipe import BYTES_PER_SECOND, MAX_UNWATCHED_SECONDS, is_watched
 from flows.run.record.run_record import list_run_ids, read_run
 
-LARGE = int(BYTES_PER_SECOND * MAX_SECONDS * 2 + 1)  # bytes, for two workers
+LARGE = int(BYTES_PER_SECOND * MAX_UNWATCHED_SECONDS * 2 + 1)  # bytes, for two workers
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_kept_runs_are_few_and_what_is_no_run_is_named(tmp_path: Path, monkeypat
     monkeypatch.setattr(
         "flows.orchestration.late_runs.send_run", lambda api, run, tell: sent.append(run.run_id) or "id"
     )
-    for number in range(MAX_KEPT + 2):
-        ended = EndedRun(
+    for number in range(MAX_KEPT_RUNS + 2):
+        ended = LateRun(
             store="store", run_id=f"{number:04d}", recipe="r", flow="r", run={"name": "r"}, state={"type": "COMPLETED"},
             api="http://api" if number % 2 else "",
         )  # fmt: skip
@@ -142,15 +142,15 @@ def test_kept_runs_are_few_and_what_is_no_run_is_named(tmp_path: Path, monkeypat
     (tmp_path / FOLDER / "0000.json").write_text('{"store": ')
     (tmp_path / FOLDER / "0001.json").write_text('{"stone": 1}')
     send_kept_runs(tmp_path, "http://api", told.append, profile="http://api")
-    assert len(sent) == MAX_KEPT // 2 and sent[0] == "0003" and len(told) == 2
+    assert len(sent) == MAX_KEPT_RUNS // 2 and sent[0] == "0003" and len(told) == 2
     send_kept_runs(tmp_path, "http://ui", told.append)
-    assert len(sent) == MAX_KEPT and list((tmp_path / FOLDER).iterdir()) == []
+    assert len(sent) == MAX_KEPT_RUNS and list((tmp_path / FOLDER).iterdir()) == []
 
 
 @pytest.mark.parametrize("api", ["", "http://127.0.0.1:9/api"])
 def test_a_run_that_no_api_takes_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str) -> None:
     """Fails if a run is lost for the UI because an API went away, or failed, while the run was sent."""
-    ended = EndedRun(store="s", run_id="1-r", recipe="r", flow="r", run={"name": "r"}, state={"type": "COMPLETED"})
+    ended = LateRun(store="s", run_id="1-r", recipe="r", flow="r", run={"name": "r"}, state={"type": "COMPLETED"})
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     assert send_late_run(api, ended, print) is None
     assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["1-r.json"]

@@ -21,7 +21,7 @@ from corpora.build import Corpus
 from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.command.run import show_summary
+from flows.command.run import print_summary
 from flows.orchestration import steps
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.recording import keep_pages
@@ -69,7 +69,7 @@ def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]
     with keep_pages(screen.append, finished.pages, str), steps.open_workers(finished, None):
         run_on_threads(finished)
     console = Console(file=io.StringIO(), width=200)
-    show_summary(console, finished)
+    print_summary(console, finished)
     assert isinstance(console.file, io.StringIO)
     return finished, "\n".join([*screen, console.file.getvalue()])
 
@@ -94,7 +94,7 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
     kind: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
-    monkeypatch.setattr(steps, "engine_at_work", engine_here)
+    monkeypatch.setattr(steps, "open_engine", engine_here)
     monkeypatch.setenv("PREFECT_HOME", str(home))
     planted = make(kind, tmp_path / kind, FILES)
     sets = {key: value for key, _, value in (text.partition("=") for text in planted.overrides)}

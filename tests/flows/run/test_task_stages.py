@@ -16,9 +16,9 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import build_part
 from corpora.store.tables import read_table
-from flows.command.trainer_process import model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.export.release_folder import export_release
-from flows.maintenance.release import promotion_of, release_by_itself
+from flows.maintenance.release import prepare_candidate, release_if_within_bounds
 from flows.recipes.run_settings import read_bounds
 from flows.report.page import build_page
 from flows.run.plan_run import plan_run
@@ -132,10 +132,10 @@ def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, t
     text = world.text + '[bounds]\n"task boat: accuracy" = { min = 0.5 }\n[release]\nname = "own"\n'
     recipe, lines = replace(world, text=text).recipe(), list[str]()
     for _ in range(2):
-        release_by_itself(promotion_of(recipe, read_run(run.place, FIRST), "own"), lines.append)
+        release_if_within_bounds(prepare_candidate(recipe, read_run(run.place, FIRST), "own"), lines.append)
     assert lines == ["Released as own, number 1."]
     strict = replace(world, text=text.replace("min = 0.5", "min = 1.5")).recipe()
-    release_by_itself(promotion_of(strict, read_run(run.place, FIRST), "own"), lines.append)
+    release_if_within_bounds(prepare_candidate(strict, read_run(run.place, FIRST), "own"), lines.append)
     assert lines[1].startswith("Not released as own: a bound is crossed")
     folders = export_release(f"{run.place.address}@own", tmp_path / "own")
     assert set(folders) == {"encoder", "tokenizer", "heads/boat", "answers/boat"}
@@ -143,7 +143,7 @@ def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, t
     models = {f"{folder}/{name}" for folder in ("encoder", "heads/boat") for name in ("config.json", "tokenizer.json")}
     assert models | {"tokenizer/vocab.txt", "heads/boat/finetune.json", "answers/boat/00000.parquet"} <= files
     assert "boat" in (tmp_path / "own" / "README.md").read_text()
-    with model_folder(f"{run.place.address}@own", ("tasks", "models")) as folder:
+    with open_model_folder(f"{run.place.address}@own", ("tasks", "models")) as folder:
         assert (folder / "finetune.json").is_file()
 
 
