@@ -1,11 +1,11 @@
 """One file, downloaded: the right bytes under its name, or an InputError that says what is wrong.
 
 Promises: the bytes of two versions are not mixed, as far as the server tells versions apart (by ETag, time and length)
-or a digest is known; an attempt that ends early is continued where it is, or started over where the server cannot do
+or a digest is known; an attempt that ends early is continued, or started over if the server cannot do
 that or has another version now; a size or digest that was promised holds (of several digests the strongest is
 compared). A file that is there already, and by its digest, or by the server's length and time, is the one that is
 wanted, is not downloaded again; one that no fetch brought is not replaced.
-Costs: 4 s of a processor for a gigabyte, of which sha256 takes 1.3 (a publisher's sha1 as much again). Memory: one
+Costs: 4 s of a processor for a gigabyte, 1.3 of them for sha256 (a publisher's sha1 as much again). Memory: one
 block of the network's.
 
 A part: the unfinished file next to its place, and the facts about the version of its bytes.
@@ -14,7 +14,7 @@ Promises: the bytes of a part are a beginning of one version's bytes, of the one
 process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after
 its bytes are on the disk. A file that no fetch wrote is neither replaced nor written to, be it in the place of a file,
 a part or a note; links are not followed.
-Costs: each byte is hashed once while it is received (twice where the publisher's digest is no sha256), and once more
+Costs: each byte is hashed once while it is received (twice if the publisher's digest is no sha256), and once more
 when another process resumes it.
 """
 
@@ -46,9 +46,12 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """Identifies the version and address of a part's bytes by what the server said with them (RFC 9110, 8.8).
+    """What a server said of the bytes of a part: by this two versions are told apart (RFC 9110, 8.8).
 
-    size_bytes: of the whole; None while the server has not said
+    url:        address of the bytes
+    etag:       the header `ETag`, or None
+    modified:   the header `Last-Modified`, or None
+    size_bytes: of the whole file; None until the server has said it
     """
 
     url: str
@@ -58,11 +61,11 @@ class Version:
 
     @property
     def condition(self) -> str | None:
-        """Return the value for `If-Range`: a strong ETag, else the time of the last change; None for neither."""
+        """The value for `If-Range`: a strong ETag, else the time of the last change; None for neither."""
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
     def is_different(self, other: "Version") -> bool:
-        """True if two replies are surely of different versions."""
+        """Return True if two replies are surely of different versions."""
         pairs = [(self.size_bytes, other.size_bytes), (self.etag, other.etag)]
         if None in pairs[1]:
             pairs[1] = (self.modified, other.modified)
@@ -70,7 +73,10 @@ class Version:
 
 
 class PartFile:
-    """The unfinished file of one target, open and locked. Made by `open_part`."""
+    """The unfinished file of one target, open and locked. Made by `open_part`.
+
+    `position` is the number of bytes that are there, `version` what the server said of them; None if there are none.
+    """
 
     def __init__(self, target: Path, remote: RemoteFile, stream: io.FileIO, replaces: bool) -> None:
         self.target, self.remote, self._replaces = target, remote, replaces
@@ -86,7 +92,10 @@ class PartFile:
         return {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds}
 
     def _resume_part(self) -> None:
-        """Take over what an earlier process left. Raises InputError for what no fetch can have left."""
+        """Read the bytes and the note that an earlier process left.
+
+        Raises InputError for what no fetch can have left.
+        """
         size = os.fstat(self._stream.fileno()).st_size
         if is_there(self._note):
             try:
@@ -114,14 +123,14 @@ class PartFile:
         return self.version is not None and self.position == self.version.size_bytes
 
     def clear(self) -> None:
-        """Forget all bytes: the next ones are those of another version."""
+        """Delete all bytes: the next ones are those of another version."""
         self._stream.seek(0)
         self._stream.truncate()
         self._note.unlink(missing_ok=True)
         self.version, self.position, self._digests = None, 0, self._build_digests()
 
     def write_note(self, version: Version) -> None:
-        """Write down what is known of the version now: before the first of its bytes, and when its size is known."""
+        """Write down what is known of the version: before the first of its bytes, and again when its size is known."""
         self.version = version
         with replace_file(self._note, is_only_writer=True) as new:
             new.write_text(json.dumps(asdict(version)), encoding="utf-8")
@@ -134,15 +143,19 @@ class PartFile:
         self._count(chunk)
 
     def compute_digest(self, kind: str) -> str:
-        """A digest of the bytes so far; sha256 is always known."""
+        """Return a digest (hex) of the bytes so far: "sha256", or the kind that the publisher states."""
         return str(self._digests[kind].hexdigest())
 
     def read_head(self, num_bytes: int) -> bytes:
-        """The first bytes."""
+        """Return the first `num_bytes` bytes."""
         return os.pread(self._stream.fileno(), num_bytes, 0)
 
     def finish(self) -> RawFile:
-        """Give the file its own name. It gets the server's time of last change."""
+        """Give the file its own name, with the server's time of last change.
+
+        Raises:
+            InputError: If a file that no fetch wrote has this name by now.
+        """
         os.fsync(self._stream.fileno())
         if (seconds := parse_modified(self.version.modified if self.version else None)) is not None:
             os.utime(self._stream.fileno(), (seconds, seconds))
@@ -162,12 +175,12 @@ def to_part_path(target: Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Return True if anything has this path, a link that leads nowhere included."""
+    """Return True if anything has this path, also a link that leads nowhere."""
     return path.is_symlink() or path.exists()
 
 
 def build_conflict_error(path: Path) -> InputError:
-    """Return the error for what no fetch wrote, or what was changed since."""
+    """Build the error for a file that no fetch wrote, or that was changed since."""
     return InputError(
         f"{path} is in the way: a fetch writes there, and it is not what a fetch wrote, or it was changed since. Move "
         "it away, then fetch again."
@@ -181,9 +194,15 @@ def _read(path: Path) -> bytes:
 
 @contextmanager
 def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Iterator[PartFile]:
-    """The part of a target, new or as it was left. Raises InputError: in use, a full disk, a forbidden folder.
+    """Open the part of a target, new or as it was left (a context manager).
 
-    replaces: an earlier fetch wrote what is at the target
+    Args:
+        target: The path of the finished file; its folder is created.
+        remote: What is known of the file.
+        replaces: True if an earlier fetch wrote what is at the target.
+
+    Raises:
+        InputError: If another process fetches it, the disk refuses, or something else is at its path.
     """
     path = to_part_path(target)
     with explain_write_faults(target):
@@ -202,7 +221,7 @@ def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Itera
 
 
 def parse_modified(header: str | None) -> float | None:
-    """A `Last-Modified` header in seconds since 1970; None if it gives no time."""
+    """Parse the header `Last-Modified` to seconds since 1970; None if it gives no time."""
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp()) if header else None
     except (ValueError, OverflowError):
@@ -211,7 +230,7 @@ def parse_modified(header: str | None) -> float | None:
 
 @contextmanager
 def explain_write_faults(target: Path) -> Iterator[None]:
-    """Raise an InputError for what the disk refuses."""
+    """Turn what the disk refuses in this block into an InputError with a remedy (a context manager)."""
     try:
         yield
     except OSError as error:
@@ -241,7 +260,7 @@ class Mismatch(Exception):
 
 
 def ignore_progress(name: str, num_bytes: int, whole: int | None) -> None:
-    """Report nothing."""
+    """Report nothing: the default of `progress`."""
 
 
 def download(
@@ -251,10 +270,19 @@ def download(
     cache: StatCache | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> RawFile:
-    """The file, in `folder` under its name. Raises InputError and Stopped; what was received by then is kept.
+    """Download a file into a folder, under its name. A file that is there already is not downloaded again if it is the
+    same.
 
-    cache: sha256 of files by their state on the disk: of one that is there, and of one that comes, which is then not
-    hashed again and is known to come from a fetch
+    Args:
+        remote: The file.
+        folder: The folder, which is created.
+        hosts: The client.
+        cache: sha256 of files by their state on the disk; the file is added. If None, a new one is used.
+        progress: Called with the file's name, the number of its bytes that are here, and its length or None.
+
+    Raises:
+        InputError: If the file cannot be had, is not what was promised, or the disk refuses; what was received is kept.
+        Stopped: If `hosts` was stopped; what was received is kept.
     """
     target, cache = folder / remote.name, cache if cache is not None else StatCache()
     existing = _find_existing(remote, target, hosts, cache)
@@ -327,7 +355,9 @@ class _Download:
             raise Later(f"the body ended at byte {part.position}")
 
     def _build_headers(self) -> dict[str, str]:
-        """Ask for the rest if its version can be told: by the server's word, or by the digest at the end."""
+        """Build the headers that ask for the rest, if its version can be told by the server's word or by the digest at
+        the end.
+        """
         part, version = self._part, self._part.version
         if version is None or part.position == 0 or not (version.condition or self._remote.promised_digest):
             return {}
@@ -335,7 +365,10 @@ class _Download:
         return {"Range": f"bytes={part.position}-", **condition}
 
     def _begin(self, reply: httpx.Response) -> None:
-        """Begin with a reply that has the whole file: what was received before is given up."""
+        """Begin with a reply that has the whole file: what was received before is deleted.
+
+        Raises InputError and Mismatch.
+        """
         announced, promised = _read_length(reply), self._remote.size_bytes
         ends = announced is not None or "transfer-encoding" in reply.headers
         if not ends and promised is None and self._remote.promised_digest is None:
@@ -349,7 +382,9 @@ class _Download:
         self._part.write_note(_read_version(self._url, reply, announced))
 
     def _accept_rest(self, reply: httpx.Response) -> bool:
-        """True if a 206 or 416 is of the version that the part is of, and continues where it is."""
+        """Return True if a 206 or 416 is of the version of the part and continues it; note the file's size if it was
+        unknown.
+        """
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         version = self._part.version
         # A 416 has no start: all bytes are here if the total is as many as were received.
@@ -398,7 +433,7 @@ class _Download:
 
 
 def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -> RawFile | None:
-    """The file that is under the name, if it is the one that is wanted; None if it is not."""
+    """Return the file that has the name already, if it is the one that is wanted; else None."""
     with explain_write_faults(target):
         if not target.exists():
             return None
@@ -417,7 +452,9 @@ def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCa
 
 
 def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
-    """True if the server, asked for a file of which nothing is recorded, begins to send one of this length and time."""
+    """Return True if the server begins to send a file of this length and time, for a file about which nothing is
+    recorded.
+    """
     url, stat = hosts.settings.to_mirror(remote.url), target.stat()
 
     def look() -> bool:
@@ -434,7 +471,9 @@ def _digest(path: Path, kind: str) -> str:
 
 
 def _read_length(reply: httpx.Response) -> int | None:
-    """The announced length of a body; None if none is, or if it comes in chunks: they tell its end."""
+    """Return the announced length of a body; None if none is announced, or if it comes in chunks, which tell its
+    end.
+    """
     text = None if "transfer-encoding" in reply.headers else reply.headers.get("content-length")
     return None if text is None else int(text)
 

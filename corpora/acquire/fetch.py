@@ -1,7 +1,7 @@
 """Many files at once: each host gets its few connections, and one file that fails stops no other.
 
 Promises: what came is whole and verified; what did not come is counted in one error at the end, the first twenty named
-with their reasons. Ctrl-C leaves parts that the next fetch resumes, where their server can send the rest. The outcome
+with their reasons. Ctrl-C leaves parts that the next fetch resumes, if their server can send the rest. The outcome
 does not depend on which file came first.
 Costs: a thread for each connection, 32 at most.
 """
@@ -22,7 +22,7 @@ STOP_SECONDS = 2.0  # how long a thread may take to put down what it holds when 
 
 
 class NotAllFetched(InputError):
-    """Some files did not come. `landed`: those that did."""
+    """Some files could not be fetched. `landed` has those that were."""
 
     def __init__(self, message: str, landed: Sequence[RawFile]) -> None:
         super().__init__(message)
@@ -36,9 +36,21 @@ def fetch_files(
     cache: StatCache | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> list[RawFile]:
-    """All files, in `folder` under their names, in their order. Raises NotAllFetched when the others are done.
+    """Fetch files into a folder, under their names, with several threads and connections.
 
-    progress: called from several threads with a file's name, the bytes of it that are here, and its length or None
+    Args:
+        files: The files.
+        folder: The folder.
+        hosts: The client.
+        cache: sha256 of files by their state on the disk; fetched files are added. If None, a new one is used.
+        progress: Called from several threads with a file's name, the number of its bytes that are here, and its length
+            or None.
+
+    Returns:
+        The fetched files, in the order of `files`.
+
+    Raises:
+        NotAllFetched: When all other files are done, if some could not be fetched.
     """
     hashes = cache if cache is not None else StatCache()
     landed: dict[str, RawFile] = {}

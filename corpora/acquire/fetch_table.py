@@ -3,7 +3,7 @@
 None of it determines the bytes of documents: raw files enter by their content. `to_question_json` is the part that
 decides which files are meant: no other key has `latest` or a month looked up again.
 
-A file as it is wanted: where it is, what it will be called here, how long it is and which digests it must have.
+A file as it is wanted: its address, what it will be called here, how long it is and which digests it must have.
 
 Promise: a name that comes from a server or a list is that of a file directly in its folder, or it is refused.
 """
@@ -49,7 +49,7 @@ class AcquireSettings:
     list:                 a text file of such lines, a path next to the recipe or an address
     mirror:               base address that takes the place of the publisher's
     limit:                the first so many files (a dump and its index are one); None: all
-    folder:               where raw files go; "": raw/ and the source's name
+    folder:               the folder of raw files; "": raw/ and the source's name
     connections_per_host: downloads from one host at a time
     user_agent:           who asks; a publisher may want an address to write to
     """
@@ -82,7 +82,7 @@ class AcquireSettings:
             check_address("fetch.mirror", self.mirror)
 
     def _check_wanted(self) -> None:
-        """Raise InputError unless one key of this catalogue, and none of another, says what is wanted."""
+        """Raise InputError unless one key of this catalogue, and none of another, says which files are wanted."""
         given = [key for key in WANTED_KEYS if getattr(self, key)]
         if len(given) != 1 or WANTED_KEYS[given[0]][0] != self.catalogue:
             examples = [example for catalogue, _, example in WANTED_KEYS.values() if catalogue == self.catalogue]
@@ -102,13 +102,13 @@ class AcquireSettings:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
     def to_question_json(self) -> dict[str, Json]:
-        """Return what decides which files are meant: neither limits nor mirrors do."""
+        """Return what decides which files are meant; limits and mirrors do not."""
         key = next(key for key in WANTED_KEYS if getattr(self, key))
         value = getattr(self, key)
         return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
 
     def to_mirror(self, url: str) -> str:
-        """A publisher's address as the mirror has it, where there is a mirror."""
+        """Return a publisher's address at the mirror, if there is one; any other address unchanged."""
         publisher = PUBLISHERS.get(self.catalogue, "")
         if self.mirror is None or not url.startswith(publisher + "/"):
             return url
@@ -116,9 +116,15 @@ class AcquireSettings:
 
 
 def read_settings(table: Mapping[str, Json], where: str, source: str) -> AcquireSettings:
-    """The settings of a `fetch` table; its folder is raw/ and the source's name where it names none.
+    """Read the settings of a `fetch` table; without a folder it is raw/ and the source's name.
 
-    where: the table's place in the recipe, for messages. Raises InputError.
+    Args:
+        table: The table of the recipe.
+        where: Its place in the recipe, for messages.
+        source: The name of the source.
+
+    Raises:
+        InputError: If a key or value is wrong.
 
     >>> table = {"catalogue": "cc-news", "months": "latest"}
     >>> read_settings(table, "source 1: fetch", "news").folder
@@ -135,7 +141,9 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
 
 
 def is_address(text: str) -> bool:
-    """True if a text is an http or https address with a host and without a password: a lock is no place for one."""
+    """Return True if a text is an http or https address with a host and without a password: a lock is no
+    place for one.
+    """
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -155,7 +163,7 @@ def check_address(where: str, line: str) -> None:
 
 
 def find_folder(settings: AcquireSettings, root: Path) -> str:
-    """Return where raw files go, from the top: the settings' folder, below `root` (the recipe's) if it is relative."""
+    """Return the absolute path of the folder for raw files, which is relative to `root` (the recipe's folder)."""
     return str((root / settings.folder).resolve())
 
 
@@ -166,7 +174,7 @@ DIGEST_DIGITS = {"sha256": 64, "sha1": 40, "md5": 32}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """One file at a publisher's. Unknown facts are None."""
+    """One file at a publisher's. Facts that are not known are None."""
 
     url: str
     name: str
@@ -187,11 +195,11 @@ class RemoteFile:
 
     @property
     def promised_digest(self) -> tuple[str, str] | None:
-        """The strongest digest that is known, as its kind and digits; None if there is none."""
+        """The strongest digest that is known, as (kind, hex digits); None if there is none."""
         return next(((kind, digits) for kind in DIGEST_DIGITS if (digits := getattr(self, kind)) is not None), None)
 
     def to_json(self) -> dict[str, Json]:
-        """Return its known facts."""
+        """Return the facts that are known."""
         known = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {key: value for key, value in known if value is not None}
 
@@ -209,7 +217,7 @@ def check_name(name: str) -> None:
 
 
 def parse_name(url: str) -> str:
-    """Return the name of a file by its address: the last step of the path.
+    """Return the name of a file by its address: the last step of the path, decoded.
 
     >>> parse_name("https://example.org/books/Alice%20in%20Wonderland.txt?raw=1")
     'Alice in Wonderland.txt'

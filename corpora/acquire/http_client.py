@@ -37,12 +37,12 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a server is waited for, in seconds, and how often.
+    """How long a server is waited for, in seconds, and how often it is asked.
 
-    first_seconds:  before the second attempt; doubled for each one after
-    most_seconds:   bound of every wait, also of one that a server asks for
-    silent_seconds: no byte for so long is a failure
-    attempts:       failures in a row, without a megabyte gained, after which a file is given up
+    first_seconds:  wait before the second attempt; doubled for each one after
+    max_seconds:    bound of every wait, also of one that a server asks for
+    silent_seconds: no byte for this time is a failure
+    attempts:       failures in a row, without a megabyte received, after which a file is given up
     """
 
     first_seconds: float = 1.0
@@ -51,7 +51,7 @@ class Patience:
     attempts: int = 8
 
     def compute_wait(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row.
+        """Return the seconds to wait after a number of failures in a row (1 or more).
 
         >>> [Patience().compute_wait(failures) for failures in (1, 2, 3, 99)]
         [1.0, 2.0, 4.0, 300.0]
@@ -59,7 +59,7 @@ class Patience:
         return min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
 
     def parse_retry_after(self, header: str) -> float:
-        """Seconds that a `Retry-After` header asks for, bounded; 0 if it gives none (RFC 9110, 10.2.3).
+        """Parse the seconds that a `Retry-After` header asks for, bounded; 0 if it gives none (RFC 9110, 10.2.3).
 
         >>> Patience().parse_retry_after("120"), Patience().parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT")
         (120.0, 0.0)
@@ -73,7 +73,7 @@ class Patience:
 
 
 class Stopped(Exception):
-    """The work was called off; what was received stays on the disk."""
+    """The work was stopped by `Hosts.stop`; what was received stays on the disk."""
 
 
 class Absent(InputError):
@@ -81,7 +81,7 @@ class Absent(InputError):
 
 
 class Later(Exception):
-    """An attempt failed and another one may do. `host`: the one to leave alone meanwhile, for `seconds`."""
+    """An attempt failed and another one may succeed. Ask nothing of `host` for `seconds`."""
 
     def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class Later(Exception):
 
 
 class Hosts:
-    """A client for all hosts that a source is fetched from. Safe to use from many threads; close it at the end."""
+    """An HTTP client for all hosts that a source is fetched from. It is thread-safe; close it at the end."""
 
     def __init__(self, settings: AcquireSettings, patience: Patience | None = None) -> None:
         self.settings = settings
@@ -105,32 +105,37 @@ class Hosts:
         )
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._client.close()
 
     def stop(self) -> None:
-        """Call the work off: what waits or reads on other threads ends with `Stopped`, as soon as it can."""
+        """Stop the work: what waits or reads on other threads raises `Stopped`, as soon as it can."""
         self._stopped.set()
 
     def check_stopped(self) -> None:
-        """Raise Stopped if the work was called off."""
+        """Raise Stopped if the work was stopped."""
         self.wait(0.0)
 
     def wait(self, seconds: float) -> None:
-        """Wait. Raises Stopped as soon as the work is called off."""
+        """Wait for a number of seconds. Raises Stopped as soon as the work is stopped."""
         if self._stopped.wait(seconds):
             raise Stopped
 
     def hold_back(self, host: str, seconds: float) -> None:
-        """Ask nothing of a host for so long."""
+        """Ask nothing of a host for a number of seconds, on any thread."""
         with self._lock:
             self._resume_at[host] = max(self._resume_at.get(host, 0.0), time.monotonic() + seconds)
 
     @contextmanager
     def ask(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
-        """The reply to a GET, its body unread: 200, or for a range 206 or 416. Raises Later, InputError, Stopped.
+        """Send a GET and give the reply, its body unread (a context manager): 200, or for a range 206 or 416.
 
-        A fault of the line while the caller reads the body is a Later as well.
+        It waits first if the host is held back.
+
+        Raises:
+            Later: If another attempt may succeed, also for a fault while the caller reads the body.
+            InputError: If the address, the mirror or a certificate has to be fixed; Absent if there is no such file.
+            Stopped: If the work was stopped.
         """
         while (wait := self._resume_at.get(find_host(url), 0.0) - time.monotonic()) > 0:
             self.wait(wait)
@@ -140,7 +145,7 @@ class Hosts:
             yield reply
 
     def fetch_document(self, url: str) -> bytes:
-        """A catalogue's file, in memory, by as many attempts as are allowed. Raises InputError, Absent, Stopped."""
+        """Fetch a small file into memory, by as many attempts as are allowed. Raises InputError, Absent and Stopped."""
 
         def read() -> bytes:
             with self.ask(url) as reply:
@@ -175,7 +180,12 @@ class Attempts:
         self._failures = 0
 
     def run(self, attempt: Callable[[], Outcome]) -> Outcome:
-        """What an attempt returns, by as many as are allowed. Raises InputError, Stopped."""
+        """Call `attempt` until it does not raise Later, and return its result.
+
+        Raises:
+            InputError: After the allowed number of failures in a row.
+            Stopped: If the work was stopped.
+        """
         while True:
             try:
                 return attempt()
@@ -183,11 +193,11 @@ class Attempts:
                 self._wait(fault)
 
     def reset(self) -> None:
-        """Something was gained: the next failure is the first again."""
+        """Reset the number of failures: something was received."""
         self._failures = 0
 
     def _wait(self, fault: Later) -> None:
-        """Wait before the next attempt. Raises InputError if there have been enough, and Stopped."""
+        """Wait before the next attempt. Raises InputError if there were enough, and Stopped."""
         self._failures += 1
         seconds = max(self._hosts.patience.compute_wait(self._failures), fault.seconds)
         if fault.host:
@@ -203,18 +213,18 @@ class Attempts:
 
 @functools.cache
 def _read_certificates() -> ssl.SSLContext:
-    """Return the certificates to trust: 0.2 s to read, once a process."""
+    """Read the certificates to trust, which takes 0.2 s; cached."""
     return httpx.create_ssl_context()
 
 
 def find_host(url: str) -> str:
-    """Return the host and port that are asked."""
+    """Return the host and port of an address, lower-case."""
     return urlsplit(url).netloc.lower()
 
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """Raise faults of the line as Later, addresses and certificates that need fixing as InputError."""
+    """Turn faults of the connection in this block into Later, and wrong addresses and certificates into InputError."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:

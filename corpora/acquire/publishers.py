@@ -2,7 +2,7 @@
 
 Promises: what was resolved is kept as JSON, and later runs go by it, whatever is published meanwhile: `latest` is
 looked up again only when asked to. A file's sha256 is added when it was fetched, so that the same lock brings the same
-bytes to another machine or says that it cannot. A limit may change at any time; where the list is needed again to
+bytes to another machine or says that it cannot. A limit may change at any time; if the list is needed again to
 reach further, it must begin as it did.
 Costs: two small documents for a dump, one list for a month or a crawl. The lock of all 100,000 files of a crawl has
 22 MB and is read in 2 s: give a crawl a limit.
@@ -52,7 +52,7 @@ INDEX = re.compile(r"(?P<stem>.*multistream)-index(?P<number>\d*)\.txt(?P<range>
 
 
 def find_dump_dates(page: bytes) -> list[str]:
-    """The dates of a wiki's dumps by the page that lists them, the newest first.
+    """Find the dates of a wiki's dumps on the page that lists them, the newest first.
 
     >>> find_dump_dates(b'<a href="20261020/">20261020/</a> <a href="20261101/">20261101/</a>')
     ['20261101', '20261020']
@@ -61,12 +61,16 @@ def find_dump_dates(page: bytes) -> list[str]:
 
 
 def build_dump_address(wiki: str, date: str, name: str) -> str:
-    """The publisher's address of a file of a dump."""
+    """Build the publisher's address of a file of a dump."""
     return f"{WIKIMEDIA}/{wiki}/{date}/{name}"
 
 
 def list_dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
-    """The dumps and their indexes that a `dumpstatus.json` names, in the order of the pages. Raises InputError."""
+    """List the dumps and their indexes that a `dumpstatus.json` names, in the order of the pages.
+
+    Raises:
+        InputError: If it has another form, or the dump is not finished.
+    """
     where = build_dump_address(wiki, date, "dumpstatus.json")
     job = _find_dump_job(status, where)
     if job.get("status") != "done":
@@ -106,7 +110,7 @@ def _build_dump_file(wiki: str, date: str, name: str, facts: Any, where: str) ->
 
 
 def compute_dump_order(name: str) -> tuple[int, ...]:
-    """Return the place of a file of a dump by its pages; an index is with its dump.
+    """Compute the sort key of a file of a dump, from the pages in its name; an index sorts with its dump.
 
     >>> compute_dump_order("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     (2, 41243, 151573)
@@ -116,7 +120,8 @@ def compute_dump_order(name: str) -> tuple[int, ...]:
 
 
 def to_pair_name(name: str) -> str:
-    """The dump that an index belongs to; any other name stays. What shares it is fetched together.
+    """Return the dump that an index belongs to, or any other name unchanged. Files with one pair name are fetched
+    together.
 
     >>> to_pair_name("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     'enwiki-20261101-pages-articles-multistream2.xml-p41243p151573.bz2'
@@ -126,28 +131,32 @@ def to_pair_name(name: str) -> str:
 
 
 def select_first_files(files: Sequence[RemoteFile], limit: int | None) -> list[RemoteFile]:
-    """The first `limit` files in order, a dump and its index being one."""
+    """Select the first `limit` files in order, all if None; a dump and its index count as one."""
     chosen = set(list(dict.fromkeys(to_pair_name(file.name) for file in files))[:limit])
     return [file for file in files if to_pair_name(file.name) in chosen]
 
 
 def find_news_years(page: bytes) -> list[str]:
-    """The years of CC-NEWS by the page that lists them, the newest first."""
+    """Find the years of CC-NEWS on the page that lists them, the newest first."""
     return sorted(set(YEAR.findall(page.decode("utf-8", "replace"))), reverse=True)
 
 
 def build_news_list_address(month: str) -> str:
-    """The publisher's address of the list of a month's archives."""
+    """Build the publisher's address of the list of a month's archives."""
     return f"{COMMON_CRAWL}/crawl-data/CC-NEWS/{month[:4]}/{month[5:]}/warc.paths.gz"
 
 
 def build_text_list_address(crawl: str) -> str:
-    """The publisher's address of the list of a crawl's WET files."""
+    """Build the publisher's address of the list of a crawl's WET files."""
     return f"{COMMON_CRAWL}/crawl-data/{crawl}/wet.paths.gz"
 
 
 def list_news_files(packed: bytes, month: str) -> list[RemoteFile]:
-    """The archives of a month by its `warc.paths.gz`, in its order. Raises InputError."""
+    """List the archives of a month, from its packed `warc.paths.gz`, in its order.
+
+    Raises:
+        InputError: If it is damaged, or names anything else.
+    """
     folder = f"crawl-data/CC-NEWS/{month[:4]}/{month[5:]}/"
     return _parse_path_list(
         packed, build_news_list_address(month), re.compile(re.escape(folder) + r"[\w.-]+\.warc\.gz")
@@ -155,7 +164,11 @@ def list_news_files(packed: bytes, month: str) -> list[RemoteFile]:
 
 
 def list_text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
-    """The WET files of a crawl by its `wet.paths.gz`, in its order. Raises InputError."""
+    """List the WET files of a crawl, from its packed `wet.paths.gz`, in its order.
+
+    Raises:
+        InputError: If it is damaged, or names anything else.
+    """
     return _parse_path_list(
         packed, build_text_list_address(crawl), re.compile(rf"crawl-data/{crawl}/segments/[\w.]+/wet/[\w.-]+\.wet\.gz")
     )
@@ -177,9 +190,16 @@ def _parse_path_list(packed: bytes, where: str, form: re.Pattern[str]) -> list[R
 
 
 def parse_addresses(lines: Iterable[str], where: str) -> list[RemoteFile]:
-    """The files that lines name: an address, and after it its digest, its size in bytes, `name=...`, in any order.
+    """Parse lines with an address each, followed by its digest, its size in bytes or `name=...`, in any order.
 
-    An empty line and one that begins with # say nothing. Raises InputError.
+    An empty line and one that begins with # are ignored.
+
+    Args:
+        lines: The lines.
+        where: What they are, for messages.
+
+    Raises:
+        InputError: If a line has another form, there is no address, or two files would have one name.
 
     >>> [file.size_bytes for file in parse_addresses(["https://example.org/a.txt 12", "# more"], "the list")]
     [12]
@@ -192,7 +212,7 @@ def parse_addresses(lines: Iterable[str], where: str) -> list[RemoteFile]:
 
 
 def split_list(data: bytes, where: str) -> list[str]:
-    """The lines of a list. Raises InputError if it is not text."""
+    """Split a list into lines. Raises InputError if it is not UTF-8."""
     try:
         return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -215,7 +235,7 @@ def _parse_address(line: str, where: str) -> RemoteFile:
 
 
 def _parse_fact(word: str, where: str) -> tuple[str, str | int]:
-    """Return the fact that a word after an address states, by its form."""
+    """Parse a word after an address into the name of a fact and its value, by its form. Raises InputError."""
     if word.startswith("name="):
         return "name", word.removeprefix("name=")
     value = re.sub(r"^(sha256|sha1|md5)[:=]", "", word).lower()
@@ -228,7 +248,7 @@ def _parse_fact(word: str, where: str) -> tuple[str, str | int]:
 
 
 def drop_duplicates(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
-    """The files, each once. Raises InputError if two would have one name."""
+    """Return the files, each once. Raises InputError if two different ones would have one name."""
     by_name: dict[str, RemoteFile] = {}
     for file in files:
         other = by_name.setdefault(file.name, file)
@@ -257,7 +277,7 @@ def _find_wikipedia_files(settings: AcquireSettings, hosts: Hosts, root: Path, f
 
 
 def _find_newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[str, bytes]:
-    """Date and status of the newest dump whose articles are written."""
+    """Find date and status of the newest dump with finished articles. Raises InputError if there is none."""
     listing = settings.to_mirror(f"{WIKIMEDIA}/{wiki}/")
     dates = find_dump_dates(hosts.fetch_document(listing))
     for date in dates:
@@ -286,7 +306,7 @@ def _read_month(settings: AcquireSettings, hosts: Hosts, month: str) -> list[Rem
 
 
 def _find_newest_month(settings: AcquireSettings, hosts: Hosts) -> PublishedFiles:
-    """The newest month of CC-NEWS that has files: the years are listed, the months of a year are tried."""
+    """Find the newest month of CC-NEWS that has files: the years are listed, the months of a year are tried."""
     listing = settings.to_mirror(f"{COMMON_CRAWL}/crawl-data/CC-NEWS/index.html")
     for year in find_news_years(hosts.fetch_document(listing)):
         for number in range(12, 0, -1):
@@ -326,11 +346,12 @@ FINDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedFetch:
-    """The question, its resolution, and the files.
+    """A `fetch` table, resolved to files.
 
-    asked:    the keys of the `fetch` table that decide it
-    fixed:    the dump ("enwiki-20261101"), the months, the crawl or the list
-    complete: whether `files` are all of them, or as many as the limit needed
+    asked:    the keys of the table that decide which files are meant
+    fixed:    what they led to: the dump ("enwiki-20261101"), the months, the crawl or the list
+    files:    the files with all that is known of them
+    complete: False if the limit needed no more files, so that there may be others
     """
 
     asked: Mapping[str, Json]
@@ -339,13 +360,13 @@ class ResolvedFetch:
     complete: bool = True
 
     def to_json(self) -> dict[str, Json]:
-        """A form for the lock."""
+        """Return the form that the lock file stores."""
         files = [file.to_json() for file in self.files]
         return {"asked": dict(self.asked), "fixed": list(self.fixed), "complete": self.complete, "files": files}
 
     @staticmethod
     def from_json(data: Mapping[str, Json], where: str) -> "ResolvedFetch":
-        """Read the form that `to_json` wrote. Raises InputError for another form."""
+        """Read the form that `to_json` returned. Raises InputError, which names `where`, for another form."""
         try:
             resolved: ResolvedFetch = convert_value(data, ResolvedFetch, "fetched")
         except InputError as error:
@@ -355,11 +376,11 @@ class ResolvedFetch:
         return resolved
 
     def select_files(self, limit: int | None) -> list[RemoteFile]:
-        """The files that a limit leaves."""
+        """Select the files within a limit; all if it is None."""
         return select_first_files(self.files, limit)
 
     def with_fetched(self, landed: Sequence[RawFile]) -> "ResolvedFetch":
-        """Return this with the size and sha256 of files that were fetched."""
+        """Return a copy with the size and sha256 of the files that were fetched."""
         facts: dict[str, dict[str, Any]] = {
             file.name: {"size_bytes": file.size_bytes, "sha256": file.sha256} for file in landed
         }
@@ -369,12 +390,17 @@ class ResolvedFetch:
 def resolve(
     settings: AcquireSettings, hosts: Hosts, root: Path, earlier: ResolvedFetch | None = None, refresh: bool = False
 ) -> ResolvedFetch:
-    """Return the files that the settings mean: as resolved before, or by asking the publisher.
+    """Find the files that the settings mean: as an earlier run resolved them, or by asking the publisher.
 
-    root:    the folder that a `list` is relative to
-    earlier: what an earlier run resolved; it holds unless other files are asked for now
-    refresh: ask again in any case
-    Raises InputError.
+    Args:
+        settings: The `fetch` table.
+        hosts: The client.
+        root: The folder that a `list` is relative to.
+        earlier: What an earlier run resolved. It holds unless other files are asked for now.
+        refresh: If True, the publisher is asked in any case.
+
+    Raises:
+        InputError: If the publisher's lists cannot be had, or begin otherwise than when they were resolved.
     """
     if refresh or earlier is None:
         return _ask(settings, hosts, root)
@@ -392,7 +418,7 @@ def resolve(
 
 
 def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str] = ()) -> ResolvedFetch:
-    """Return what is published now. `fixed`: the dump, months, crawl or list that an earlier question led to."""
+    """Ask what is published now. `fixed` is the dump, months, crawl or list that an earlier question led to."""
     found, files = FINDERS[settings.catalogue](settings, hosts, root, fixed)
     if not files:
         raise InputError(f"{', '.join(found)}: the publisher's list names no file. Name another one.")
@@ -403,12 +429,12 @@ def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[st
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """True if the list asked for is next to the recipe, where it is the user's to change."""
+    """Return True if the list asked for is next to the recipe, so that the user may change it."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 
 def _keep_recorded(earlier: ResolvedFetch, now: ResolvedFetch) -> ResolvedFetch:
-    """Return this resolution, with what was recorded of the files that are still the same."""
+    """Return `now`, with what was recorded of the files that are still the same."""
     before = {file.url: file for file in earlier.files}
     return replace(now, files=tuple(_choose_recorded(before.get(file.url), file) for file in now.files))
 

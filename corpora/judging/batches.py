@@ -5,7 +5,7 @@
 Each step sees only what the ones before have left; a record leaves at the first that drops it. Clean, lines and
 personal data change texts, the others judge them. Steps of other packages come after parse, clean or rules
 (`corpora.judging.steps.added`). What comes of a record depends on the record, the settings with the files that they
-name and the statistics of its source alone, not on its batch.
+name and the statistics of its source, not on its batch.
 
 `STEPS` is the one list of the steps. A new one is a file in `steps/`, a field of `DocumentsSettings`
 (`corpora.judging.settings`), and a function and its entry here: recipes, the reference and previews follow.

@@ -92,11 +92,13 @@ class _GroupCounter:
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, kind: str, name: str) -> None:
+        """Count a file, and keep its name if it is one of the first of its kind."""
         self.numbers[kind] += 1
         if len(self.names[kind]) < MAX_NAMES_PER_KIND:
             self.names[kind].append(to_printable(name))
 
     def list_groups(self) -> tuple[FileGroup, ...]:
+        """Return the groups, the largest first and then by kind."""
         ordered = sorted(self.numbers.items(), key=lambda item: (-item[1], item[0]))
         return tuple(FileGroup(kind=kind, number=n, names=tuple(self.names[kind])) for kind, n in ordered)
 
@@ -109,22 +111,22 @@ def count_files(
     kinds: Mapping[str, str] = NO_KINDS,
     unopened: Sequence[tuple[str, str, str]] = (),
 ) -> FileCounts:
-    """Count the files that a source reads and those that it passes over.
+    """Count the files that a source reads, and those in its `path` that nothing reads.
 
     Args:
         source: The source.
         files: Its raw files.
         read_by_others: Absolute paths of files that other sources of the recipe read.
-        is_excluded: Returns True for a folder that is no input although it is in `path`, such as a store.
-        kinds: Absolute path -> kind, for files that are not read for another reason than their name shows.
-        unopened: (name, path, kind) of files that could not be opened.
+        is_excluded: Returns True for a folder to skip, because it is a store and no input.
+        kinds: Absolute path -> kind, for files with another reason not to be read than their names show.
+        unopened: (name, absolute path, kind) of files that could not be opened.
     """
     empty, passed_over = _GroupCounter(), _GroupCounter()
     for file in files:
         if not file.size_bytes:
             empty.add(EMPTY_FILE, file.name)
     read_paths = {to_absolute(file.path) for file in files} | set(read_by_others)
-    read_paths |= {to_absolute(str(path)) for path in _list_companions(source)}
+    read_paths |= {to_absolute(str(path)) for path in getattr(source, "companions", tuple)()}
     for name, path, kind in unopened:
         passed_over.add(kind, name)
         read_paths.add(path)
@@ -151,12 +153,6 @@ def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> I
         else:
             inside = members(name, parse_raw_path(path))
             yield from ((each, to_absolute(str(member)), why) for each, member, why in inside)
-
-
-def _list_companions(source: Source) -> Iterable[Path]:
-    """List the files that are read along with raw files without being raw files, such as the index of a dump."""
-    list_paths: Callable[[], Iterable[Path]] = getattr(source, "companions", tuple)
-    return list_paths()
 
 
 def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:

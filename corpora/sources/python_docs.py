@@ -240,7 +240,7 @@ def _get_own_doc(node: ast.Module | Definition) -> list[str]:
 
 
 def parse_description(data: bytes) -> list[Unit]:
-    """Return one unit with the description in a METADATA file; it has no docstring if there is no description."""
+    """Return one unit with the description in a METADATA file. Without a description, its `docs` are empty."""
     message = HeaderParser().parsestr(data.decode(errors="replace"))
     description = str(message["Description"] or message.get_payload())
     return [Unit("", [description] if description.strip() else [])]
@@ -301,10 +301,6 @@ def _iter_byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int
         yield (0, len(data)) if is_whole_file else (starts[unit.first_line - 1], starts[unit.last_line or 0])
 
 
-def _normalize_name(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def _find_origin(file: RawFile) -> tuple[str, str | None]:
     """Return (distribution, license) of a raw file.
 
@@ -314,7 +310,8 @@ def _find_origin(file: RawFile) -> tuple[str, str | None]:
     if origin == STANDARD_LIBRARY:
         return "python", "PSF-2.0"
     root = file.path[: -len(inner)]
-    return _normalize_name(origin.rpartition("-")[0]), _read_license(f"{root}{origin}.dist-info/METADATA")
+    distribution = re.sub(r"[-_.]+", "-", origin.rpartition("-")[0]).lower()
+    return distribution, _read_license(f"{root}{origin}.dist-info/METADATA")
 
 
 @lru_cache(maxsize=4_096)

@@ -53,8 +53,15 @@ from flows.run.record.run_record import (
     read_run,
 )
 from flows.run.stage_kinds import STAGES, get_stage_index
-from flows.signals import last_word
-from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
+from flows.signals import call_on_stop
+from trainer.complete_folders import (
+    FOLDER_REMEDY,
+    check_output,
+    explain_disk_errors,
+    locate_lock,
+    open_unfinished_folder,
+    put_folder,
+)
 
 MAX_GROUP_BYTES = 32 << 20
 MIN_GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
@@ -578,13 +585,13 @@ def open_scratch_folder(target: Path) -> Iterator[Path]:
     Raises:
         InputError: If the disk refuses, or another process uses the folder for the same path.
     """
-    with refusing(target, ELSEWHERE), unfinished_folder(target) as scratch:
+    with explain_disk_errors(target, FOLDER_REMEDY), open_unfinished_folder(target) as scratch:
 
         def remove() -> None:
             shutil.rmtree(scratch, ignore_errors=True)
-            lock_of(target).unlink(missing_ok=True)
+            locate_lock(target).unlink(missing_ok=True)
 
-        with last_word(remove):
+        with call_on_stop(remove):
             yield scratch
 
 

@@ -227,8 +227,9 @@ def run_task(build: StageBuild, work: Callable[[], WorkResult[Result]]) -> State
 def run_to_state(
     work: Callable[[], WorkResult[Result]], failed: str = "Failed", expected: type[Exception] = InputError
 ) -> State[Result]:
-    """Do some work, and return the final state of its flow or task. A failed state has the text of an InputError as its
-    message.
+    """Do some work, and return the final state of its flow or task.
+
+    A failed state has the text of an InputError as its message.
 
     Args:
         work: Returns its value, with the name and message of the state.

@@ -39,17 +39,17 @@ STOPPED = {"type": "CANCELLED", "name": "Cancelled", "message": "Stopped by a si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRun:
-    """A run that ended without a server, as it is sent to one later; also the contents of a file in the folder of late
-    runs.
+    """A run that ended without a server, as it is sent to one later, or kept in a file.
 
-    store, run_id: where its record is
-    recipe: the recipe's name
-    flow: the flow's name
-    run: name, parameters and tags of the flow run
-    state: its final state: type, name and message
-    tasks: in the order in which they ended
-    artifacts, lines: as an API takes them
-    api: of the profile, without its password; "" for a UI of the home
+    Attributes:
+        store, run_id: Where its record is.
+        recipe: The recipe's name.
+        flow: The flow's name.
+        run: Name, parameters and tags of the flow run.
+        state: Its final state: type, name and message.
+        tasks: Its tasks, in the order in which they ended.
+        artifacts, lines: As an API takes them.
+        api: The API of the profile, without its password; "" for a UI of the home.
     """
 
     store: str
@@ -71,10 +71,10 @@ def describe_failure(error: BaseException) -> Mapping[str, str]:
 
 
 def send_late_run(api: str, late: LateRun, tell: Tell) -> str | None:
-    """Send a run that ended to an API, and return the id of its flow run; keep the run and return None if the API
-    refuses it.
+    """Send a run that ended to an API, and return the id of its flow run.
 
-    If that is the API of the user's profile, the runs that were kept for it are sent, too. api: "" if none answers
+    If the API does not take it, or none answers (`api` is ""), it is kept in a file, and None is returned. If that is
+    the API of the user's profile, the runs that were kept for it are sent, too.
     """
     id = send_run(api, late, tell) if api else None
     if id is None:
@@ -135,7 +135,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
     A file that cannot be read is reported and removed.
 
     Args:
-        prefect_home: With the folder.
+        prefect_home: The Prefect home that has the folder.
         api: To send to.
         tell: Called with a line for each run that is not sent.
         profile: If given, only runs that were to be recorded at this API (of a profile, without its password) are sent.
@@ -160,7 +160,11 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
 
 def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapping[str, Any]]:
-    """Yield the two events by which Prefect learns that a task began and ended. number: of the task in its run"""
+    """Yield the two events by which Prefect learns that a task began and ended.
+
+    Args:
+        number: The number of the task in its run.
+    """
     id = uuid.uuid5(uuid.UUID(flow_run_id), str(number))
     run = {"name": task.name, "task_key": TASK, "dynamic_key": str(number), "run_count": task.attempts}
     run["tags"] = [task.group] if task.group else []

@@ -2,8 +2,8 @@
 
 Titles, excerpts and locators come from anywhere, names from a recipe. As Markdown they could load pictures from other
 machines in a reader's browser, make links, or hide their text. Everything that a page shows is escaped here: cells of
-tables, descriptions and tags are made `plain`, and our own Markdown is assembled from `in_row`,
-`in_alt`, `in_code`, pictures, and the address of a report (`server_guard.py`).
+tables, descriptions and tags by `escape_markdown`, and our own Markdown is assembled from `escape_cell`, `escape_alt`,
+`format_code_line`, pictures, and the address of a report (`server_guard.py`).
 
 Log lines, names of runs and messages of states are not read as Markdown; one UI makes links of addresses in a log,
 which show where they lead.
@@ -68,11 +68,11 @@ _BLOCK = re.compile(r"(?=[#>|=+*~`\-]|\d+[.)](\s|$))")
 
 
 def escape_markdown(text: str) -> str:
-    """Escape a text so that Markdown shows it as plain text, and anything else shows it the same.
+    """Escape a text so that Markdown shows it as plain text on one line, and anything else shows it the same.
 
     It works in both of the orchestrator's UIs: for one artifact, one reads the cells as Markdown, the other the
-    description, and one makes links of addresses however they are escaped. So an invisible character goes into
-    whatever makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
+    description, and one makes links of addresses however they are escaped. So an invisible character goes into whatever
+    makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
 
     >>> escape_markdown("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
     '![x]•(http:•//a.example) is <•b>bold<•/b>'
@@ -84,22 +84,22 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Escape a text for a cell of a table that is assembled as Markdown."""
+    """Escape a text for a cell of a table in Markdown."""
     return escape_markdown(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
 def escape_alt(text: str) -> str:
-    """Escape a text for the description of a picture."""
+    """Escape a text for the description of a picture in Markdown."""
     return re.sub(r"[\[\]\\]", "", escape_markdown(text))
 
 
 def format_code_line(text: str) -> str:
-    """Return a text as a line of code in Markdown, shown exactly as written, so that it can be copied."""
+    """Return a text as a line of code in Markdown, which is shown exactly as written, so that it can be copied."""
     return f"    {' '.join(text.split())}"
 
 
 def to_data_url(svg: str) -> str:
-    """Return a picture as an address that holds it."""
+    """Return a data URL that holds a picture."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
@@ -109,12 +109,20 @@ def to_artifact_key(text: str) -> str:
 
 
 def show_artifact(key: str, data: Data, description: str) -> None:
-    """Show a table, or our own Markdown, as an artifact of the run that this is called in."""
+    """Show a table, or our own Markdown, as an artifact of the current run.
+
+    Args:
+        description: A text of one line, which is escaped.
+    """
     LiveArtifact(key=key).show(data, description)
 
 
 def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
-    """Add tags to a flow run, which make it easy to find. tags: made plain"""
+    """Add tags to a flow run.
+
+    Args:
+        tags: The tags, which the caller has escaped.
+    """
     from prefect.client.orchestration import get_client
 
     def change() -> None:
@@ -126,7 +134,11 @@ def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
 
 
 def log(line: str, level: str = "info") -> None:
-    """Write a line to the log of the flow or task run that this is called in, if there is one."""
+    """Write a line to the log of the current flow or task run, if there is one.
+
+    Args:
+        level: The name of a method of a logger.
+    """
     mine = get_recording()
     if mine is not None and mine.buffer is not None:
         mine.buffer.add_line(line, level)
@@ -140,7 +152,11 @@ def log(line: str, level: str = "info") -> None:
 
 
 def build_artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
-    """Return an artifact in the form in which an API takes it. data, description: made plain, or our own Markdown"""
+    """Return an artifact as an API takes it.
+
+    Args:
+        data, description: Our own Markdown, or texts that the caller has escaped.
+    """
     kinds: dict[type, str] = {float: "progress", str: "markdown"}
     shown = data if isinstance(data, (float, str)) else json.dumps(data)
     return {
@@ -152,7 +168,7 @@ def build_artifact(key: str, data: float | str | Sequence[Row], description: str
 
 
 def escape_braces(name: str) -> str:
-    """Return a name that Prefect shows as it is: it fills in whatever is in braces.
+    """Escape the name of a flow run or task run, since Prefect replaces whatever is in braces.
 
     >>> escape_braces("tickets {2026}").format()
     'tickets {2026}'
@@ -162,13 +178,22 @@ def escape_braces(name: str) -> str:
 
 @dataclass(kw_only=True)
 class LiveArtifact:
-    """An artifact of the run that this is called in: created when it is first shown, changed in place afterwards."""
+    """An artifact of the current run that changes in place: `show` creates it the first time, and then updates it.
+
+    Attributes:
+        key: The name of the artifact, from which `to_artifact_key` makes its key.
+    """
 
     key: str
     _id: UUID | None = None
 
     def show(self, data: Data, description: str) -> None:
-        """Set the contents from now on."""
+        """Show contents from now on, in place of those before.
+
+        Args:
+            data: A bar from 0 to 100, our own Markdown, or the rows of a table, which are escaped.
+            description: A text of one line, which is escaped.
+        """
         rows = (
             data
             if isinstance(data, (float, str))
@@ -213,7 +238,11 @@ CLOUD_API = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/worksp
 
 
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
-    """Show the ledger as a table artifact, and samples of the dropped documents."""
+    """Show the ledger of an artifact of the store as a table, and samples of its dropped and removed documents.
+
+    Args:
+        privacy: "text", "hashed" or "none", as `[privacy] samples`: how much of a text may be shown.
+    """
     name = manifest.stage_folder
     described = ": ".join(filter(None, [name, summarize_manifest(manifest)]))
     show_artifact(f"ledger-{name}", build_ledger_rows(manifest), described)
@@ -225,12 +254,16 @@ def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
 
 
 def name_run(recipe: str, began: str) -> str:
-    """Return the name of the flow run of a recipe's run. began: when, in ISO 8601 with the zone"""
+    """Return the name of the flow run of a run: the recipe and the time.
+
+    Args:
+        began: The time in ISO 8601 with the time zone.
+    """
     return f"{recipe} {datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M:%S %Z}".rstrip()
 
 
 def to_flow_name(recipe: str) -> str:
-    """Return the name of a recipe's flow, so that the orchestrator keeps the runs of each recipe apart.
+    """Return the name of a recipe's flow, under which the orchestrator keeps the runs of that recipe.
 
     >>> to_flow_name("tickets"), to_flow_name("R&D/notes")
     ('tickets', 'R-D-notes')
@@ -239,20 +272,24 @@ def to_flow_name(recipe: str) -> str:
 
 
 def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
-    """Return what a person wants to see of a run as the parameters of its flow run."""
+    """Return the parameters of the flow run of a recipe: its name and its text, for people to see."""
     return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
 
 
 def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """Return a flow run of an API, with its page if that is known. embedded: a server that has no UI"""
+    """Return a flow run with the address of its page, "" if that is unknown.
+
+    Args:
+        embedded: True for a server without a UI.
+    """
     ui = "" if embedded else find_ui(api)
     return FlowRun(id=flow_run_id, page=f"{ui}/runs/flow-run/{flow_run_id}" if ui else "")
 
 
 def find_ui(api: str) -> str:
-    """Return the address of the UI that shows the runs of an API; "" if it is unknown.
+    """Find the address of the UI that shows the runs of an API; "" if it is unknown.
 
-    Of the API of the user's profile it is PREFECT_UI_URL, where that is set.
+    For the API of the user's profile, PREFECT_UI_URL is used if it is set.
 
     >>> find_ui("http://127.0.0.1:4200/api"), find_ui("https://api.prefect.cloud/api/accounts/a/workspaces/w")
     ('http://127.0.0.1:4200', 'https://app.prefect.cloud/account/a/workspace/w')
@@ -267,7 +304,12 @@ def find_ui(api: str) -> str:
 def render_report_link(
     place: Place, run_id: str, flow_run_id: str, has_own_server: bool, tell: Callable[[str], None]
 ) -> str:
-    """Return the place of a run's report, as Markdown for its flow run. own: a server of this home shows the page"""
+    """Return Markdown for the page of a flow run that leads to the report of the run.
+
+    Args:
+        has_own_server: True if a server of this home shows the page; then there is a link, else only a command.
+        tell: Called if the server cannot find the report later.
+    """
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]
     if has_own_server:
         try:
@@ -279,12 +321,12 @@ def render_report_link(
 
 
 def format_report_command(place: Place, run_id: str) -> str:
-    """Return the command that writes the report of a run again and says where it is."""
+    """Return the shell command that writes the report of a run again and prints where it is."""
     return f"cloze report {quote(place.to_address(''))} --run {run_id}"
 
 
 def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
-    """Return every account and figure of a manifest as rows."""
+    """Return every account and figure of a manifest as rows of a table; without a ledger, the sizes of its tables."""
     rows = []
     for account in manifest.ledger.accounts:
         rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
@@ -297,7 +339,12 @@ def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
 
 
 def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
-    """Return the first dropped documents of each reason, as far as privacy lets their text be shown."""
+    """Return rows of a table with the first dropped documents of each reason, at most SAMPLES in all.
+
+    Args:
+        table: The name of the table, "dropped" or "removed".
+        privacy: Decides how much of their text is shown.
+    """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
     for row in iter_dropped(read_table(place, manifest, table, DROPPED.names)):
@@ -324,10 +371,7 @@ def describe_stage(record: StageRecord, manifest: Manifest) -> str:
 
 
 def summarize_manifest(manifest: Manifest) -> str:
-    """Describe the results of a stage in a few words: its tables that have rows, or the first if none has.
-
-    Tables that tell an operator nothing are left out; a stage that has no others is described by "".
-    """
+    """Describe the contents of an artifact in a few words: its tables that have rows, or the first if none has."""
     if manifest.kind == "models":
         return format_count(manifest.ledger.figures["steps"], "training step")
     texts = {table: text for table, text in describe_rows(manifest).items() if table not in MINOR_TABLES}
@@ -345,7 +389,8 @@ def summarize_outcome(outcome: Outcome) -> str:
 def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
     """Return the lineage in Markdown: a picture, where the report is, and all fingerprints and contents.
 
-    report: the command that shows where the report of the run is
+    Args:
+        report: The command that prints where the report of the run is; "" leaves it out.
     """
     lines = [f"![what came from what]({render_lineage_picture(manifests)})", ""]
     lines += [*(("The report of this run, once it has ended:", "", format_code_line(report), "") if report else ())]
@@ -356,9 +401,10 @@ def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
 
 
 def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
-    """Draw the lineage: return an address that holds its picture, which both of the orchestrator's UIs show.
+    """Draw the lineage, and return a data URL of the picture, which both of the orchestrator's UIs show.
 
-    All generations of a kind and name share one box, which shows the newest; with many sources, the last share one.
+    All generations of a kind and name share one box, which shows the newest. If a kind has more than MAX_BOXES_PER_KIND
+    names, the last of them share one.
     """
     manifests = sorted(manifests, key=lambda manifest: get_stage_index(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
@@ -390,7 +436,8 @@ def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
 def run_tags(recipe: Recipe, kind: str) -> list[str]:
     """Return the tags that make a flow run easy to find: its recipe, its sources, and its kind.
 
-    kind: builds, or nothing new
+    Args:
+        kind: What the run does, "builds" or "nothing new"; "" adds no tag.
     """
     sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MAX_SOURCE_TAGS]]
     trains = ["trains"] if recipe.model is not None else []
@@ -398,7 +445,7 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
 
 def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAndName]]:
-    """Return what was made from what, by kind and name, without links that a longer path implies."""
+    """Return the arrows of the lineage as pairs (made from, made), without those that a longer path implies."""
     by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
     parents: dict[KindAndName, dict[KindAndName, None]] = {made: {} for made in by_fingerprint.values()}
     for manifest in manifests:
@@ -422,7 +469,11 @@ def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAn
 
 @dataclass(slots=True)
 class _Group:
-    """The stages of a group so far, by their folders. missing, built: numbers of parts"""
+    """The stages of a group so far, by their folders.
+
+    Attributes:
+        missing, built: Numbers of parts.
+    """
 
     missing: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
@@ -432,7 +483,7 @@ class _Group:
 
 
 class Progress:
-    """Follows the stages of a run, and shows where it is. Called by one thread at a time."""
+    """Follows the stages of a run, and shows where it is. The caller makes sure that one thread at a time calls it."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._name = recipe.name
@@ -441,7 +492,11 @@ class Progress:
         self._shown, self._is_over = 0.0, False
 
     def begin(self, stage: Stage, missing: int) -> None:
-        """Note that a stage is to be built or found."""
+        """Note that a stage will be built.
+
+        Args:
+            missing: The number of its parts to build.
+        """
         group = self._groups.setdefault(STAGES[stage.kind].group, _Group())
         is_first = not group.missing
         group.missing[stage.stage_folder], group.built[stage.stage_folder] = missing, 0
@@ -450,7 +505,13 @@ class Progress:
             self.show()
 
     def advance(self, what: str, built: int, pace: StageProgress) -> None:
-        """Note that parts of a stage are built, or steps of its training are done. what: as in a heartbeat"""
+        """Note that parts of a stage are built, or steps of its training are done.
+
+        Args:
+            what: Kind and name of the stage, with " steps" after it for a training.
+            built: The number of parts or steps so far.
+            pace: The progress of the stage.
+        """
         if self._is_over:  # it failed, and other tasks go on to their end
             return
         folder, now = what.removesuffix(" steps"), time.monotonic()
@@ -462,7 +523,12 @@ class Progress:
             self.show()
 
     def finish(self, folder: str, state: str) -> None:
-        """Note that a stage is whole. folder: kind and name; state: built, reused, or another of `StageRecord`"""
+        """Note that a stage is complete.
+
+        Args:
+            folder: Its kind and name.
+            state: "built", "reused" or another of `StageRecord`.
+        """
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
 
     def fail(self, why: str) -> None:
@@ -475,18 +541,22 @@ class Progress:
         self.show(f"failed in {failed}. {why}")
 
     def end(self, text: str) -> None:
-        """Show that the run has ended. text: what it came to"""
+        """Show that the run has ended, and its results in a few words."""
         self._is_over = True
         self.show(text)
 
     def show(self, text: str = "") -> None:
-        """Show where the run is by now. text: what it came to, if it has ended"""
+        """Show where the run is now.
+
+        Args:
+            text: How the run ended, if it has.
+        """
         self._shown, rows = time.monotonic(), self.list_rows()
         now = [row["group"] for row in rows if row["state"] == "under way"]
         self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
 
     def list_rows(self) -> list[dict[str, str]]:
-        """Return a row for each group of the recipe."""
+        """Return a row of the table for each group of the recipe."""
         last = next((group for group in reversed(self._groups.values()) if group.missing), None)
         coming = next((group for group in self._groups.values() if not group.missing and not self._is_over), None)
         return [
@@ -496,7 +566,12 @@ class Progress:
 
 
 def _format_cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]:
-    """Return what is shown of a group. is_past: whether no more of its stages can begin"""
+    """Return the cells of a group.
+
+    Args:
+        is_past: True if no more of its stages can begin.
+        is_next: True if it comes next.
+    """
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")
     waits = "next" if is_next else "waits"
     states = {"failed": group.failed, waits: not group.missing, "done": is_past and not is_open, "under way": True}

@@ -55,7 +55,7 @@ from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, choose_num_threads, count_cores
 from flows.run.record.run_status import Advance
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 MAX_UNWATCHED_SECONDS = 120.0  # for which a run may be expected to take, and nobody looks
 NOTHING_NEW = "Nothing is to be built."
@@ -73,10 +73,21 @@ def run_recipe(
 ) -> RunState:
     """Build everything that is missing of a recipe: as a flow of Prefect if somebody watches, else in this process.
 
-    own_server: use the embedded server even if the user's Prefect profile names another
-    advance:    called with a stage and how many of its missing parts are built
-    watch:      whether it is a flow of Prefect; None: if somebody can see it, or if it takes long (`is_watched`)
-    Raises InputError for what the user can fix, and whatever a stage failed with.
+    Args:
+        recipe: The recipe.
+        home: CLOZE_HOME.
+        tell: Called with each line of the run.
+        workers: The number of worker processes; if None, as many as the raw files have work for.
+        own_server: Use the embedded server even if the user's Prefect profile names another.
+        on_progress: Called with a stage, the number of its parts that are built, and of those that were missing.
+        watch: True for a flow of Prefect, False for none; if None, `is_watched` decides.
+
+    Returns:
+        The run at its end, with its record and its results.
+
+    Raises:
+        InputError: For what the user can fix.
+        Exception: What a stage failed with.
     """
     find_api = partial(find_answering_api, home, own_server)
     with report_failure(recipe, tell) as notifier, fork_workers(recipe, workers, tell) as pool:
@@ -112,16 +123,23 @@ def run_recipe(
 
 
 def import_flow() -> Callable[[RunState], bool]:
-    """Import Prefect, which reads its settings then, and takes as long as its server half of the time to start."""
+    """Import Prefect, and return the function that runs a flow.
+
+    Prefect reads its settings then. It takes about half of the time that its server takes to start.
+    """
     from flows.orchestration.flow import run_in_flow
 
     return run_in_flow
 
 
 def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Callable[[], str]) -> bool:
-    """Return whether a run is a flow of Prefect: if an API answers, if it trains, if it may take minutes.
+    """Return True if a run should be a flow of Prefect: if an API answers, if it trains, or if it may take minutes.
 
-    watch: what the user asks for; None: nothing. find_api: returns the API that answers, or ""
+    Args:
+        run: A run that is prepared.
+        own_server: True if the user asks for the embedded server.
+        watch: What the user asks for; None for nothing.
+        find_api: Returns the API that answers, or "".
     """
     if watch is not None:
         return watch
@@ -132,9 +150,9 @@ def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Ca
 
 @contextmanager
 def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[WorkerPool | None]:
-    """Open a pool of forks of this process for a run that is about to begin, if forks are safe; else yield None.
+    """Open a pool of forks of this process for a run that is about to begin; yield None if forks are not safe.
 
-    They are until the run starts threads, locks files or calls a server: so this comes first.
+    They are safe until the run starts threads, locks files or calls a server: so this comes first.
     """
     if recipe.engine != LOCAL_ENGINE or not Place(recipe.store).is_local or not is_safe_to_fork():
         yield None
@@ -146,18 +164,18 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, mine: Recording) -> Iterator[None]:
-    """Send or keep a run that fails or is stopped during the block, if it has no flow run that says so."""
+    """Send or keep the failure or stop of a run that has no flow run, if one happens during the block."""
 
     def keep_stopped() -> None:
         if mine.buffer is not None:
             keep_run(run.describe_late_run(STOPPED), run.tell)
 
-    with last_word(keep_stopped):
+    with call_on_stop(keep_stopped):
         try:
             yield
         finally:
             if (error := sys.exception()) is not None and mine.buffer is not None:
-                give_way()
+                wait_if_stopping()
                 send_late_run(mine.find_api_now(), run.describe_late_run(describe_failure(error)), run.tell)
 
 
@@ -174,7 +192,12 @@ def run_on_threads(run: RunState) -> None:
 
 
 class ThreadTasks:
-    """Runs tasks on threads. ended: gets a line for each"""
+    """Runs the tasks of a run on threads of this process.
+
+    Args:
+        threads: The pool of threads.
+        tasks: Gets an entry for each task that has ended.
+    """
 
     def __init__(self, threads: ThreadPoolExecutor, tasks: list[LateTask]) -> None:
         self._threads = threads
@@ -185,11 +208,11 @@ class ThreadTasks:
         return self._threads.submit(copy_context().run, self._try_again, name, work, build)
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call something that lasts."""
+        """Call `work`, and return its result."""
         return work()
 
     def _try_again(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> Any:
-        """Do the work of a task, again if it fails and that may help; return its value."""
+        """Do the work of a task, up to RETRIES times more if it fails and that may help; return its value."""
         began, attempts, ended = datetime.now(UTC), 0, None
         try:
             while ended is None:

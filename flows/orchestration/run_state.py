@@ -1,7 +1,7 @@
 """One run from its beginning to its end: its state, and the one place that prints its lines.
 
-`prepare_run` in `steps.py` makes it, the stages change it as they end, and `record_now` is the part that goes on
-record.
+`prepare_run` in `steps.py` makes it, the stages change it as they end, and `build_record` is the part that is written
+into the store.
 """
 
 import threading
@@ -55,23 +55,25 @@ from flows.run.record.run_record import (
     write_run,
 )
 from flows.run.record.run_status import Advance, RunHeartbeat, StageProgress, list_artifact_names
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 
 
 def ignore_progress(stage: str, built: int, parts: int) -> None:
-    """Report progress of a stage to nobody."""
+    """Do nothing with the progress of a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """What the figures of a run say, once all of its stages are built.
 
-    crossed:   the bounds of the recipe that they cross, in words
-    promotion: what is to be released of the run, if its recipe names a release
-    set_aside: the raw files and records that the run went on without
-    settled:   folders of the artifacts of earlier generations that a run does not look at again
+    Attributes:
+        figures: Counted at the end of the run.
+        crossed: The bounds of the recipe that the figures cross, in words.
+        candidate: The release to add, if the recipe names one.
+        set_aside: The raw files and records that the run went on without.
+        settled: Folders of the artifacts of earlier generations that a run does not look at again.
     """
 
     figures: Figures = field(default_factory=dict)
@@ -83,19 +85,20 @@ class Judgement:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run. It stays with the process that started it.
+    """The state of one run. It stays in the process that started the run.
 
-    terminal: is called with each line of the run
-    watch:    is called with the progress of its stages and its training
-    notifier: sends its notices
-    lock, looked: the raw files, and what was found next to them, as they are known now
-    stages:   by the artifact's folder, and so are manifests
-    deaths:   of workers, by the record that each was reading
-    watched:  whether it is a flow of Prefect
-    pages:    what its pages would have shown, if it is none
-    flow_run: in the orchestrator, once it exists
-    advancing: is held by the thread that records progress
-    pool, outcome, record: once there are workers, all stages are built, and the run has succeeded
+    Attributes:
+        print_line: Called with each line of the run.
+        on_progress: Called with the progress of its stages and its training.
+        notifier: Sends its notices.
+        lock, file_counts: The raw files, and what was found next to them, as they are known now.
+        stages, manifests: By the folder of the artifact.
+        worker_deaths: How many workers died, by the record that each was reading.
+        is_watched: True if it is a flow of Prefect.
+        pages: What its page would have shown, if it is none.
+        flow_run: The run in the orchestrator, once it exists.
+        progress_lock: Held by the thread that records progress.
+        pool, outcome, record: Set once there are workers, all stages are built, and the run has succeeded.
     """
 
     recipe: Recipe
@@ -129,7 +132,7 @@ class RunState:
 
     @property
     def records(self) -> list[StageRecord]:
-        """The stages of the run so far, in the order in which they were done."""
+        """The records of the stages so far, in the order in which the stages ended."""
         return [history.record for history in list(self.stages.values()) if history.record is not None]
 
     @property
@@ -139,17 +142,17 @@ class RunState:
 
     @property
     def final_state_name(self) -> str:
-        """The name of the final state of a run that succeeds; one that crosses a bound has its own, to filter by."""
+        """The name of the final state of a run that succeeds: "Drifted" if it crosses a bound, else "Completed"."""
         return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
     def summarize(self) -> str:
-        """Describe the results of the run in a few words."""
+        """Describe the results of the run, with the bounds that it crosses, in a few words."""
         record = self.build_record("completed")
         more = ", ".join(record.outcome[1:])
         return "; ".join([summarize_outcome(self.outcome), *filter(None, [more]), *record.all_crossed])
 
     def tell(self, text: str, level: str = "info") -> None:
-        """Print a line on the terminal, and in the log of the flow run if the run has one by now."""
+        """Print a line on the terminal, and in the log of the flow run if there is one by now."""
         self.print_line(text)
         log(" ".join(text.split()), level)
 
@@ -158,7 +161,12 @@ class RunState:
         self.tell(text, "warning")
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record the progress of a stage, or of its training, and return it. Safe to call from any thread."""
+        """Record the progress of a stage, or of its training, and return it. It is safe to call from any thread.
+
+        Args:
+            stage: Kind and name of the stage, with " steps" after it for a training.
+            built, parts: How many parts or steps are done, and how many there are.
+        """
         with self.progress_lock:
             self.on_progress(stage, built, parts)
             pace = self.pulse.advance(stage, built, parts)
@@ -166,17 +174,24 @@ class RunState:
         return pace
 
     def call_on_worker(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call a function on a worker; if the worker dies, note the record that it was reading."""
-        give_way()
+        """Call a function on a worker, and return its result; if the worker dies, note the record that it was reading.
+
+        Raises what the function raised, and WorkerDied.
+        """
+        wait_if_stopping()
         try:
             return self.pool.run(function, *args)
         except WorkerDied as error:
-            give_way()  # it ended with everything else
+            wait_if_stopping()  # it ended with everything else
             self.worker_deaths.update([error.record] if error.record else [])
             raise
 
     def record_stage(self, manifest: Manifest, seconds: float) -> None:
-        """Put a stage that is whole on record, and report it."""
+        """Record that a stage is complete, and print its results.
+
+        Args:
+            seconds: The time that it took.
+        """
         self.manifests[manifest.folder] = manifest
         if manifest.kind == "verdicts":  # what it is made of has been judged
             self.settle_generations()
@@ -186,7 +201,7 @@ class RunState:
         self.print_stage(record, manifest)
 
     def settle_generations(self) -> None:
-        """Let the lock say that all generations of the run are judged: from now on their files are missed if gone."""
+        """Write into the lock that all generations of the run are judged: files of theirs may not vanish later."""
         if self.lock.pending:
             number = len(self.lock.generations)
             self.lock = replace(self.lock, pending=0)
@@ -197,12 +212,15 @@ class RunState:
             )
 
     def move_stage_last(self, folder: str) -> None:
-        """Let a stage be the last on record: past damage a run goes through its stages again, and then through more."""
+        """Move a stage to the end of the record.
+
+        A run that meets damage goes through its stages again, and then through more.
+        """
         self.stages[folder] = self.stages.pop(folder)
         self.manifests[folder] = self.manifests.pop(folder)
 
     def print_stage(self, record: StageRecord, manifest: Manifest) -> None:
-        """Report the results of a stage in a line, and warn of what a person should know."""
+        """Print the results of a stage in a line, and warn of what a person should know."""
         self.tell(describe_stage(record, manifest))
         notice = manifest.facts.get("notice")
         if notice and record.state == "reused":  # else it was given before the stage was built
@@ -213,7 +231,10 @@ class RunState:
             self.warn(warning)
 
     def judge(self) -> None:
-        """Count the figures of a run that succeeded, and compare them with the bounds of its recipe. Raises Damaged."""
+        """Count the figures of a run that succeeded, and compare them with the bounds of its recipe.
+
+        Sets `judgement`. Raises Damaged if an artifact cannot be read.
+        """
         self.settle_generations()
         self.judgement = Judgement(settled=self.outcome.settled)
         record, recipe = self.build_record("completed"), self.recipe
@@ -234,7 +255,12 @@ class RunState:
         )
 
     def build_record(self, state: str, error: str = "") -> RunRecord:
-        """Return the record of the run as if it ended now. error: what ended one that failed"""
+        """Return the record of the run as if it ended now.
+
+        Args:
+            state: How it ended: "completed", "failed" or "interrupted".
+            error: Why it failed, if it did.
+        """
         recipe, judgement = self.recipe, self.judgement
         return RunRecord(
             run_id=self.run_id,
@@ -260,9 +286,11 @@ class RunState:
         )
 
     def describe_late_run(self, end: Mapping[str, str], kind: str = "builds") -> LateRun:
-        """Return a run that ended without a flow run, as an API takes it.
+        """Return a run that ended without a flow run, as it is sent to an API later.
 
-        end: its final state; kind: builds, or nothing new
+        Args:
+            end: Type, name and message of its final state.
+            kind: What the run did, "builds" or "nothing new".
         """
         recipe = self.recipe
         return LateRun(
@@ -283,9 +311,9 @@ class RunState:
         )
 
     def write_record(self, record: RunRecord, report: str | None = None) -> None:
-        """Keep a record and a report, unless one is kept already. Raises InputError.
+        """Write the record and the report of the run into the store, unless a record is written already.
 
-        It is called by whatever knows first how the run ends, the run itself or a signal.
+        It is called by whatever knows first how the run ends, the run itself or a signal. Raises InputError.
         """
         with self._record_lock:
             if not self._is_written:

@@ -1,8 +1,8 @@
 """A recipe on a schedule: when it is due, what its runs are given, and such a run.
 
-    timetable, due_runs     when a recipe is due, and what is due next; `cloze status` finds that in the recipe's store
-    recipe_flow             a recipe as a flow, with parameters that override the recipe's settings
-    build                   a run of that flow: its steps and tasks are those of any run (`flow.py`)
+    build_schedule, find_next_due   when a recipe is due, and next; `cloze status` finds that in the recipe's store
+    build_flow                      a recipe as a flow, with parameters that override the recipe's settings
+    build_recipe                    a run of that flow: its steps and tasks are those of any run (`flow.py`)
 
 The entrypoint `flows.orchestration.scheduled_run.recipes/tickets` is the flow of `recipes/tickets.toml` below the
 folder in which a worker works; `cloze serve` gives the whole path.
@@ -47,11 +47,11 @@ from corpora.errors import InputError
 from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES, SECONDS, parse_toml
-from flows.environment import prepare
+from flows.environment import prepare_environment
 from flows.orchestration.pages import LiveArtifact, to_flow_name
 from flows.recipes.recipe import Recipe
 from flows.recipes.tables import parse_override, split_key
-from flows.signals import answer_signals, last_word, stop
+from flows.signals import answer_signals, call_on_stop, stop
 
 # When a recipe is due
 
@@ -59,9 +59,15 @@ FORBIDDEN = "%&<>"  # in the name of a deployment
 
 
 def build_schedule(cron: str | None, every_seconds: int | None, since: datetime | None = None) -> Schedule:
-    """Return the schedule that the command's options mean. Raises InputError.
+    """Return the schedule that the options of a command ask for.
 
-    since: from when on the seconds are counted; None: from when the schedule is first applied
+    Args:
+        cron: A cron expression, in this machine's time zone.
+        every_seconds: Seconds between two runs. Exactly one of the two is given.
+        since: When the seconds begin to count; if None, when the schedule is first applied.
+
+    Raises:
+        InputError: If both or none is given, or a value is no schedule.
     """
     if (cron is None) == (every_seconds is None):
         raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
@@ -79,13 +85,13 @@ def build_schedule(cron: str | None, every_seconds: int | None, since: datetime 
 
 
 def find_time_zone() -> str:
-    """Return the name of this machine's time zone; UTC if it has none."""
+    """Return the name of this machine's time zone, as "Europe/Berlin"; "UTC" if it has no known name."""
     name = os.environ.get("TZ") or Path("/etc/localtime").resolve().as_posix().partition("/zoneinfo/")[2]
     return name if name in available_timezones() else "UTC"
 
 
 def check_deployable(recipe: Recipe, workers: int | None) -> None:
-    """Raise InputError if a recipe's name cannot be a deployment's, or there are no workers."""
+    """Raise InputError if a recipe's name cannot be a deployment's, or the number of workers is not allowed."""
     if set(recipe.name) & set(FORBIDDEN):
         raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
     if workers is not None:
@@ -93,7 +99,11 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
 
 
 def build_run_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
-    """Return the overrides of the recipe in every run of its deployment, by the parameters of its flow."""
+    """Return the parameters of every run of a recipe's deployment: the overrides of its settings, and the workers.
+
+    Args:
+        store: The store that the command names, instead of the recipe's own.
+    """
     pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
     pairs += [f"store={json.dumps(recipe.store)}"] if store else []
     every = {"set": pairs, "worker_processes": workers}
@@ -112,13 +122,13 @@ def describe_schedule(schedule: Schedule) -> str:
 
 
 def add_timestamps(text: str, run: str = "") -> str:
-    """Return lines for the log of `cloze serve`, each with the time in this machine's zone. run: before each"""
+    """Return a text for the log of `cloze serve`, with the local time and then `run` before each line."""
     now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     return "\n".join(f"{now} {run}{line}" for line in text.split("\n"))
 
 
 def get_serving_lock(home: Path, name: str) -> Path:
-    """Return the file that a `cloze serve` of a home locks for a recipe of this name."""
+    """Return the path of the file that a `cloze serve` of a home locks for a recipe of this name."""
     return home / "prefect" / f"serving-{quote(name, safe='')}.lock"
 
 
@@ -126,18 +136,23 @@ def get_serving_lock(home: Path, name: str) -> Path:
 def show_in_status(
     place: Place, path: str, facts: Callable[[], Mapping[str, Any]], what: str, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Let `cloze status` report what `facts` returns during the block. what: the name of it, for a message"""
+    """Let `cloze status` report what `facts` returns during the block.
+
+    Args:
+        path: The path of the file in the store.
+        what: The name of it in a message if the store cannot be written.
+    """
     with ExitStack() as stack:
         try:
             presence = stack.enter_context(HeartbeatWriter(place, path, facts))
-            stack.enter_context(last_word(presence.stop))
+            stack.enter_context(call_on_stop(presence.stop))
         except InputError as error:
             tell(f"`cloze status` will not show this {what}: {error}")
         yield
 
 
 def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime | None, int]:
-    """Return when the next run of a schedule is due, and how many that were due before still wait."""
+    """Return when the next run of a deployment is due, None if none is; and the number of runs that are overdue."""
     runs = read_runs(client, deployment_id, [StateType.SCHEDULED])
     times = [run.next_scheduled_start_time for run in runs if run.next_scheduled_start_time is not None]
     to_come = [moment for moment in times if moment > datetime.now(UTC)]
@@ -145,9 +160,10 @@ def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datet
 
 
 def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[StateType], **due: Any) -> list[FlowRun]:
-    """Return runs of a deployment in some states, the earliest due first; at most as many as the server returns.
+    """Return the runs of a deployment in some states, the earliest due first; at most as many as the server returns.
 
-    due: other filters, by their names
+    Args:
+        due: Other filters of Prefect's `FlowRunFilter`, by their names.
     """
     return client.read_flow_runs(
         deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment_id]}}),
@@ -165,13 +181,13 @@ THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they w
 
 
 class RunLog:
-    """Prints lines to the terminal of `cloze serve`, without delay: each with the time and the run in this process."""
+    """Prints lines for the log of `cloze serve`, without delay: each with the time and, once known, the run's id."""
 
     def __init__(self) -> None:
         self._run = ""
 
     def begin(self, run_id: str) -> None:
-        """Put the short id of a run before the lines from now on."""
+        """Print the short id of a run before each line from now on."""
         from flows.run.addresses import shorten_run_ids  # not above: what it imports compiles
 
         self._run = f"[{shorten_run_ids([run_id])[run_id]}] "
@@ -184,15 +200,15 @@ run_log = RunLog()
 
 
 def name_flow_run() -> str:
-    """Return the name of a run that begins now, as for one that `cloze run` starts."""
+    """Return the name of a flow run that begins now: the deployment and the time."""
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
 def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
-    """Print why a run failed: a paragraph, after a traceback if the fault is not the user's.
+    """Print why a run failed: the message of its state, after a traceback if the fault is not the user's.
 
-    Prefect calls this in the process of the run, or in that of its runner if the run's process is gone: then this
-    also sends the notice.
+    Prefect calls this in the process of the run, or in that of its runner if the run's process is gone: then this also
+    sends the notice.
     """
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
@@ -205,28 +221,37 @@ def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -
 
 
 def prepare_process() -> None:
-    """Set up the process of a run, which stops as every command does."""
+    """Make the process of a run stop on signals, and when the `cloze serve` that started it is gone."""
     answer_signals()
     if parent := os.environ.get(PARENT_VARIABLE):
         end_with_parent(int(parent), lambda: stop(signal.SIGTERM))
 
 
 def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
-    """Return the final state of a run, which returns its name and message. What a user can fix is Failed.
+    """Do the work of a run, and return its final state; Failed for what a user can fix.
 
-    run: is called with the home folder
+    Args:
+        run: Does the work, given CLOZE_HOME, and returns the name and the message of the state.
     """
     try:
-        name, message = run(prepare(os.environ))
+        name, message = run(prepare_environment(os.environ))
         return Completed(name=name, message=message)
     except InputError as error:
         return Failed(message=str(error), data=error)
 
 
 def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
-    """Build what a recipe lacks inside the flow run that this is called in; return the state's name and message.
+    """Build what a recipe lacks inside the current flow run, and return the name and the message of its final state.
 
-    Raises InputError for what the user can fix, and whatever a stage failed with.
+    Args:
+        path: The path of the recipe.
+        overrides: Settings over the recipe's, by key.
+        workers: The number of worker processes; if None, one a core.
+        home: CLOZE_HOME.
+
+    Raises:
+        InputError: For what the user can fix.
+        Exception: What a stage failed with.
     """
     from flows.orchestration.embedded_server import use_api
     from flows.orchestration.flow import run_in_this_flow
@@ -272,9 +297,9 @@ def show_next_run(shown: LiveArtifact, recipe: str) -> str:
 
 
 def merge_due_runs(tell: Callable[[str], None]) -> None:
-    """Let this run of a schedule cover all others that are due by now: they would have nothing to do.
+    """Cancel all other runs of this schedule that are due by now: this run covers them.
 
-    Runs that somebody requested, or that have other parameters, stay.
+    Runs that somebody requested, or that have other parameters, stay. If the server does not answer, all stay.
     """
     if runtime.deployment.id is None:
         return
@@ -301,7 +326,11 @@ def merge_due_runs(tell: Callable[[str], None]) -> None:
 
 
 def end_with_parent(parent: int, end: Callable[[], object]) -> None:
-    """End this process when its parent is gone. parent: as it was when this process was started"""
+    """Call `end` from a thread as soon as the parent of this process is gone.
+
+    Args:
+        parent: Its process id at the start.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -331,7 +360,13 @@ RUN_ID_VARIABLE = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's proces
 
 
 def build_entrypoint(path: str) -> str:
-    """Return the entrypoint of a recipe's flow. path: of the recipe, from the workers' folder. Raises InputError.
+    """Return the entrypoint of a recipe's flow for prefect.yaml.
+
+    Args:
+        path: The path of the recipe, relative to the folder in which workers work.
+
+    Raises:
+        InputError: If the name of the file does not end with .toml.
 
     >>> build_entrypoint("v1.2/tickets.toml")
     'flows.orchestration.scheduled_run.v1%2E2/tickets'
@@ -345,7 +380,7 @@ def build_entrypoint(path: str) -> str:
 
 
 def __getattr__(name: str) -> Flow[..., Any]:
-    """Return the flow of a recipe by the name in its entrypoint."""
+    """Return the flow of a recipe by the name in its entrypoint. Raises AttributeError if there is no such recipe."""
     path = Path(unquote(name) + SUFFIX)
     if name.startswith("_") or not (path.is_file() or RUN_ID_VARIABLE in os.environ):
         raise AttributeError(f"{path.resolve()} is no recipe: start `prefect deploy` in the folder of prefect.yaml.")
@@ -353,7 +388,7 @@ def __getattr__(name: str) -> Flow[..., Any]:
 
 
 def build_flow(path: Path) -> Flow[..., Any]:
-    """Return the flow of the recipe in a file."""
+    """Return the flow of the recipe in a file, with the parameters `set` and `worker_processes`."""
 
     def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
         prepare_process()
@@ -384,7 +419,7 @@ def build_flow(path: Path) -> Flow[..., Any]:
 
 
 def read_recipe_name(path: Path) -> str:
-    """Return the name of the recipe in a file; the file's if it cannot be read, which its run will report."""
+    """Return the name of the recipe in a file; the file's own if it cannot be read, which its run will report."""
     try:
         return str(parse_toml(path.read_text(encoding="utf-8")).get("name", path.stem))
     except (OSError, ValueError):
@@ -392,9 +427,14 @@ def read_recipe_name(path: Path) -> str:
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the settings that a run is given, as overrides of its recipe. Raises InputError.
+    """Return settings that a run is given, as overrides of its recipe.
 
-    Whoever may start runs may give them what is allowed above, and what the command that made the schedule was given.
+    Whoever may start runs may give them what `is_allowed`, and what the command that made the schedule was given.
+
+    Raises InputError for any other setting.
+
+    Args:
+        pairs: The settings, each as "key=value".
     """
     given = json.loads(os.environ.get(GIVEN_VARIABLE, "[]"))
     for pair in pairs:
@@ -407,7 +447,10 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def is_allowed(pair: str) -> bool:
-    """Tell whether any run of a schedule may be given a setting.
+    """Return True if any run of a schedule may be given a setting.
+
+    Args:
+        pair: The setting as "key=value".
 
     >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
     (True, False, False)

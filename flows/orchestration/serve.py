@@ -4,10 +4,10 @@
     Service           the recipe's deployment there, and a runner that waits for its runs
     run_runner        the runner, a process of its own: Prefect's `serve` ─► a process for each run (`scheduled_run.py`)
 
-Runs of a recipe never overlap: one that is due while another runs waits for it. A run that fails leaves the
-schedule as it is. Every process that is started here ends with this one, however it ends; the runs that it left
-open are closed by the next process that serves the recipe. If the server goes away with the process that started it,
-this one starts another. An API that fails for a moment (its database is busy: 503) is asked again.
+Runs of a recipe never overlap: one that is due while another runs waits for it. A run that fails leaves the schedule as
+it is. Every process that is started here ends with this one, however it ends; the runs that it left open are closed by
+the next process that serves the recipe. If the server goes away with the process that started it, this one starts
+another. An API that fails for a moment (its database is busy: 503) is asked again.
 
 Promise: after a signal to stop, it ends within some ten seconds, whatever the API and the runner do then: a run ends
 itself in that time (`flows.signals`), except one that saves a model, which has RUN_SECONDS. The runner begins no run
@@ -78,7 +78,7 @@ from flows.orchestration.scheduled_run import (
 )
 from flows.recipes.recipe import Recipe, write_recipe
 from flows.run.record.run_status import get_schedule_path
-from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
+from flows.signals import TERM_SECONDS, call_on_stop, end_children, wait_if_stopping, write_to_stderr
 
 
 def serve_recipe(
@@ -92,12 +92,21 @@ def serve_recipe(
     workers: int | None = None,
     run_now: bool = False,
 ) -> NoReturn:
-    """Keep a recipe running on a schedule until SIGTERM or Ctrl-C, which end the process with exit code 0.
+    """Run a recipe whenever it is due until SIGTERM or Ctrl-C, which end the process with exit code 0.
 
-    port:  of the server and its UI, if no server of the user's profile answers
-    store: the store that the command names, instead of the recipe's own
-    log:   is called with each line, after the time
-    Raises InputError for what the user can fix, before anything starts.
+    Args:
+        recipe: The recipe, which is read again from its file for each run.
+        cron: A cron expression.
+        every: Seconds between two runs. Exactly one of the two is given.
+        home: CLOZE_HOME.
+        port: The port of the server and its UI, if no server of the user's profile answers.
+        log: Called with each line, after the time.
+        store: The store that the command names, instead of the recipe's own.
+        workers: The number of worker processes of a run; if None, one a core.
+        run_now: Start a run at once, too.
+
+    Raises:
+        InputError: For what the user can fix, before anything starts.
     """
 
     def tell(line: str) -> None:
@@ -117,7 +126,7 @@ def serve_recipe(
             prepare_server(home, port, recipe.retention.history_days, tell)
         write_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
-        with last_word(service.stop, STOPPING_MESSAGE, patient=True):
+        with call_on_stop(service.stop, STOPPING_MESSAGE, patient=True):
             first = True
             while True:
                 try:
@@ -127,14 +136,14 @@ def serve_recipe(
                     if first:
                         raise
                     why = str(error)
-                give_way()
+                wait_if_stopping()
                 first = False
                 tell(f"{why}; the schedule continues with the next one.")
                 time.sleep(CHECK_SECONDS)
 
 
 def find_profile(tell: Tell) -> str | None:
-    """Return the API of the user's profile, if it names one that answers."""
+    """Return the API of the user's Prefect profile, if it names one that answers; else None."""
     profile = os.environ.get("CLOZE_PREFECT_API")
     if profile is None or is_answering(profile):
         return profile
@@ -145,7 +154,10 @@ def find_profile(tell: Tell) -> str | None:
 
 @contextmanager
 def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Use the API of a profile during the block, or that of a full server of this home. Raises ServerFailed."""
+    """Use an API during the block: that of a profile, which is waited for, or that of a full server of this home.
+
+    Yields the address. Raises ServerFailed if the server of this home does not start.
+    """
     with ExitStack() as server:
         if profile is not None:
             wait_for_profile(profile, tell)
@@ -157,7 +169,7 @@ def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator
 
 
 def wait_for_profile(address: str, tell: Tell) -> None:
-    """Wait until the server of the user's profile answers."""
+    """Wait until the server of the user's profile answers, and print where its UI is."""
     while not is_answering(address):
         time.sleep(CHECK_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
@@ -168,7 +180,11 @@ def wait_for_profile(address: str, tell: Tell) -> None:
 
 @contextmanager
 def hold_serving_lock(home: Path, recipe: Recipe) -> Iterator[None]:
-    """Serve a recipe during the block. Raises InputError if one of the same name is served already."""
+    """Hold the lock of a recipe that is served during the block.
+
+    Raises:
+        InputError: If one of its name is served already.
+    """
     with get_serving_lock(home, recipe.name).open("a+", encoding="utf-8") as file:
         if not try_lock(file):
             file.seek(0)
@@ -196,9 +212,17 @@ STOPPED_MESSAGE = "Stopped with its schedule; what is finished is kept."
 def build_deployment(
     name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None, since: str
 ) -> RunnerDeployment:
-    """Return a recipe's deployment: one run at a time, the others in a queue. since: when its schedule began
+    """Return a recipe's deployment: one run at a time, the others in a queue.
 
     The service and its runner both apply it, and it is due at the same times for both.
+
+    Args:
+        name: The name of the recipe.
+        path: The path of its file.
+        parameters: The parameters of every run.
+        cron: A cron expression.
+        every: Seconds between two runs. Exactly one of the two is given.
+        since: When the schedule began, in ISO 8601.
     """
     return RunnerDeployment.from_entrypoint(
         build_entrypoint(path),
@@ -213,7 +237,14 @@ def build_deployment(
 
 
 class Service:
-    """Serves a recipe. given: to `deployment_of`; own: whether the API is of a server of this home"""
+    """Serves one recipe with an API, which it watches.
+
+    Args:
+        recipe: The recipe.
+        given: The arguments of `build_deployment`.
+        own: True if the API is of a server of this home.
+        tell: Called with each line.
+    """
 
     def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
         self._recipe, self._given, self._owns_server, self._tell = recipe, given, own, tell
@@ -221,7 +252,14 @@ class Service:
         self._deployment_id: UUID | None = None
 
     def attend(self, run_now: bool) -> str:
-        """Have due runs started until the API is gone; return that in words. Raises ServerFailed."""
+        """Apply the deployment, and have its due runs started until the API is gone; return that in words.
+
+        Args:
+            run_now: Start a run at once, too.
+
+        Raises:
+            ServerFailed: If the API fails for BUSY_SECONDS.
+        """
         with get_client(sync_client=True) as client:
             deployment_id = call_patiently(lambda: build_deployment(**self._given).apply())
             assert isinstance(deployment_id, UUID), "this is no coroutine"
@@ -239,7 +277,7 @@ class Service:
         return "The Prefect server is gone"
 
     def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
-        """Have a runner, and look at what is due, until the API has not answered several times."""
+        """Keep a runner alive, and look at what is due, until the API has not answered MAX_MISSED_CHECKS times."""
         misses, announced = 0, None
         while misses < MAX_MISSED_CHECKS:
             try:
@@ -255,10 +293,10 @@ class Service:
             time.sleep(CHECK_SECONDS)
 
     def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner if none lives, after closing what the one before left open."""
+        """Start a runner if none lives, after closing the runs that the one before left open."""
         if self._runner is not None and self._runner.poll() is None:
             return
-        give_way()
+        wait_if_stopping()
         if self._runner is not None:
             why = f"The orchestrator's runner has ended (its log is {get_runner_log()})"
             self._tell(f"{why}; the schedule continues with the next one.")
@@ -276,7 +314,7 @@ class Service:
         os._exit(0)
 
     def _close_schedule(self) -> None:
-        """Let no more runs become due, and close open ones."""
+        """Pause the deployment, so that no more runs become due, and cancel open runs."""
         if self._deployment_id is None:
             return
         try:
@@ -285,13 +323,13 @@ class Service:
                 for run in read_runs(client, self._deployment_id, OPEN_STATES) if self._owns_server else ():
                     client.set_flow_run_state(run.id, Cancelled(message=STOPPED_MESSAGE))
         except (httpx.HTTPError, ObjectNotFound):
-            say("The Prefect server went first: its schedule stays until this recipe is served again.")
+            write_to_stderr("The Prefect server went first: its schedule stays until this recipe is served again.")
 
 
 def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
-    """Close the abandoned runs of a schedule, so that none takes the place of the next.
+    """Close the runs of a deployment that nobody works on, so that none takes the place of the next.
 
-    What ran is Crashed. since_start: what was due before now is Cancelled, because nobody served it
+    A run that began is Crashed. since_start: if True, what was due before now is Cancelled, because nobody served it
     """
     ran: State[None] = Crashed(message="The process that ran it was gone before it could say so.")
     for run in read_runs(client, deployment_id, OPEN_STATES):
@@ -305,7 +343,10 @@ def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_s
 
 
 def call_patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
-    """Return what an API answers, asking again if it fails. Raises ServerFailed."""
+    """Call a function that asks an API, and return its answer; it is called again while the API fails.
+
+    Raises ServerFailed if the API fails for some seconds; and what the function raised for another reason.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -332,7 +373,11 @@ def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
-    """End a runner with its runs: they get a signal and some seconds; nothing that they started is left."""
+    """End a runner with its runs: they get SIGTERM, and what still lives after some seconds is killed.
+
+    Args:
+        meanwhile: Called after the signal.
+    """
     send_signal(runner.pid, signal.SIGSTOP)  # it begins no other
     runs = list_children(runner.pid)
     theirs = [(pid, read_start_ticks(pid)) for pid in list_process_tree(runner.pid)[1:]]
@@ -350,7 +395,12 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 
 
 def run_runner(given: dict[str, Any], parent: int) -> None:
-    """Start runs that are due, in the process of the runner, until the service that started it ends."""
+    """Start runs that are due, in the process of the runner, until the service that started it ends.
+
+    Args:
+        given: The arguments of `build_deployment`.
+        parent: The process id of the service.
+    """
     end_with_parent(parent, lambda: os._exit(1))
     use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not
     os.environ |= {PARENT_VARIABLE: str(os.getpid()), GIVEN_VARIABLE: json.dumps(given["parameters"].get("set", []))}

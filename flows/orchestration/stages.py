@@ -5,12 +5,12 @@
         build_stage               the task of a stage: its missing parts, by all workers, and its publication
         train_stage               the task of a stage that a process of its own builds, which takes all cores
 
-What a task does is a function of this file, which returns an `Ended`. `flow.py` makes a state of Prefect of that, and
-`run_recipe.py` calls the function on a thread. The store decides what is done, so both build the same.
+What a task does is a function of this file, which returns a `WorkResult`. `flow.py` makes a state of Prefect of that,
+and `run_recipe.py` calls the function on a thread. The store decides what is done, so both build the same.
 
 A record that ends its worker and a damaged file do not end the run: it goes through its stages again, without the
-record (`run/faults/damage.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the
-file built again (`run/faults/damage.py`, too).
+record (`run/faults/damage.py`), without the file if it is a raw one (`run/faults/skipped_files.py`), or with the file
+built again (`run/faults/damage.py`, too).
 """
 
 import time
@@ -38,7 +38,7 @@ from flows.run.plan_run import explain
 from flows.run.policies import RETRIES, group_parts
 from flows.run.record.run_record import StageHistory
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 if TYPE_CHECKING:
     from trainer.job import TrainingJob
@@ -50,7 +50,7 @@ Fault = TypeVar("Fault", bound=Exception)
 
 @dataclass(frozen=True, slots=True)
 class WorkResult(Generic[Result]):
-    """What a piece of work came to: its value, the same in a few words, and the name of the state that it ends in."""
+    """The result of a task or a run: its value, a few words on it, and the name of the final state."""
 
     value: Result
     text: str
@@ -61,7 +61,7 @@ class PendingTask(Protocol):
     """A task that has begun."""
 
     def result(self) -> Any:
-        """Wait until it has ended, and return the value of its work. Raises what it raised."""
+        """Wait until the task has ended, and return the value of its work. Raises what its work raised."""
         ...
 
 
@@ -69,16 +69,23 @@ class TaskRunner(Protocol):
     """Runs the tasks of a run."""
 
     def submit(self, name: str, work: Callable[["StageBuild"], WorkResult[Any]], build: "StageBuild") -> PendingTask:
-        """Begin a task, which calls `work(build)` on a thread; it is tried again if that may help."""
+        """Begin a task on a thread, which calls `work(build)`; it is tried again if that may help."""
         ...
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call something that lasts, and has a page of its own if the run has one. Raises what it raised."""
+        """Call `work`, which takes long, and return its value; it has a page of its own if the run has one.
+
+        Raises what `work` raised.
+
+        Args:
+            group: The group of the stages, "train" or "tasks".
+            stages: Kind and name of each stage, for the page.
+        """
         ...
 
 
 def is_worth_retrying(error: BaseException | None) -> bool:
-    """Return whether a task that failed may succeed the next time: not if the user has to fix something first."""
+    """Return True if a task that failed may succeed the next time: not if the user has to fix something first."""
     return not isinstance(error, (InputError, PoolClosed))
 
 
@@ -86,10 +93,14 @@ def is_worth_retrying(error: BaseException | None) -> bool:
 
 
 def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
-    """Build the stages of a run in their order. Raises what a stage raised, and Damaged.
+    """Build the stages of a run in their order, and return its artifacts.
 
-    A record that ended a worker at every attempt is left out, and so are files that may be. Raises InputError if
-    workers ended for any other reason.
+    A record that ended a worker at every attempt is left out, and so are raw files that cannot be read, if they may be.
+
+    Raises:
+        Damaged: If an artifact in the store is damaged; the caller starts over to build it again.
+        InputError: If workers ended for a reason that is no record, or a file may not be left out.
+        Exception: What a stage raised.
     """
     builder, recipe = StageBuilder(run, tasks), run.recipe
     quarantined = len(run.lock.quarantine)
@@ -113,13 +124,13 @@ def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
 
 
 class StageBuilder:
-    """Builds stages of a run side by side, and reuses what is whole."""
+    """Builds stages of a run that do not depend on each other, and reuses those that are complete."""
 
     def __init__(self, run: RunState, tasks: TaskRunner) -> None:
         self._run, self._tasks = run, tasks
 
     def build(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Return the manifests of these stages, after building what is missing. Raises what a task raised."""
+        """Build what is missing of some stages of one kind, and return their manifests. Raises what a task raised."""
         kind, started = STAGES[stages[0].kind], time.monotonic()
         builds = self._survey_stages(stages)
         finish = partial(self._build_all, builds, started)
@@ -146,7 +157,7 @@ class StageBuilder:
         return builds
 
     def _build_all(self, builds: Sequence["StageBuild"], started: float) -> list[Manifest]:
-        """Have all of the stages built side by side, and put each on record in its turn."""
+        """Run the tasks of all stages side by side, and record each stage in its turn."""
         run, manifests = self._run, list[Manifest]()
         try:
             for build in builds:
@@ -175,8 +186,11 @@ class StageBuilder:
 class StageBuild:
     """One stage of a run while it is built.
 
-    distrusted: files that no task of it may read
-    is_known:   whether the run went through it before, and met damage or a bad record later
+    Attributes:
+        run, stage: The run, and the stage that it builds.
+        survey: What the store has of the stage.
+        distrusted: Paths of damaged files, which no task of it may read.
+        is_recorded: True if this run has built it before, and then met damage or a bad record in another stage.
     """
 
     def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
@@ -187,8 +201,8 @@ class StageBuild:
         self._built: set[str] = set()
 
     def submit(self, tasks: TaskRunner) -> None:
-        """Begin the task of the stage; if it is on record already, it has none."""
-        give_way()  # no task begins while the run is being stopped
+        """Begin the task of the stage; one that is recorded already has none."""
+        wait_if_stopping()  # no task begins while the run is being stopped
         if not self.is_recorded:
             if self.survey.missing:
                 self.add_built([])
@@ -196,7 +210,7 @@ class StageBuild:
             self._pending = tasks.submit(self.stage.stage_folder, work, self)
 
     def wait(self) -> Manifest:
-        """Return the manifest of the stage, once its task has ended. Raises what it raised."""
+        """Wait until the task of the stage has ended, and return its manifest. Raises what the task raised."""
         manifest = self.survey.manifest if self._pending is None else self._pending.result()
         assert isinstance(manifest, Manifest)
         return manifest
@@ -209,7 +223,7 @@ class StageBuild:
 
 
 def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
-    """Wait for the tasks of all of the stages; return the faults of a kind that they ended with."""
+    """Wait for the tasks of all of the stages, and return the exceptions of a kind that they ended with."""
     faults = []
     for build in builds:
         try:
@@ -225,10 +239,14 @@ def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Faul
 
 
 def build_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build the missing parts of a stage, some pieces of them on each worker, and publish it; one that is whole stays.
+    """Build the missing parts of a stage on all workers, and publish it; a stage that is complete is only shown.
 
-    Finished parts are not built again. If pieces fail, the others are built to their end. Raises the faults of all raw
-    files; of other errors the first.
+    Each call of a worker builds some of the parts. Finished parts are not built again. If a call fails, the others are
+    still made.
+
+    Raises:
+        FileFault: For all raw files that cannot be read.
+        Exception: The first of other errors.
     """
     run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
     pieces = group_parts(build.survey.missing, run.pool.num_workers)
@@ -281,11 +299,12 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
-    """Publish a stage, unless the store holds it whole, and show its ledger on the page of the run.
+    """Publish a stage, unless the store has it complete, and show its ledger on the page of the run.
 
-    parts: those that were built
+    Args:
+        parts: Those that were built now.
     """
-    give_way()
+    wait_if_stopping()
     run, whole = build.run, build.survey.manifest
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)

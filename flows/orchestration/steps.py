@@ -50,15 +50,23 @@ from flows.run.policies import choose_num_workers, count_cores
 from flows.run.record.figures import rebuild_figures, write_figures
 from flows.run.record.run_record import StageHistory, begin_run, build_run_id, format_now, get_recipe_path
 from flows.run.record.run_status import RunHeartbeat, end_on_failure, follow_schedule, list_artifact_names
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 
 def prepare_run(
     recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, on_begin: Tell = lambda run_id: None
 ) -> RunState:
-    """Find the raw files, write the lock, and put the recipe on record. Raises InputError.
+    """Find the raw files of a recipe, write its lock, and record that a run began.
 
-    begun: is called with the run's id, before its first line
+    Args:
+        recipe: The recipe.
+        home: CLOZE_HOME, with downloaded raw files.
+        tell: Called with each line of the run.
+        workers: The number of worker processes; if None, as many as the raw files have work for.
+        on_begin: Called with the run's id before its first line.
+
+    Raises:
+        InputError: If a raw file is missing or cannot be read, torch is missing, or the disk has no room.
     """
     if workers is not None:
         PROCESSES.check("the number of workers", workers)
@@ -100,13 +108,13 @@ def prepare_run(
 
 @contextmanager
 def record_failure(run: RunState) -> Iterator[None]:
-    """Write the record of a run that fails or is stopped during the block."""
+    """Write the record of a run that fails or is stopped during the block; at its end, remove the oldest records."""
     kept = "What is finished is kept: the same command resumes from there."
-    with last_word(lambda: run.write_record(run.build_record("interrupted")), kept):
+    with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), kept):
         try:
             yield
         except BaseException as error:
-            give_way()
+            wait_if_stopping()
             try:
                 run.write_record(run.build_record("failed", describe_failure(error)["message"]))
             except InputError as refused:  # a store that cannot be written does not hide why the run failed
@@ -117,7 +125,11 @@ def record_failure(run: RunState) -> Iterator[None]:
 
 @contextmanager
 def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
-    """Give a run its workers during the block. pool: one that is open; None: there is none yet"""
+    """Give a run its workers during the block.
+
+    Args:
+        pool: One that is open; None opens the engine that the recipe names.
+    """
     recipe, workers = run.recipe, run.pulse.workers
     if pool is not None:
         pool.limit_workers(workers)
@@ -142,8 +154,16 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
 def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
     """Build, judge, report and release a run that is prepared and has its workers.
 
-    tasks: runs the tasks of its stages, in a flow of Prefect or on threads
-    Raises InputError, and what a stage raised.
+    Args:
+        run: The state of the run, which is changed.
+        tasks: Runs the tasks of its stages, in a flow of Prefect or on threads.
+
+    Returns:
+        The artifacts of the run, with the name and message of its final state.
+
+    Raises:
+        InputError: For what the user can fix.
+        Exception: What a stage raised.
     """
 
     def build_and_judge() -> str:
@@ -179,7 +199,10 @@ def show_progress(run: RunState) -> Iterator[None]:
 
 
 def render_report(run: RunState) -> str:
-    """Keep the figures of a run that is judged, and return its report. Raises Damaged."""
+    """Write the figures of a run that is judged into the store, and return its report as HTML.
+
+    Warns of each bound that is crossed. Raises Damaged if an artifact cannot be read.
+    """
     from flows.report.page import build_page  # only the end of a run needs it
 
     for crossed in run.judgement.crossed:
@@ -191,9 +214,10 @@ def render_report(run: RunState) -> str:
 
 
 def report_run(run: RunState, report: str, kind: str = "builds") -> None:
-    """Keep the record and the report of a run; report it to an API, if it has no flow run.
+    """Write the record and the report of a run into the store, and send them to an API if the run has no flow run.
 
-    kind: builds, or nothing new
+    Args:
+        kind: What the run did, "builds" or "nothing new".
     """
     mine = get_recording()
     if run.flow_run is None and mine is not None:
@@ -221,11 +245,11 @@ class _IncompleteRun(Exception):
 
 
 def find_unchanged(run: RunState) -> str | None:
-    """Return the report of a run for which the store holds everything; else None, with nothing printed or kept.
+    """Return the report of a run for which the store holds everything; else None, with nothing printed or written.
 
     It surveys the stages of the run, as `cloze plan` does, without workers, a server or Prefect. None also if a full
-    run has to repair the store, or to mark what crosses a bound on its pages.
-    Cost: reading the store's manifests and records, and the inputs of plans; some tenths of a second, and the report.
+    run has to repair the store, or to mark what crosses a bound on its pages. Cost: reading the store's manifests and
+    records, and the inputs of plans; some tenths of a second, and the report.
     """
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}

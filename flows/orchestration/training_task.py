@@ -1,7 +1,7 @@
 """A training or a fine-tuning of a run: a process of its own, watched from the page of its flow run.
 
-    watch_training     trains a model: a log, a progress bar, a table of the metrics so far, and the loss curve
-    watch_learning     fine-tunes a model on a task: a log, and a progress bar over the models that learn, one a seed
+    watch_training       trains a model: a log, a progress bar, a table of the metrics so far, and the loss curve
+    watch_fine_tuning    fine-tunes a model on a task: a log, and a progress bar over the models that learn, one a seed
 
 `trainer.launch` starts `python -m trainer` (under torchrun's agent with several ranks), here or where an engine has
 GPUs. Each thing on the page is one artifact that changes in place while the model learns: a run of a week leaves as
@@ -27,7 +27,7 @@ from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, MAX_KEPT_EVENTS, MAX_M
 from flows.run.record.counts_text import describe_progress
 from flows.run.record.run_status import StageProgress
 from flows.run.record.task_scores import EventPrinter
-from flows.signals import being_stopped, last_word, say
+from flows.signals import call_on_stop, is_stopping, write_to_stderr
 from trainer.job import TrainingJob
 from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, Event, read_metrics
@@ -52,9 +52,17 @@ Train = Callable[[TrainingJob, Callable[[Event], None], Stop], None]
 
 
 def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Train) -> None:
-    """Train the model of a stage, and show its progress. Raises InputError, or TrainingFailed with the log's end.
+    """Train the model of a stage, and show its progress on the page of the run.
 
-    train: trains here or elsewhere, given the receiver of its events and what stops it
+    Args:
+        stage: The stage of the model.
+        job: The job of the trainer.
+        advance: Called with the name of the progress, the steps so far and all steps.
+        train: Trains here or elsewhere, given the job, a callback for events, and what stops it.
+
+    Raises:
+        InputError: For what the user can fix.
+        TrainingFailed: With the end of the trainer's log.
     """
     what = stage.stage_folder
     progress = LiveArtifact(key=f"training-{stage.name}")
@@ -70,7 +78,7 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
     )
     stop = Stop()
     message = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
-    with last_word(stop, message, patient=True):
+    with call_on_stop(stop, message, patient=True):
         try:
             train(job, partial(pass_event, watch), stop)
         finally:
@@ -78,15 +86,15 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
 
 def pass_event(watch: "TrainingPage", event: Event) -> None:
-    """Pass an event to the pages of the run; while that is being stopped, print what it waits for."""
-    if not being_stopped():
+    """Show an event of the trainer on the page of the run; while the run is being stopped, print what it waits for."""
+    if not is_stopping():
         watch.add_event(event)
     elif line := format_stop_line(watch.what, event):
-        say(line)
+        write_to_stderr(line)
 
 
 def format_stop_line(what: str, event: Event) -> str | None:
-    """Return the line for an event of a training that is being stopped, if there is one.
+    """Return the line for an event of a training that is being stopped; None for events that need none.
 
     >>> format_stop_line("models/small", {"event": "checkpoint", "step": 7})
     'models/small: the checkpoint of step 7 is saved.'
@@ -100,7 +108,16 @@ def format_stop_line(what: str, event: Event) -> str | None:
 
 @dataclass(kw_only=True)
 class TrainingPage:
-    """Holds the events of a training run so far, and what the page shows of them already."""
+    """What the page of a run shows of a training: its progress, a table of metrics and the loss curve.
+
+    Attributes:
+        what: Kind and name of the stage.
+        steps: The number of steps of the whole training.
+        metrics_path: The path of the file with all metrics.
+        progress, table, curve: The artifacts.
+        advance: Called with the progress.
+        curve_events: Those that the curve is drawn from, at most MAX_KEPT_EVENTS.
+    """
 
     what: str
     steps: int
@@ -140,7 +157,7 @@ class TrainingPage:
         self.progress.show(100.0 * step / self.steps, f"{self.what}: {text}")
 
     def show_metrics(self) -> None:
-        """Show the metrics so far as a table, thinned to METRIC_ROWS, and the loss curve."""
+        """Show the metrics so far as a table, and the loss curve."""
         if not self.curve_events:
             return
         description = f"{self.what}: {describe_training(self.curve_events, self.steps)}"
@@ -149,20 +166,24 @@ class TrainingPage:
 
 
 def read_earlier_events(event: Event, metrics_path: Path) -> Iterator[Event]:
-    """Yield the earlier events of a training that resumes from a checkpoint; nothing before any other event."""
+    """Yield the events before the checkpoint from which a training resumes; nothing if the event is not a resume."""
     if event["event"] == "resume":
         yield from (earlier for earlier in read_metrics(metrics_path) if earlier["step"] <= event["step"])
 
 
 def drop_every_other_step(events: Sequence[Event]) -> list[Event]:
-    """Return every other step, and all evaluations."""
+    """Return every other step, and all other events."""
     steps = [event for event in events if event["event"] == "step"]
     kept = {id(event) for event in steps[::2]}
     return [event for event in events if event["event"] != "step" or id(event) in kept]
 
 
 def render_curves(events: Sequence[Event], what: str) -> str:
-    """Return the loss curve of each term with its caption, as Markdown. what: is trained"""
+    """Return the loss curve of each term with its caption, as Markdown.
+
+    Args:
+        what: Kind and name of the stage.
+    """
     shown = []
     for number, term in enumerate(list_terms(events) or [MAIN_TERM]):
         caption = (
@@ -176,7 +197,7 @@ def render_curves(events: Sequence[Event], what: str) -> str:
 
 
 def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
-    """Return events as rows of a table, the newest first: every evaluation, and steps at equal distances.
+    """Return events as rows of a table, the newest first: every evaluation, and some MAX_METRIC_ROWS steps.
 
     All rows have the same columns, because the UI takes those of the first.
     """
@@ -197,7 +218,10 @@ def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
 
 
 def describe_training(events: Sequence[Event], steps: int) -> str:
-    """Describe the progress of a training run and its losses, on one line.
+    """Describe the progress of a training and its losses, on one line.
+
+    Args:
+        events: Must not be empty.
 
     >>> describe_training([{"event": "step", "step": 3, "masked_loss": 8.25}], 10)
     'step 3 of 10, masked loss 8.25'
@@ -215,6 +239,9 @@ def describe_training(events: Sequence[Event], steps: int) -> str:
 def format_event(event: Event, steps: int) -> str:
     """Return an event on one line.
 
+    Args:
+        steps: The number of steps of the whole training.
+
     >>> format_event({"event": "step", "step": 3, "phase": 0, "loss": 8.25, "learning_rate": 0.0001}, 10)
     'step 3/10: loss 8.25, learning rate 0.0001'
     """
@@ -222,13 +249,13 @@ def format_event(event: Event, steps: int) -> str:
 
 
 def format_fields(event: Event) -> Iterator[tuple[str, str]]:
-    """Yield the fields of an event for people, name by name."""
+    """Yield the name and the value of each field of an event that people need, as they read them."""
     hidden = {"event", "step", *(HIDDEN_FIELDS if event["event"] in CURVE_EVENTS else ())}
     return (format_field(name, value) for name, value in event.items() if name not in hidden)
 
 
 def format_field(name: str, value: Any) -> tuple[str, str]:
-    """Return the name and value of an event's field for people.
+    """Return the name and the value of an event's field as people read them.
 
     >>> format_field("memory_bytes", 3_200_000_000), format_field("mfu", 0.4123), format_field("loss", 8.25)
     (('memory', '3.2 GB'), ('MFU', '41.2 %'), ('loss', '8.25'))
@@ -243,6 +270,8 @@ def format_field(name: str, value: Any) -> tuple[str, str]:
 def format_value(value: Any) -> str:
     """Format a value of an event for people: four significant digits, and thousands whole.
 
+    None is a number that is not finite.
+
     >>> format_value(0.0123456), format_value(12690.4), format_value(3), format_value(None)
     ('0.01235', '12,690', '3', 'not finite')
     """
@@ -254,19 +283,28 @@ def format_value(value: Any) -> str:
 
 
 def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
-    """Learn a task, and show its progress. Raises InputError, or TrainingFailed with the log's end."""
+    """Fine-tune a model on a task, and show its progress on the page of the run.
+
+    Raises InputError for what the user can fix, or TrainingFailed with the end of the trainer's log.
+    """
     watch = FineTuningPage(what=stage.stage_folder, task=job.task.name, advance=advance)
     watch.progress.show(0.0, f"{watch.what}: models learnt for {watch.task}")
     message = f"{watch.what}: fine-tuning ends with the step that it is in, and saves it; a second signal ends it now."
     stop = Stop()
-    with last_word(stop, message, patient=True):
+    with call_on_stop(stop, message, patient=True):
         train_and_answer(job, watch.add_event, stop)
     watch.progress.show(100.0, f"{watch.what}: models learnt for {watch.task}")
 
 
 @dataclass(kw_only=True)
 class FineTuningPage:
-    """Passes the events of the trainer to the pages of a run, until that is stopped."""
+    """What the page of a run shows of a fine-tuning: a log, and how many of its models have learnt.
+
+    Attributes:
+        what: Kind and name of the stage.
+        task: The name of the task.
+        advance: Called with the progress of one model.
+    """
 
     what: str
     task: str
@@ -280,8 +318,8 @@ class FineTuningPage:
         self._listener = EventPrinter(lambda line: log(f"{self.what}: {line}"))
 
     def add_event(self, event: Event) -> None:
-        """Show one event."""
-        if being_stopped():
+        """Show one event of the trainer, unless the run is being stopped."""
+        if is_stopping():
             return
         self._listener.print_event(event)
         if event["event"] == "run":

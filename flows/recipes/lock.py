@@ -46,7 +46,7 @@ from flows.recipes.guessed_fields import (
 )
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.recipes.store_folders import is_run_output, is_store, refuse_store
-from trainer.start_weights import Start
+from trainer.start_weights import StartModel
 
 VERSION = 2
 
@@ -95,8 +95,8 @@ class Lock:
     guessed: GuessedNames = field(default_factory=dict)
     fitted: FittedDefaults | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
-    start: Start | None = None
-    teacher: Start | None = None
+    start: StartModel | None = None
+    teacher: StartModel | None = None
 
     @property
     def raw_bytes(self) -> int:

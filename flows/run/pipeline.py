@@ -54,7 +54,7 @@ from flows.run.settled_generations import (
 )
 from flows.run.source_stages import build_documents_plan, list_readable, make_statistics, plan_from_raw_or_store
 from trainer.build import plan_model
-from trainer.start_weights import Start
+from trainer.start_weights import StartModel
 from trainer.tasks.build import plan_tasks
 
 
@@ -237,8 +237,8 @@ def train_model(
     vocabularies: Mapping[str, Manifest],
     shard_sets: Mapping[str, Manifest],
     perform: Perform,
-    start: Start | None = None,
-    teacher: Start | None = None,
+    start: StartModel | None = None,
+    teacher: StartModel | None = None,
 ) -> Manifest | None:
     """Train the model of a recipe; return None if it asks for none.
 

@@ -30,11 +30,11 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind_settings, to_settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import read_table
-from trainer.build import work_folder
+from trainer.build import locate_work_folder
 from trainer.job import CACHE, JOB, JobInput
-from trainer.launch import LOG, Stop, ended, run_trainer
+from trainer.launch import LOG_FILE, Stop, build_exit_error, run_trainer
 from trainer.metrics import METRICS_FILE, Event
-from trainer.start_weights import CONFIG, Start, copy_model, model_files
+from trainer.start_weights import CONFIG, StartModel, copy_model, list_model_files
 from trainer.tasks.data import describe_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import find_task_class, find_task_package
@@ -76,14 +76,15 @@ ANSWERS = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskJob:
-    """One task of a stage.
+    """The job of one part of the stage: one task, learnt from every seed.
 
-    model:    the artifact that is fine-tuned
-    suite:    the task with its seeds
-    folder:   of the fine-tuned model within the artifact, "" for the artifact itself
-    baseline: another model that learns the same, to compare with; None for none
-    control:  whether the model from first weights learns it too, to tell whether pre-training was worth it
-    work:     folder of this machine for what is being learnt
+    store:    the address of the store
+    model:    the artifact to fine-tune
+    suite:    a suite with this one task and its seeds
+    folder:   the folder of the fine-tuned model within the artifact, such as "cola/"; "" if the artifact has one task
+    work:     a folder on this machine for runs in progress
+    baseline: another model that learns the same task for comparison, or None
+    control:  True if the model with random first weights learns it too, to show what pre-training is worth
     """
 
     store: str
@@ -91,16 +92,21 @@ class TaskJob:
     suite: Suite
     folder: str
     work: str
-    baseline: Start | None = None
+    baseline: StartModel | None = None
     control: bool = False
 
     @property
     def task(self) -> SuiteTask:
-        """The task."""
+        """Return the task."""
         return self.suite.tasks[0]
 
     def plan_runs(self) -> dict[str, list[SuiteRun]]:
-        """Return the runs of the model, and of what it is compared with. Raises InputError if the model is gone."""
+        """Plan the runs for the model and for each model that it is compared with, by "model", "baseline" and
+        "control".
+
+        Raises:
+            InputError: If the model is no longer in the store.
+        """
         folders = {OURS: fetch_model_folder(Place(self.store), self.model)}
         if self.baseline is not None:
             folders[BASELINE] = Path(self.baseline.folder)
@@ -111,13 +117,17 @@ class TaskJob:
 
 
 def fetch_model_folder(place: Place, model: JobInput) -> Path:
-    """Return the folder of an artifact's model on this machine: of an object store a copy. Raises InputError."""
+    """Return the folder of an artifact's model on this machine; a model in an object store is copied into the cache.
+
+    Raises:
+        InputError: If the artifact is gone, or has other contents than the plan names.
+    """
     manifest = read_manifest(place, model.folder)
     if manifest is None or manifest.content != model.content:
         raise InputError(
             f"{place.to_address(model.folder)} is not the model that was planned with: run the recipe again."
         )
-    files = model_files(manifest)
+    files = list_model_files(manifest)
     if place.is_local:
         return Path(place.to_full_path(f"{manifest.stage_folder}/{files[CONFIG].path}")).parent
     folder = CACHE.expanduser() / "starts" / manifest.fingerprint
@@ -127,9 +137,18 @@ def fetch_model_folder(place: Place, model: JobInput) -> Path:
 
 
 def plan_tasks(
-    place: Place, name: str, model: Manifest, suite: Suite, baseline: Start | None = None, control: bool = False
+    place: Place, name: str, model: Manifest, suite: Suite, baseline: StartModel | None = None, control: bool = False
 ) -> Stage:
-    """The stage that fine-tunes a model on the tasks of a suite: a part for each. Reads the labelled files once."""
+    """Plan the stage that fine-tunes a model on the tasks of a suite, with one part for each task.
+
+    Args:
+        place: The store.
+        name: The name of the artifact.
+        model: The artifact of the model.
+        suite: The tasks, with their seeds. The labelled files are read once for their digests.
+        baseline: Another model to compare with.
+        control: True if the model with random first weights is compared too.
+    """
     shared: dict[str, Json] = {"seeds": list(suite.seeds)}
     if baseline is not None:
         shared["baseline"] = baseline.content
@@ -167,14 +186,14 @@ def plan_tasks(
         ),
         build=build_task_part,
     )
-    work = work_folder(place, stage)
+    work = locate_work_folder(place, stage)
     return replace(
         stage, parts=tuple(replace(part, job=replace(part.job, work=str(work / part.name))) for part in stage.parts)
     )
 
 
 def describe_task(task: SuiteTask) -> Json:
-    """Return all that decides what is learnt and answered, but for the seed, without a path of this machine."""
+    """Return everything except the seed that decides what is learnt and answered, without local paths."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     splits = [
@@ -193,10 +212,16 @@ def describe_task(task: SuiteTask) -> Json:
 def train_and_answer(
     job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None
 ) -> None:
-    """Learn a task from every seed and answer its splits, as far as that is not done yet.
+    """Fine-tune a task from every seed and answer its splits; finished work is not done again.
 
-    on_event: called with every event, on this thread; stop: stops it from another thread
-    Raises InputError with the trainer's own message where the user can fix the problem, else TrainingFailed.
+    Args:
+        job: The task.
+        on_event: Is called with every event of the trainer, on this thread.
+        stop: Stops the trainer when it is set from another thread.
+
+    Raises:
+        InputError: If the user can fix what is wrong; the message is the trainer's.
+        TrainingFailed: If the trainer ends otherwise.
     """
     work = Path(job.work)
     with ExitStack() as alone:
@@ -206,17 +231,17 @@ def train_and_answer(
         waiting = tuple(run for runs in job.plan_runs().values() for run in runs if run.unanswered_splits)
         if not waiting:
             return
-        path, log = work / JOB, work / LOG
+        path, log = work / JOB, work / LOG_FILE
         with explain_write_errors(str(path)):
             path.write_text(json.dumps(asdict(SuiteJob(runs=waiting)), ensure_ascii=False), encoding="utf-8")
             log.touch()
         begin, training = log.stat().st_size, job.task.settings.to_training_settings(1)
         if code := run_trainer(path, log, training, on_event, stop or Stop(), does=("evaluate",)):
-            raise ended(log, begin, code)
+            raise build_exit_error(log, begin, code)
 
 
 def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Learn, unless that is done; put the best seed's folder, all scores and its answers into the part."""
+    """Fine-tune unless that is done, and write the best model, all scores and its answers into the part."""
     job: TaskJob = plan.job
     train_and_answer(job)
     runs = job.plan_runs()
@@ -238,7 +263,7 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def find_best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
-    """Return the run that is best on the examples by which epochs are judged; of equals the first."""
+    """Return the run with the best score on the split by which epochs are judged; of equal ones the first."""
     split = runs[0].splits[0]
     return max(runs, key=lambda run: _read_judged_split(run, split).scores[split.metrics[0]])
 
@@ -269,7 +294,7 @@ def _iter_answers(run: SuiteRun) -> Iterator[dict[str, str]]:
 
 
 def _build_ledger(best: SuiteRun, learnt: int) -> Ledger:
-    """Return what became of the records of both files, by the record of the fine-tuned folder. learnt: models"""
+    """Build the ledger from the record of the best model. `learnt` is the number of models that were fine-tuned."""
     files = json.loads((Path(best.job.output) / RECORD).read_text(encoding="utf-8"))["files"]
     accounts, figures = [], {"models learnt": learnt}
     for which, file in files.items():
@@ -285,7 +310,7 @@ def _build_ledger(best: SuiteRun, learnt: int) -> Ledger:
 
 
 def rebuild_suite(tasks: Manifest) -> Suite:
-    """Return the suite that an artifact is of, without the paths of its files."""
+    """Rebuild the suite of an artifact from its manifest. Its files have names, but no folders."""
     return Suite(
         name=tasks.settings["suite"],
         seeds=tuple(tasks.settings["seeds"]),
@@ -304,9 +329,18 @@ def _rebuild_task(name: str, asked: Mapping[str, Json]) -> SuiteTask:
 
 
 def read_judged_splits(place: Place, tasks: Manifest, of: str = OURS) -> JudgedSplits:
-    """Return the judged splits of an artifact, by task, seed and split; none if it has no such baseline.
+    """Read the judged splits of an artifact.
 
-    Raises Damaged.
+    Args:
+        place: The store.
+        tasks: The manifest of the artifact.
+        of: The model they belong to: "model", "baseline" or "control".
+
+    Returns:
+        The splits by task, seed and split name; {} if the artifact has no such model.
+
+    Raises:
+        Damaged: If a table of the artifact is damaged.
     """
     rows = (row for batch in read_table(place, tasks, "judged", columns=None) for row in batch.to_pylist())
     return {

@@ -1,14 +1,13 @@
-"""Files of labelled data as a task's examples, and these as what a model reads: items, packed. No torch.
+"""Files of labelled data as examples of a task, and examples as items that a model reads. No torch.
 
-Of many examples the items are numbers in a few long buffers, not an object for each (`PackedItems`).
-`batch_by_length` tells which of some items are read at once, and `group_by_size` does so for things of any kind.
+The items of many examples are numbers in a few long buffers, not an object for each (`PackedItems`). `batch_by_length`
+and `group_by_size` choose what is read at once.
 
 Promise: what became of every record is in the ledger of its file, and how many tokens of long texts were cut off;
-`items[n]` has the contents and the types of the n-th item that was packed.
-Memory: a row of 22 tokens takes 590 bytes besides its text, a third of it for what the model reads: a token takes five
-bytes, a point four, a target what its numbers take, and an item some 80 bytes besides.
-Cost: 16,000 rows of 22 tokens are read and encoded in a second (one x86-64 core, 2026-11-23); 7 microseconds for an
-item that is packed, 13 for one that is read (2026-11-26).
+`items[n]` has the contents and the types of the n-th item that was packed. Memory: a row of 22 tokens takes 590 bytes
+besides its text, a third of it for what the model reads: a token takes five bytes, a point four, a target what its
+numbers take, and an item some 80 bytes besides. Cost: 16,000 rows of 22 tokens are read and encoded in a second (one
+x86-64 core, 2026-11-23); 7 microseconds for an item that is packed, 13 for one that is read (2026-11-26).
 """
 
 import hashlib
@@ -36,13 +35,16 @@ Thing = TypeVar("Thing")
 
 
 class ArrayColumn:
-    """Arrays of one type, end to end along their first axis. kept: a type that holds them in less memory"""
+    """Arrays of one type, stored end to end along their first axis.
+
+    stored_type: a smaller type in which they are held; arrays are returned in their own type
+    """
 
     def __init__(self, stored_type: npt.DTypeLike | None = None) -> None:
         self._stored_type, self._bytes, self._ends = stored_type, bytearray(), array("q", [0])
 
     def append(self, values: npt.NDArray[Any]) -> None:
-        """Put an array after the others."""
+        """Append an array. All arrays must have the same type and the same shape but for the first axis."""
         self._like = values[:0]
         self._bytes += values.astype(self._stored_type or values.dtype).tobytes()
         self._ends.append(len(self._bytes))
@@ -54,7 +56,9 @@ class ArrayColumn:
 
 
 class PackedItems(Sequence[TaskItem]):
-    """Items that are made when they are asked for. lengths: the tokens of each"""
+    """A sequence of items held in flat buffers; each access builds a new `TaskItem`. `lengths` has the tokens of each
+    item.
+    """
 
     def __init__(self, items: Iterable[TaskItem]) -> None:
         self._ids, self._segments, self._points = ArrayColumn(np.int32), ArrayColumn(np.uint8), ArrayColumn(np.int32)
@@ -94,7 +98,9 @@ class PackedItems(Sequence[TaskItem]):
 
 
 def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough: int) -> Iterator[list[Thing]]:
-    """Yield things in their order, so many at once that their sizes together are enough; at last what is left.
+    """Yield lists of consecutive items, each as short as it can be with a total size of at least `enough`.
+
+    The last list may be smaller.
 
     >>> [*group_by_size(["a", "bcd", "e", "f"], len, 3)]
     [['a', 'bcd'], ['e', 'f']]
@@ -111,7 +117,11 @@ def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough:
 
 
 def batch_by_length(items: Items, tokens: int) -> Iterator[list[int]]:
-    """Yield the numbers of items, shortest first, so many at once that padded they have no more tokens."""
+    """Yield lists of item indices, shortest items first, whose sequences padded to the longest have at most `tokens`
+    tokens.
+
+    An item that is longer by itself gets a list of its own.
+    """
     some, size = list[int](), 0
     longest = [max(len(sequence.ids) for sequence in item.sequences) for item in items]
     for number in sorted(range(len(items)), key=lambda number: longest[number]):
@@ -129,14 +139,16 @@ def batch_by_length(items: Items, tokens: int) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileExamples:
-    """The examples of one file.
+    """The examples of one file, as parallel sequences.
 
-    lines:    where each begins
-    ids:      what the file calls each; None if it does not
-    kept:     of each the values of the columns that are kept, by name; none if there are none
-    counts:   what became of the records
-    labelled: whether they have what is learnt
-    unknown:  of the examples those whose answer the task does not have, by reason; every prediction for them is wrong
+    path:     the file
+    examples: the examples
+    lines:    the line where each begins, from 1
+    ids:      the id of each, None if the file gives none
+    counts:   usable and unusable records
+    labelled: True if the examples have labels
+    unknown:  counts of examples with a label that the task does not know, by reason; every prediction for them is wrong
+    kept:     for each example the values of the columns that are kept, by name; () if none are
     """
 
     path: str
@@ -154,7 +166,7 @@ class FileExamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedExamples:
-    """FileExamples as items. ledger: of records and tokens"""
+    """Examples with the items that a model reads. `ledger` accounts for the records and tokens of the file."""
 
     examples: Sequence[Example]
     items: PackedItems
@@ -163,9 +175,17 @@ class EncodedExamples:
 
 
 def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: bool = False) -> FileExamples:
-    """Return the examples of a file. Raises InputError, also for a column of a role that the task does not have.
+    """Read the examples of a labelled file.
 
-    learning: examples are learnt from: one whose answer the task does not have cannot be used
+    Args:
+        task: The task.
+        file: The file and how to read it.
+        labelled: True if the examples must have labels.
+        learning: True for a training file: examples with a label that the task does not know are then unusable.
+
+    Raises:
+        InputError: If the file cannot be read, has too many unusable records, or no label that the task knows, or if
+            the settings name a column for a role that the task does not have.
     """
     counts = RowCounts()
 
@@ -191,7 +211,11 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
 
 
 def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
-    """Return labelled examples with those counted whose answer the task does not have. Raises InputError for all."""
+    """Return labelled examples with counts of those whose label the task does not know.
+
+    Raises:
+        InputError: If the task knows the label of none.
+    """
     unknown = RowCounts()
     for line, example in zip(file.lines, file.examples, strict=True):
         if reason := task.find_unknown_label(example):
@@ -205,12 +229,16 @@ def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
 
 
 def select_kept_values(values: Values) -> Values:
-    """Return the values of columns that are kept, by their names."""
+    """Return the values of the columns that are kept, by column name."""
     return {role.removeprefix(KEEP_PREFIX): value for role, value in values.items() if role.startswith(KEEP_PREFIX)}
 
 
 def fit_task(task: Task, file: FileExamples) -> Task:
-    """Return the task fitted to a file's examples. Raises InputError, with the line where one example is to blame."""
+    """Return the task fitted to the examples of a file.
+
+    Raises:
+        InputError: If nothing can be learnt from them; with the line, if one example is to blame.
+    """
     try:
         return task.fit(file.examples, file.path)
     except Misfit as misfit:
@@ -218,7 +246,7 @@ def fit_task(task: Task, file: FileExamples) -> Task:
 
 
 def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
-    """Return the roles without which a record cannot be used, and those that are read where they are there."""
+    """Return the roles that a record must have, and the roles that are read if present."""
     read = [role for role in task.roles if labelled or role not in task.label_roles]
     return [role for role in read if role not in task.optional_roles], [
         role for role in read if role in task.optional_roles
@@ -226,10 +254,13 @@ def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
 
 
 def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
-    """Return a file's settings with those of another one, as `describe_file` has them, where it does not name its own.
+    """Return the settings of a file, completed by those of another file with the same ending.
 
-    So a file is read as that of training was, if both have the same ending. One whose format is named is read by its
-    own settings alone.
+    So a file is read as the training file was. Settings that name a format are returned unchanged.
+
+    Args:
+        file: The settings to complete. What they name has precedence.
+        other: The other file, as `describe_file` describes it; {} if there is none.
     """
     if file.format or not other or find_unpacked_ending(file.path) != find_unpacked_ending(other["path"]):
         return file
@@ -244,13 +275,17 @@ def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSett
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
-    """Return the settings with the task's format, where the file does not name its own."""
+    """Return the settings of a file with the format of the task, if neither they nor the file's ending name one."""
     has_own = file.format or find_unpacked_ending(file.path) in ENDINGS
     return replace(file, format=task.format) if task.format and not has_own else file
 
 
 def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
-    """Return the examples of a file as items of a model. Raises InputError if none can be learned or judged."""
+    """Encode the examples of a file as items, and account for all records and tokens.
+
+    Raises:
+        InputError: If no example gives an item.
+    """
     cut, lost = encoder.num_cut, encoder.tokens_cut
     items = encode_items(task, file.examples, encoder, file.labelled)
     if not items:
@@ -267,7 +302,7 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
 
 
 def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
-    """Return the items of examples, made about TOGETHER at a time, with the numbers of all examples."""
+    """Encode examples, about EXAMPLES_PER_CALL at a time. `TaskItem.example` is the index among all examples."""
     return PackedItems(
         replace(item, example=groups[0].start + item.example)
         for groups in group_by_size(task.iter_groups(examples), len, EXAMPLES_PER_CALL)
@@ -276,7 +311,7 @@ def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, 
 
 
 def compute_sha256(path: str) -> str:
-    """Return the sha256 of a file; for a folder (RACE), of the names and digests of all files below it."""
+    """Compute the SHA-256 of a file; of a folder (RACE) that of the names and digests of all files below it."""
     if Path(path).is_dir():
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{compute_sha256(str(file))}  {file.relative_to(path)}\n" for file in files]
@@ -286,18 +321,18 @@ def compute_sha256(path: str) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Return the sha256 of a file; of several, of their digests."""
+    """Return the SHA-256 of one file, or of the digests of several."""
     digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def digest_if_exists(path: str) -> str | None:
-    """The same; None of what is neither file nor folder: a pipe would be empty afterwards."""
+    """Return the SHA-256 of a file or folder, and None for anything else: reading a pipe would empty it."""
     return compute_sha256(path) if parse_raw_path(path).is_file() or Path(path).is_dir() else None
 
 
 def describe_file(file: FileSettings) -> dict[str, Any]:
-    """A file in a record: without a path of this machine, with its digest."""
+    """Return the settings of a file and its digest for a record, without its folder."""
     return {
         "path": Path(file.path).name,
         "format": file.format,

@@ -44,7 +44,14 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
-    """Do one run; return 0, or the exit code where a signal stopped it. Every process calls it. Raises InputError."""
+    """Do one run: fine-tune unless that is done, then answer the remaining splits. All processes must call it.
+
+    Returns:
+        0, or an exit code if a signal stopped the run.
+
+    Raises:
+        InputError: If the job or one of its files is wrong.
+    """
     waiting = run.unanswered_splits
     ranks.wait()  # all have looked before one of them writes
     if not waiting:
@@ -69,7 +76,7 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) -> JudgedSplit:
-    """Answer a split by a model, write the answers as lines, and return the scores. All processes must call it."""
+    """Answer a split with a model, write the answers as lines, and return the scores. All processes must call it."""
     with hold_unchanged(read_states([split.file.path])):
         answers = predict_file(Path(run.job.output), loaded, split.file, split.labelled, ranks)
         examples, counts = answers.file.examples, answers.file.counts
@@ -95,7 +102,7 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) 
 def _score_answers(
     split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Return the scores of answers, and their rows."""
+    """Return the fields of `JudgedSplit` that follow from predictions: scores and rows."""
     examples = answers.file.examples
     fields = score_predictions(task, examples, predictions)
     together = score_groups(split.set, split.file, answers.file.ids, examples, predictions)

@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
 from corpora.store.settings import COUNT
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import load
+from trainer.huggingface.checkpoints import load_model
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
 from trainer.tasks.folders import check_model
@@ -32,7 +32,12 @@ MASKS = ("[MASK]", "<mask>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """A token for a mask. token: as the vocabulary spells it; text: as it reads."""
+    """One candidate for a mask.
+
+    token:       the token as the vocabulary spells it
+    text:        the token as it reads
+    probability: its probability among all tokens, in [0, 1]
+    """
 
     id: int
     token: str
@@ -62,34 +67,50 @@ def main(arguments: list[str]) -> int:
 
 
 def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
-    """Return what a folder's model guesses at the masks of a text. Raises InputError, as `Guesser` does."""
+    """Load the model of a folder, and guess the tokens at the masks of a text.
+
+    Args:
+        folder: The folder of a model with a head for masked tokens.
+        text: A text with `[MASK]` or `<mask>`.
+        top: The number of candidates for each mask.
+
+    Returns:
+        A list for each mask, in the order of the text, with the most probable candidate first.
+
+    Raises:
+        InputError: If the text has no mask or is too long, `top` is below 1, or the model does not guess tokens.
+    """
     check_request(text, top)
     return Guesser(folder).guess_masks(text, top)
 
 
 def check_request(text: str, top: int) -> None:
-    """Raise InputError for a text without a mask, and for less than one guess."""
+    """Raise InputError if a text has no mask, or `top` is below 1."""
     COUNT.check("--top", top)
     if not any(mask in text for mask in MASKS):
         raise InputError(f"The text has no mask: write {MASKS[0]} where a word is to be guessed.")
 
 
 class Guesser:
-    """A pre-trained model, loaded, that guesses masked tokens."""
+    """A pre-trained model in memory that guesses masked tokens."""
 
     def __init__(self, folder: Path) -> None:
-        """Load a folder. Raises InputError if it has no model that guesses."""
+        """Load the model of a folder. Raises InputError if it is damaged or has no head for masked tokens."""
         check_model(folder)
-        settings, self._inputs, state = load(folder)
+        settings, self._inputs, state = load_model(folder)
         _check_has_masked_head(folder, settings, self._inputs)
         self._folder, self._encoder = folder, TextEncoder.from_folder(folder, self._inputs, settings.positions)
         self._model = build_model(settings, self._inputs)
         self._model.load_state_dict(state)
 
     def guess_masks(self, text: str, top: int) -> list[list[Guess]]:
-        """For every mask of the text in turn its `top` most probable tokens, the most probable first.
+        """Guess the tokens at the masks of a text.
 
-        Raises InputError for a text without a mask, or longer than the model reads.
+        Returns:
+            A list for each mask, in the order of the text, with the `top` most probable candidates first.
+
+        Raises:
+            InputError: If the text has no mask, is longer than the model reads, or `top` is below 1.
         """
         check_request(text, top)
         ids = _encode(self._encoder, text, self._folder)
@@ -104,8 +125,8 @@ class Guesser:
 
 
 def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
-    """Raise InputError for a model that has no head for masked tokens."""
-    here, *others = settings.objective_settings.parts(settings.of_family, inputs)
+    """Raise InputError if a model has no head for masked tokens."""
+    here, *others = settings.objective_settings.list_parts(settings.family_row, inputs)
     if "masked_head" in here.heads.values():
         return
     guessing = [folder / part.folder for part in others if "masked_head" in part.heads.values()]
@@ -117,7 +138,10 @@ def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelI
 
 
 def _encode(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
-    """The ids of a text, the mask spelt as this tokenizer knows it. Raises InputError."""
+    """Return the ids of a text, with its masks spelled as the tokenizer knows them.
+
+    Raises InputError if it is too long.
+    """
     masking = encoder.inputs.special_ids.mask
     mask = str(encoder.tokenizer.id_to_token(masking))
     for spelling in MASKS:
@@ -140,13 +164,13 @@ def _make_guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
 
 
 def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """The guesses as one JSON document."""
+    """Format candidates as one JSON document."""
     guesses = [[dataclasses.asdict(guess) for guess in mask] for mask in masks]
     return json.dumps({"text": text, "masks": guesses}, indent=1, ensure_ascii=False)
 
 
 def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Return the text and the guesses in one line, those of several masks one after another.
+    """Format a text and its candidates on one line, one mask after another.
 
     >>> as_line("a [MASK]", [[Guess(id=7, token="dog", text="dog", probability=0.5)]])
     'a [MASK]  ->  dog 50%'
@@ -156,7 +180,7 @@ def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """The guesses as lines for people: probability and token, under the number of the mask."""
+    """Format candidates as lines for people: under the number of each mask its probabilities and tokens."""
     lines = [text]
     for number, mask in enumerate(masks, 1):
         lines += ["", f"mask {number} of {len(masks)}"]
@@ -165,5 +189,5 @@ def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def _format_token(text: str) -> str:
-    """A token as it reads, in one line; in quotes where it would not be seen or would do something."""
+    """Return a token on one line, in quotes if it would be invisible."""
     return text.strip() if text.strip().isprintable() and text.strip() else repr(text)

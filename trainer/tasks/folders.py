@@ -32,12 +32,12 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
     Pretrained,
-    checked,
-    huggingface_names,
     load_pretrained,
-    modern,
+    map_names,
     read_weights,
     save_tensors,
+    stack_tensors,
+    update_names,
     write_model,
 )
 from trainer.huggingface.config import CONFIG, read_config, read_json
@@ -65,10 +65,10 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedFolder:
-    """A fine-tuned model, and its task.
+    """The model of a folder in memory, with its task.
 
-    max_length: tokens of a sequence in its training, or all that it reads
-    file:       its training file, as `describe_file` describes it; nothing where that is unknown
+    max_length: the tokens of a sequence in its training, or all that it can read
+    file:       its training file as `describe_file` describes it; {} if it is unknown
     """
 
     task: Task
@@ -82,10 +82,18 @@ class LoadedFolder:
 def write_task(
     folder: Path, state: Mapping[str, Tensor], task: Task, settings: ModelSettings, inputs: ModelInputs
 ) -> None:
-    """Write a whole (not a sharded) state."""
+    """Write a fine-tuned model to a folder, as Hugging Face's class of the task opens it.
+
+    Args:
+        folder: The folder.
+        state: The whole state of the model, not sharded. Weights without a place in that class get a file of their own.
+        task: The task.
+        settings: The settings of the model.
+        inputs: What the model reads.
+    """
     part = _build_model_part(task, settings)
     write_model(folder, state, settings, inputs, part, task.to_config())
-    named = {*huggingface_names(state, settings.of_family, part)}
+    named = {*map_names(state, settings.family_row, part)}
     named |= {name for name in state if name.startswith(AFTER_PREFIX)}
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
@@ -93,14 +101,18 @@ def write_task(
 
 
 def to_task_json(task: Task) -> dict[str, Any]:
-    """A task as the record has it, with its former settings in their places."""
+    """Return the table of a task for a record, with settings that no longer exist in their places."""
     package = find_task_package(task.kind)
     now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
     return dict(pair for name in now for pair in ((name, now[name]), *task.removed_settings.get(name, {}).items()))
 
 
 def load_task(folder: Path) -> LoadedFolder:
-    """Load the fine-tuned model of a folder. Raises InputError if it holds none, or is damaged."""
+    """Load the fine-tuned model of a folder.
+
+    Raises:
+        InputError: If the folder is damaged or incomplete, or its model has no task.
+    """
     check_model(folder)
     record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
     task, sentences = _find_task(folder, record), None
@@ -108,8 +120,8 @@ def load_task(folder: Path) -> LoadedFolder:
     if isinstance(task, VectorTask) and (sentences := read_sentences(folder)) is not None:
         pretrained, task = pretrained._replace(sentences=sentences), task.with_folder_settings(sentences)
     model = build_task_model(task, pretrained)
-    names = huggingface_names(model.state_dict(), settings.of_family, _build_model_part(task, settings))
-    tensors, whole = modern(read_weights(folder / WEIGHTS)), model.state_dict()
+    names = map_names(model.state_dict(), settings.family_row, _build_model_part(task, settings))
+    tensors, whole = update_names(read_weights(folder / WEIGHTS)), model.state_dict()
     more = read_weights(folder / EXTRA_WEIGHTS) if (folder / EXTRA_WEIGHTS).is_file() else {}
     heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
     lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
@@ -120,9 +132,10 @@ def load_task(folder: Path) -> LoadedFolder:
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
             "incomplete. Give the folder that `cloze finetune` wrote, with all its files."
         )
-    read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
+    read = {ours: stack_tensors(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
     read |= {
-        name: checked(more, whole[name], (name,), str(folder / EXTRA_WEIGHTS)) for name in more.keys() & whole.keys()
+        name: stack_tensors(more, whole[name], (name,), str(folder / EXTRA_WEIGHTS))
+        for name in more.keys() & whole.keys()
     }
     model.load_state_dict({**whole, **read})
     length = record.get("max_length") or find_max_length(sentences, settings.positions)
@@ -131,32 +144,36 @@ def load_task(folder: Path) -> LoadedFolder:
 
 
 def find_max_length(sentences: SentenceFolder | None, positions: int) -> int:
-    """Return to how many tokens the authors of a folder cut texts; at most all that the model reads."""
+    """Return the tokens after which the authors of a folder cut texts, at most those that the model can read."""
     return min(sentences.max_length or positions, positions) if sentences is not None else positions
 
 
 class NoTask(Task):
-    """What an encoder without a task has in place of one."""
+    """The task of an encoder that has none."""
 
     kind: ClassVar[str] = "encoder"
     unit: ClassVar[str] = "token"
 
     def list_terms(self) -> tuple[Term, ...]:
-        """Return nothing: it learns nothing."""
+        """Return no terms: nothing is learnt."""
         return ()
 
 
 class StatesModel(TaskModel):
-    """An encoder by itself."""
+    """An encoder without heads."""
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Return the vectors of all tokens: [T, H]."""
+        """Compute the vectors of all tokens: [T, H]."""
         hidden_TH: Tensor = self.encoder(batch)
         return hidden_TH
 
 
 def read_source(folder: Path) -> LoadedFolder:
-    """Return the model of a folder, with its task or `NoTask`. Raises InputError."""
+    """Load the model of a folder with its task, or with `NoTask` if it has none.
+
+    Raises:
+        InputError: If the folder is damaged or incomplete.
+    """
     check_model(folder)
     says = (folder / RECORD, folder / MODULES)
     if any(path.is_file() for path in says) or find_task_for_config(read_config(folder / CONFIG)) is not None:
@@ -167,7 +184,7 @@ def read_source(folder: Path) -> LoadedFolder:
 
 
 def _build_model_part(task: Task, settings: ModelSettings) -> ModelPart:
-    named = settings.of_family.names.architectures
+    named = settings.family_row.names.architectures
     exported = task.export_architecture if task.export_architecture in named else "encoder"
     config = {"direction": "left", "is_decoder": True} if task.causal and "next" in named else {}
     return ModelPart("", "encoder", {name: name for name in HEADS[exported]}, exported, config)
@@ -192,15 +209,18 @@ def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
 
 
 def describe_weights(folder: Path) -> dict[str, Json]:
-    """The files of weights of a fine-tuned folder, for its record. Reads them."""
+    """Return the files of weights in a folder with their sizes and digests, for its record. Reads them."""
     paths = [folder / EXTRA_WEIGHTS, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
     return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
 
 def check_model(folder: Path) -> None:
-    """Raise InputError if a file of a model's folder is not what was written, as far as the folder says what was.
+    """Check the files of a model folder against what the folder records of them.
 
-    A fine-tuned model that was taken out of its store says so of its weights.
+    A fine-tuned model that was copied out of its store records only its weights.
+
+    Raises:
+        InputError: If a file is damaged or was changed.
     """
     tuned = (folder / RECORD).is_file()
     if check_folder(folder, other_record=f" and `weights` in {RECORD}" if tuned else "") or not tuned:
@@ -227,7 +247,16 @@ def check_model(folder: Path) -> None:
 def write_vector_files(
     folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], start: Pretrained
 ) -> None:
-    """Write them next to the encoder. max_length: tokens of a text in its training; begun: with what it began"""
+    """Write the files that sentence-transformers reads next to the encoder.
+
+    Args:
+        folder: The folder of the encoder.
+        task: The task, with its pooling and similarity.
+        hidden_size: The size of the vectors of tokens.
+        max_length: The tokens of a text in its training.
+        state: The whole state of the model.
+        start: The model that fine-tuning began with.
+    """
     as_before = start.sentences or SentenceFolder(folder=folder, pooling="")
     sentences = replace(as_before, pooling=task.pooling or "mean", max_length=max_length)
     for place, path in enumerate(write_sentences(folder, sentences, hidden_size, task.resolved_similarity)):

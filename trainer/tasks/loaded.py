@@ -29,7 +29,7 @@ from trainer.tasks.vectors.vector_files import build_schema, build_table
 
 
 class LoadedModel:
-    """The model of a folder. folder: which must stay"""
+    """The model of a folder, loaded when it is first asked. The folder must stay where it is."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._ranks = folder, make_single_rank()
@@ -46,9 +46,14 @@ class LoadedModel:
         return Guesser(self._folder)
 
     def predict(self, file: FileSettings, is_own_file: bool) -> Iterator[dict[str, Any]]:
-        """Yield the answer to each record of a file, as a line of `cloze predict` is. Raises InputError.
+        """Yield the answer to each record of a file, as a line of `cloze predict` has it.
 
-        written: the file was written of rows, which have the names of those of training, whatever its format is
+        Args:
+            file: The file and how to read it.
+            is_own_file: True if the caller wrote the file from rows. Its columns are then called as in training.
+
+        Raises:
+            InputError: If the model has no task, or the file cannot be read.
         """
         learnt = self._task.file
         read = with_defaults_from(
@@ -59,11 +64,16 @@ class LoadedModel:
     def embed(
         self, file: FileSettings, settings: EmbedSettings, report: Callable[[int], None], is_empty: bool = False
     ) -> Float32s:
-        """Return the vectors of a file's texts, words or tokens, in its order: [N, H].
+        """Compute the vectors of the texts, words or tokens of a file, in its order: float32 [N, H].
 
-        say:   is called with how many texts are done
-        empty: whether the file has no texts, and none are read
-        Raises InputError, also for a record that cannot be used, because a vector would be missing.
+        Args:
+            file: The file and how to read it.
+            settings: What gets a vector, and how.
+            report: Is called with the number of texts done so far.
+            is_empty: True if the file has no texts; it is then not read.
+
+        Raises:
+            InputError: If the file cannot be read, or one of its records cannot be used: a vector would be missing.
         """
         if self._embedder is None or self._embedder[0] != settings:
             self._embedder = settings, Embedder.from_folder(self._folder, settings, self._ranks.device)
@@ -86,5 +96,9 @@ class LoadedModel:
         return np.concatenate(vectors)
 
     def fill(self, text: str, top: int) -> list[list[dict[str, Any]]]:
-        """Return the most probable tokens for each mask of a text. Raises InputError."""
+        """Return for each mask of a text its most probable tokens, as dictionaries with the fields of `Guess`.
+
+        Raises:
+            InputError: If the text has no mask or is too long, or the model does not guess tokens.
+        """
         return [[asdict(guess) for guess in mask] for mask in self._guesser.guess_masks(text, top)]

@@ -1,22 +1,17 @@
-"""A text too long for a model as windows that overlap, and the best spans of them.
+"""Texts and sentences that are too long for a model, as overlapping windows.
 
-Promise: every token of the text is in a window, and exactly one window decides of each: that in which it has most
-tokens on its poorer side (the longer window of two such, the earlier of two equals: `_check_is_max_context` of BERT's
-run_squad.py). A span is a slice of the text as it is; no letter is separated from its marks.
-Cost: of windows of 320 tokens 7,000 a second are made; the best 20 of all spans of up to 30 tokens take 0.2 ms each
-(one x86-64 core, 2026-11-23).
+**Spans of a text.** Every token of the text is in a window, and exactly one window decides on spans that begin at it:
+the window with most tokens on its poorer side (of two such the longer window, of two equal ones the earlier:
+`_check_is_max_context` of BERT's run_squad.py). A span is a slice of the text as it is; no letter is separated from its
+marks. Cost: 7,000 windows of 320 tokens are made in a second; the best 20 of all spans of up to 30 tokens take 0.2 ms
+each (one x86-64 core, 2026-11-23).
 
-Shapes: W windows, C tokens of a text or of the part of it that a window has, L tokens of the longest span.
+**Words of a sentence.** A sentence is tokenized as its words joined by spaces, so its pieces (tokens of words) are
+those of pre-training. A piece belongs to the word in which it ends; a word of control characters has no piece. Each
+word with pieces is read once, in the window with most text before and after it. Cost: 150,000 words in a second (one
+x86-64 core, 2026-11-23, most of it the tokenizer).
 
-Sentences of words as windows of pieces that a model reads, with the place of each word's first piece.
-
-A sentence is cut into pieces as the text that its words make with a space between each: so pieces are those of
-pre-training, also where a tokenizer treats the begin of a text differently. A piece is of the word in which it ends.
-A word of control characters alone has no piece.
-
-Promise: each word that has pieces is read once, however long its sentence is: what does not fit is read in windows that
-overlap, and a word in the one of them that has most before and after it. Cost: 150,000 words a second (one x86-64 core,
-2026-11-23, most of it the tokenizer).
+Shapes: W windows, C tokens of a text or of its part in a window, L tokens of the longest span.
 """
 
 import unicodedata
@@ -40,12 +35,12 @@ PARTS_OF_LETTERS = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0x
 
 
 class Window(NamedTuple):
-    """The part of a text that a sequence holds.
+    """The part of a text that one sequence holds.
 
-    place:   of its first token in the sequence
-    first:   which token of the text that is
-    offsets: int32 [C, 2], the characters of each token in the text
-    decides: bool [C], whether spans that begin there are taken of this window
+    place:   the index in the sequence of the first token of this part
+    first:   the index in the text of the same token
+    offsets: int32 [C, 2], begin and end of each token, in characters of the text
+    decides: bool [C], True for tokens at which this window may begin a span
     """
 
     place: int
@@ -55,7 +50,7 @@ class Window(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A span. begin: its first character; score: the sum of its two logits"""
+    """A span of a text. `begin` is its first character, `score` the sum of its two logits."""
 
     text: str
     begin: int
@@ -63,7 +58,12 @@ class Candidate(NamedTuple):
 
 
 class TokenizedText(NamedTuple):
-    """The tokens of a text. begun: the first of them, as the tokenizer holds them; offsets: int32 [C, 2]"""
+    """The tokens of a text.
+
+    start:   the first tokens, as the tokenizer holds them
+    ids:     int32 [C], all token ids
+    offsets: int32 [C, 2], begin and end of each token in characters
+    """
 
     start: Encoding
     ids: Int32s
@@ -71,7 +71,7 @@ class TokenizedText(NamedTuple):
 
     @staticmethod
     def from_text(text: str, encoder: TextEncoder) -> "TokenizedText":
-        """All of them."""
+        """Tokenize a text."""
         [pieces] = encoder.tokenize([text])
         ids, offsets = to_ids(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
         pieces.truncate(encoder.count_room(2))
@@ -79,10 +79,17 @@ class TokenizedText(NamedTuple):
 
 
 def cut_windows(encoder: TextEncoder, first: Encoding, text: TokenizedText, step: int) -> list[tuple[Tokens, Window]]:
-    """Return the sequences of a first text with each window of the other.
+    """Build sequences of a first text with each window of a second one.
 
-    Each window begins `step` tokens after the one before, or where that ends if that is sooner; the last holds the end
-    of the text. (The overflowing parts that tokenizers 0.23 makes have wrong segments.)
+    Args:
+        encoder: The encoder, which tells the length of sequences.
+        first: The tokens of the first text, which must leave room.
+        text: The second text.
+        step: The tokens from the begin of a window to that of the next; at most the length of a window.
+
+    Returns:
+        For each window its tokens and what they hold. The last window holds the end of the text. (Windows that are cut
+        by tokenizers 0.23 have wrong segments.)
     """
     room = encoder.count_room(2) - len(first)
     assert room > 0, "the first text leaves no room"
@@ -105,7 +112,12 @@ def cut_windows(encoder: TextEncoder, first: Encoding, text: TokenizedText, step
 
 
 def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
-    """Return for each window which tokens it decides: bool [C]. firsts, sizes: int64 [W], in ascending order"""
+    """Return for each window the tokens at which it may begin a span: bool [C].
+
+    Args:
+        firsts: int64 [W], the first token of each window, ascending.
+        sizes: int64 [W], the number of its tokens.
+    """
     if len(firsts) == 1:
         return [np.ones(sizes[0], np.bool_)]
     inside_C, windows_W1 = np.arange(sizes.max()), np.arange(len(firsts))[:, None]
@@ -123,7 +135,7 @@ def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
 
 
 def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
-    """Return the first and the last token that hold a part of a span of the text; None if none does."""
+    """Return the first and the last token that overlap a span of the text, or None if no token does."""
     begin = span[0] + len(span[1]) - len(span[1].lstrip())
     end = span[0] + len(span[1].rstrip())
     first = int(np.searchsorted(offsets[:, 1], begin, side="right"))
@@ -132,7 +144,9 @@ def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
 
 
 def locate_span(window: Window, span: tuple[int, int] | None) -> tuple[int, int]:
-    """Return the place of a span of tokens in a sequence; 0, 0 ([CLS]) where it does not hold the whole span."""
+    """Return first and last index in a sequence of a span of tokens; (0, 0), the index of [CLS], if it is not wholly
+    there.
+    """
     if span is None or span[0] < window.first or span[1] >= window.first + len(window.offsets):
         return 0, 0
     move = window.place - window.first
@@ -142,9 +156,16 @@ def locate_span(window: Window, span: tuple[int, int] | None) -> tuple[int, int]
 def find_best_spans(
     begins_C: Float32s, ends_C: Float32s, max_tokens: int, max_spans: int
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.float64]]:
-    """First tokens, last tokens and scores of the spans with the highest sums, best first.
+    """Find the spans with the highest sums of two logits.
 
-    begins_C: a span begins nowhere where this is -inf, and ends nowhere where `ends_C` is. most: so many spans at most
+    Args:
+        begins_C: Logits of beginnings; -inf if no span may begin at a token.
+        ends_C: Logits of ends; -inf if no span may end at a token.
+        max_tokens: The longest span.
+        max_spans: The most spans to return.
+
+    Returns:
+        First tokens, last tokens and scores, the best first.
     """
     length = min(max_tokens, len(begins_C))
     if not length:
@@ -160,7 +181,15 @@ def find_best_spans(
 def iter_candidates(
     text: str, window: Window, logits: npt.NDArray[Any], max_tokens: int, max_spans: int
 ) -> Iterable[Candidate]:
-    """The best spans of a window. logits: [T, 2] of all tokens of its sequence"""
+    """Yield the best spans of a window.
+
+    Args:
+        text: The whole text.
+        window: The window.
+        logits: [T, 2], logits of beginning and end for all tokens of its sequence.
+        max_tokens: The longest span.
+        max_spans: The most spans to yield.
+    """
     own = logits[window.place : window.place + len(window.offsets)]
     something = window.offsets[:, 0] < window.offsets[:, 1]
     begins = np.where(window.decides & something, own[:, 0], -np.inf)
@@ -174,7 +203,7 @@ def iter_candidates(
 
 
 def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
-    """A slice without space around it, and with all the marks of its letters.
+    """Trim spaces from a slice of a text, and extend it by marks that belong to its letters.
 
     >>> trim_slice("cafe\\u0301 au lait", 0, 4), trim_slice(" a b ", 0, 5)
     ((0, 5), (1, 4))
@@ -189,12 +218,12 @@ def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_mark(letter: str) -> bool:
-    """Tells whether a letter is a part of the one before: a mark, or a vowel or end of a Korean syllable in parts."""
+    """Check whether a character belongs to the one before: a mark, or a part of a decomposed Korean syllable."""
     return unicodedata.category(letter).startswith("M") or letter in PARTS_OF_LETTERS
 
 
 def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[Candidate]:
-    """Return the best candidates with different texts, best first."""
+    """Return the best candidates with different texts, best first, at most `max_candidates`."""
     kept = dict[str, Candidate]()
     for candidate in sorted(candidates, key=lambda each: (-each.score, each.begin, len(each.text))):
         kept.setdefault(candidate.text, candidate)
@@ -204,7 +233,7 @@ def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[
 def group_windows(
     items: Sequence[Any], answers: Sequence[npt.NDArray[Any]]
 ) -> Iterable[list[tuple[Window, npt.NDArray[Any]]]]:
-    """Yield the windows of each example with the answers on their tokens."""
+    """Yield for each example its windows, each with the answers to its tokens."""
     for _, some in groupby(zip(items, answers, strict=True), key=lambda both: both[0].example):
         yield [(item.origin, answer) for item, answer in some]
 
@@ -215,7 +244,12 @@ MAX_WINDOWS = 8  # that are learnt from at once: longer sentences are several it
 
 
 class Pieces(NamedTuple):
-    """A sentence. ids: [T]; words: [W], their numbers; firsts: [W], where the first piece of each is"""
+    """The pieces (tokens) of a sentence of words.
+
+    ids:    int32 [T], the ids of the pieces
+    words:  int64 [W], the indices of words that have pieces
+    firsts: int64 [W], the index of the first piece of each of these words
+    """
 
     ids: Int32s
     words: Int64s
@@ -223,9 +257,11 @@ class Pieces(NamedTuple):
 
 
 class PieceWindows(NamedTuple):
-    """The part of a text that one item reads: windows, from begin to end, and the place and window of each point.
+    """The windows over a text that one item reads.
 
-    places: [W], in the text; windows: begins and ends; window_of: [W]
+    windows:   begin and end of each window, in pieces of the text
+    places:    int64 [W], the points (first pieces of words) that are read, in pieces of the text
+    window_of: int64 [W], the window in which each point is read
     """
 
     windows: Sequence[tuple[int, int]]
@@ -233,7 +269,7 @@ class PieceWindows(NamedTuple):
     window_of: Int64s
 
     def build_sequences(self, ids: Int32s, special: SpecialIds) -> tuple[Tokens, ...]:
-        """The windows with their special tokens. ids: of the text"""
+        """Build a sequence with special tokens for each window. `ids` are those of the whole text."""
         rows = [
             np.concatenate([[special.cls], ids[begin:end], [special.sep]]).astype(np.int32)
             for begin, end in self.windows
@@ -241,7 +277,7 @@ class PieceWindows(NamedTuple):
         return tuple(Tokens(row, np.zeros(len(row), np.int32)) for row in rows)
 
     def locate_points(self) -> Int64s:
-        """Return the places among the tokens of all its sequences."""
+        """Return the index of each point among the tokens of all sequences: int64 [W]."""
         begins = np.array([begin for begin, _ in self.windows], np.int64)
         lengths = np.array([end - begin + 2 for begin, end in self.windows], np.int64)
         offsets = np.cumsum(lengths) - lengths
@@ -250,7 +286,7 @@ class PieceWindows(NamedTuple):
 
 
 def split_into_pieces(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-    """Sentences of words as pieces."""
+    """Tokenize sentences, and find the pieces of each word."""
     texts = [" ".join(words) for words in sentences]
     return [
         _locate_words(to_ids(encoding), find_piece_offsets(text, encoding), words)
@@ -268,9 +304,16 @@ def _locate_words(ids: Int32s, offsets: Sequence[tuple[int, int]], words: Sequen
 
 
 def iter_parts(places: Int64s, begin: int, end: int, total: int, room: int, overlap: int) -> Iterator[PieceWindows]:
-    """Yield windows over the pieces from begin to end of a text, with as much before and after as there is room for.
+    """Yield groups of at most MAX_WINDOWS windows that cover a part of a text, with context before and after as room
+    allows.
 
-    places: of points among them; total: pieces of the text; room: pieces of a window; overlap: of two windows
+    Args:
+        places: int64, the points to read, in pieces of the text.
+        begin: The first piece of the part.
+        end: The end of the part.
+        total: The pieces of the text.
+        room: The pieces of a window.
+        overlap: The pieces that two neighboring windows share; at most half a window.
     """
     windows = _plan_windows(begin, end, total, room, min(overlap, room // 2))
     centers = np.array([first + last - 1 for first, last in windows])  # twice: all windows are of one length
@@ -283,7 +326,7 @@ def iter_parts(places: Int64s, begin: int, end: int, total: int, room: int, over
 
 
 def _plan_windows(begin: int, end: int, total: int, room: int, overlap: int) -> list[tuple[int, int]]:
-    """Begins and ends.
+    """Return begin and end of windows that cover the pieces from begin to end.
 
     >>> _plan_windows(4, 6, 20, 8, 2), _plan_windows(0, 20, 20, 8, 2)
     ([(1, 9)], [(0, 8), (6, 14), (12, 20)])

@@ -40,10 +40,10 @@ from torch import Tensor, nn
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.checked_folder import mark_complete
-from trainer.complete_folders import new_folder
+from trainer.complete_folders import open_new_folder
 from trainer.huggingface.config import CONFIG
-from trainer.huggingface.sentence_transformers import sentence_files
-from trainer.model.attention import rotate, sides
+from trainer.huggingface.sentence_transformers import list_sentence_files
+from trainer.model.attention import rotate, to_sight
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
 from trainer.tasks.folders import RECORD, LoadedFolder, StatesModel, read_source
@@ -67,7 +67,13 @@ MAX_DIFFERENCE = 1e-3  # as a share of the largest number in the model's answers
 
 
 class Graph(NamedTuple):
-    """One file. outputs: returns those of the module for a batch, in the order of their names"""
+    """One ONNX file to write.
+
+    name:    its name without ending
+    module:  the module that is exported
+    outputs: computes the outputs of the module for a batch
+    names:   the names of these outputs, in order
+    """
 
     name: str
     module: nn.Module
@@ -76,7 +82,7 @@ class Graph(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """Run `onnx MODEL OUTPUT [--int8]`: write the folder; return 0. Raises InputError."""
+    """Run `onnx MODEL OUTPUT [--int8]`: write the folder and return 0. Raises InputError."""
     parser = argparse.ArgumentParser(prog="onnx", description="A model as an ONNX file.")
     parser.add_argument("model", type=Path, help="folder of a model")
     parser.add_argument("output", type=Path, help="the folder to write; it must not hold anything yet")
@@ -87,16 +93,26 @@ def main(arguments: list[str]) -> int:
 
 
 def export_onnx(folder: Path, output: Path, int8: bool) -> None:
-    """Write the folder. int8: also the smaller files. Raises InputError."""
+    """Export the model of a folder to ONNX, with its tokenizer and labels.
+
+    Args:
+        folder: The folder of a model.
+        output: The folder to write. It must not hold anything yet, and is removed if the export fails.
+        int8: True to write smaller files with eight-bit weights as well.
+
+    Raises:
+        InputError: If the packages of the extra `onnx` are missing, the model cannot be exported, or an exported file
+            answers differently from the model.
+    """
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise InputError(
                 f"ONNX needs the package {package}, which is not installed here: install the extra `onnx` (pip install "
                 "'cloze-pipeline[onnx]')."
             )
-    with new_folder(output) as new:
+    with open_new_folder(output) as new:
         write_files(read_source(folder), new, int8)
-        for name in (*COPIED_FILES, *(name for name in sentence_files(folder) if name.endswith(".json"))):
+        for name in (*COPIED_FILES, *(name for name in list_sentence_files(folder) if name.endswith(".json"))):
             if (folder / name).is_file():
                 (new / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, new / name)
@@ -104,7 +120,11 @@ def export_onnx(folder: Path, output: Path, int8: bool) -> None:
 
 
 def write_files(loaded: LoadedFolder, new: Path, int8: bool) -> None:
-    """Write the files of a model, each compared with it. Raises InputError if answers differ."""
+    """Write the ONNX files of a model, and compare the answers of each with those of the model.
+
+    Raises:
+        InputError: If the model cannot be exported, or answers differ by more than MAX_DIFFERENCE.
+    """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     for graph in list_graphs(loaded):
@@ -121,7 +141,11 @@ def write_files(loaded: LoadedFolder, new: Path, int8: bool) -> None:
 
 
 def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
-    """Return the parts of a model that are written. Raises InputError for one whose answers are more than outputs."""
+    """List the ONNX files that a model needs: one, or two if it has a second encoder.
+
+    Raises:
+        InputError: If the answers of the model are more than the outputs of a file, or it needs other inputs than ids.
+    """
     model = loaded.model.eval()
     searched = isinstance(model, TagModel) and model.chain is not None
     if searched or isinstance(model, NextModel) or (isinstance(model, VectorModel) and model.pair_head is not None):
@@ -155,12 +179,12 @@ def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
         if task.resolved_similarity == "cosine"
         else ("sentence_embedding",)
     )
-    encoders = zip(("model", "second"), model.encoders(), strict=False)
+    encoders = zip(("model", "second"), model.list_encoders(), strict=False)
     return tuple(Graph(name, nn.ModuleList([encoder, model.after]), vectors, names) for name, encoder in encoders)
 
 
 def write_graph(loaded: LoadedFolder, graph: Graph, path: Path) -> None:
-    """Write a file with padded rows as its input. Raises InputError if torch cannot export it."""
+    """Export a module that reads padded rows to an ONNX file. Raises InputError if torch cannot export it."""
     names = (IDS, MASK, *([SEGMENTS] if loaded.model.encoder.shape.segment_types > 1 else []))
     free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
     with torch.no_grad(), warnings.catch_warnings():
@@ -183,7 +207,7 @@ def write_graph(loaded: LoadedFolder, graph: Graph, path: Path) -> None:
 
 
 def open_graph(path: Path) -> Answer:
-    """Return what answers padded rows by a file."""
+    """Open an ONNX file, and return a function that computes its first output for padded rows."""
     from onnxruntime import InferenceSession
 
     session = InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -193,9 +217,12 @@ def open_graph(path: Path) -> Answer:
 
 @torch.inference_mode()
 def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> float:
-    """Return the largest difference of answers to padded rows from the model's, as a share of its largest number.
+    """Measure how far the answers of an ONNX file to padded rows are from the model's answers to unpadded ones.
 
-    The rows are drawn, their padding too; the second half of each is of segment 1.
+    The token ids are drawn, the same every time; the second half of each row is of segment 1.
+
+    Returns:
+        The largest absolute difference, divided by the largest absolute number in the model's answers.
     """
     lengths = sorted({min(length, loaded.max_length) for length in TEST_LENGTHS})
     places, counts = np.arange(lengths[-1]), np.array(lengths)[:, None]
@@ -216,24 +243,24 @@ def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddedBatch(Batch):
-    """Rows of one length, one after another. boundaries: in their place bool [B, S], the tokens that are no padding"""
+    """Rows of one length, one after another. `boundaries` is bool [B, S] here: True for tokens that are not padding."""
 
-    def positions(self) -> Tensor:
-        """int64 [T]."""
+    def compute_positions(self) -> Tensor:
+        """Return the position of each token in its row: int64 [T]."""
         rows, length = self.boundaries.shape
         return torch.arange(length).expand(rows, length).flatten()
 
-    def first_tokens(self) -> Tensor:
-        """int64 [B]."""
+    def locate_first_tokens(self) -> Tensor:
+        """Return the index of the first token of each row: int64 [B]."""
         rows, length = self.boundaries.shape
         return torch.arange(rows) * length
 
-    def means(self, values_TH: Tensor) -> Tensor:
-        """float32 [B, H]."""
+    def compute_means(self, values_TH: Tensor) -> Tensor:
+        """Compute the mean vector of the tokens of each row: float32 [B, H]."""
         return self.pool(values_TH, "mean")
 
     def pool(self, values_TH: Tensor, pooling: str) -> Tensor:
-        """float32 [B, H times modes], as `vector_steps.pooled`."""
+        """Pool the vectors of each row as `pool_rows` does: float32 [B, H times modes]."""
         return pool_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
 
 
@@ -245,7 +272,14 @@ class PaddedAttention(nn.Module):
         self.attention = attention
 
     def forward(self, hidden_TH: Tensor, present_BS: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """[T, H]. present_BS: the tokens that are no padding; turns: as in `SelfAttention`"""
+        """Compute attention over padded rows: [T, H].
+
+        Args:
+            hidden_TH: The vectors of all tokens.
+            present_BS: bool, True for tokens that are not padding.
+            longest: Is not used.
+            turns: The rotations of positions, as in `SelfAttention`.
+        """
         ours, (rows, length) = self.attention, present_BS.shape
         heads, size = ours.heads, hidden_TH.shape[-1] // ours.heads
         qkv_T3AD = ours.query_key_value(hidden_TH).view(rows * length, 3, heads, size)
@@ -254,7 +288,7 @@ class PaddedAttention(nn.Module):
         q_BASD, k_BASD, v_BASD = qkv_T3AD.view(rows, length, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)
         scores_BASS = q_BASD @ k_BASD.transpose(-1, -2) * size**-0.5
         steps_SS = torch.arange(length) - torch.arange(length)[:, None]
-        left, right = sides(length if ours.window is None else ours.window // 2, ours.causal)
+        left, right = to_sight(length if ours.window is None else ours.window // 2, ours.causal)
         seen_BSS = present_BS[:, None, :] & (steps_SS >= -left) & (steps_SS <= right)
         lowest = torch.finfo(scores_BASS.dtype).min  # not -inf: a row of padding has a softmax too
         weights_BASS = scores_BASS.masked_fill(~seen_BSS[:, None], lowest).softmax(-1)
@@ -263,7 +297,10 @@ class PaddedAttention(nn.Module):
 
 
 class PaddedModel(nn.Module):
-    """A copy of a file's module that reads padded rows in place of batches. per_token: whether outputs are of tokens"""
+    """A copy of a module that reads padded rows instead of batches.
+
+    `per_token` is True if its outputs belong to tokens.
+    """
 
     def __init__(self, graph: Graph, per_token: bool) -> None:
         super().__init__()
@@ -276,7 +313,7 @@ class PaddedModel(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return outputs [B, ...], or [B, S, ...] if they are of tokens. The inputs are as the module says."""
+        """Compute the outputs for padded rows: [B, ...], or [B, S, ...] if they belong to tokens."""
         rows, length = input_ids.shape
         ids_T = input_ids.reshape(-1)
         batch = PaddedBatch(

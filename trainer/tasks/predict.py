@@ -27,7 +27,7 @@ from trainer.tasks.task import Prediction, Task
 
 
 class FileAnswers(NamedTuple):
-    """A file's examples, what became of its records, and a model's answer to each."""
+    """The examples of a file, the ledger of its records, and a prediction for each example."""
 
     file: FileExamples
     ledger: Ledger
@@ -53,7 +53,21 @@ def main(arguments: list[str]) -> int:
 
 
 def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
-    """Write a line for each record; return a summary, with scores if there are labels. Raises InputError."""
+    """Write a line of JSON for each record of a file, with the prediction of a model.
+
+    Args:
+        folder: The folder of a fine-tuned model.
+        file: The file. What its settings do not name is read as in the training file.
+        output: The file to write.
+        labelled: True if the file has labels to score.
+        ranks: The processes that share the work. All must call it.
+
+    Returns:
+        A summary with the number of examples, the scores and the ledger.
+
+    Raises:
+        InputError: If the model has no task, the file cannot be read, or the output cannot be written.
+    """
     loaded = load_task(folder)
     loaded.model.to(ranks.device)
     answers = predict_file(folder, loaded, with_defaults_from(file, loaded.file), labelled, ranks)
@@ -64,7 +78,11 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
 
 
 def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
-    """Return the answers of a folder's model to a file. All processes must call it. Raises InputError."""
+    """Predict all examples of a file with the model of a folder. All processes must call it.
+
+    Raises:
+        InputError: If the file cannot be read or has no example that the task can use.
+    """
     examples = read_file(loaded.task, file, labelled)
     encoded = encode(loaded.task, examples, loaded.task.build_text_encoder(folder, loaded.inputs, loaded.max_length))
     answers, _ = compute_answers(loaded.model, loaded.task, encoded.items, ranks)
@@ -72,9 +90,10 @@ def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelle
 
 
 def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
-    """Write a line of JSON for each record, in one step. Raises InputError if the file cannot be written.
+    """Write a line of JSON for each record, in one step. Numbers are written with all their digits.
 
-    A number is written with all its digits, so scores of the lines are those of the answers.
+    Raises:
+        InputError: If the file cannot be written.
     """
     write_lines(
         output, (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in iter_answer_rows(task, answers))
@@ -82,9 +101,10 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
 
 def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
-    """Yield what is written of each record of a file, in its order: its line and names, and the answer or why none.
+    """Yield a row for each record of a file, in its order: its line, id and kept columns, and the prediction.
 
-    Of a file that is labelled also what `Task.judge` has of an example.
+    A record that cannot be used has `unusable` with the reason instead. Labelled examples also have what `Task.judge`
+    returns.
     """
     file = answers.file
     given = zip(file.lines, file.ids, file.kept or repeat({}), file.examples, answers.predictions)  # noqa: B905
@@ -100,5 +120,5 @@ def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any
 
 
 def _name_record(line: int, name: Any, kept: Values) -> dict[str, Any]:
-    """Return how a row is found in its file."""
+    """Return the keys by which a record is found in its file."""
     return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

@@ -13,7 +13,7 @@ from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.settings import bind_settings, check_keys
-from trainer.settings.model import family_of
+from trainer.settings.model import find_family
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
@@ -44,12 +44,20 @@ _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBER
 
 
 def find_task_class(kind: str) -> Any:
-    """Return the dataclass of a task. Raises InputError for an unknown name and for a broken package."""
+    """Return the class of a kind of task. Raises InputError if the kind is unknown, or its package is broken."""
     return _KINDS.find(kind)
 
 
 def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
-    """Return a task with its settings. Raises InputError. table: `kind`, and that kind's settings"""
+    """Build a task from a table of settings.
+
+    Args:
+        table: The `kind` of the task, and settings of that kind.
+        where: What messages call the table.
+
+    Raises:
+        InputError: If the kind is missing or unknown, or a setting is unknown or out of range.
+    """
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{where} does not name its `kind`: one of {', '.join(TASKS)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
@@ -65,9 +73,21 @@ def split_settings(
     elsewhere: Collection[str] = (),
     without: Collection[str] = (),
 ) -> tuple[dict[str, Any], FinetuneSettings]:
-    """Split settings into a task's table and those of how it is learnt. Raises InputError for a key of neither.
+    """Split settings into the table of a task and the settings of its fine-tuning.
 
-    defaults: of the task, where nothing else is given; elsewhere: keys read before; without: keys not to be given
+    Args:
+        kind: The kind of task.
+        given: Settings of either sort by name.
+        where: What messages call them.
+        defaults: Settings of the task that `given` overrides.
+        elsewhere: Other keys that are known, only to suggest spellings.
+        without: Settings of fine-tuning that must not be given here.
+
+    Returns:
+        The table of the task with its `kind`, and the settings of fine-tuning.
+
+    Raises:
+        InputError: If a key belongs to neither, or a value is out of range.
     """
     of_task, of_training = list_field_names(find_task_class(kind)), list_field_names(FinetuneSettings) - {*without}
     strange = [key for key in given if key not in of_task | of_training]
@@ -80,17 +100,19 @@ def split_settings(
 
 
 def list_field_names(kind: Any) -> set[str]:
-    """The keys of a dataclass of settings."""
+    """Return the field names of a dataclass of settings."""
     return {field.name for field in dataclasses.fields(kind)}
 
 
 def find_task_package(kind: str) -> str:
-    """The package that a task comes from, with its version; empty for one of ours."""
+    """Return the package that a kind of task comes from, with its version; "" if it comes with Cloze."""
     return _KINDS.find_package(kind)
 
 
 def without_removed_settings(table: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a recorded task's table without its package, and without settings that are gone if they say what is done.
+    """Return a recorded table of a task without its package and without settings that no longer exist.
+
+    A removed setting is only left out if its value means what is done now; otherwise `read_task` refuses it.
 
     >>> without_removed_settings({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
     {'kind': 'next', 'leaky': True, 'metric': ''}
@@ -101,8 +123,8 @@ def without_removed_settings(table: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def find_task_for_config(config: Mapping[str, Any]) -> Task | None:
-    """Return the task of a folder that others wrote, by its class; None if it is none of ours."""
-    architectures = family_of(config["model_type"]).names.architectures
+    """Return the task of a model folder that other programs wrote, by its class in `config.json`, or None."""
+    architectures = find_family(config["model_type"]).names.architectures
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     tasks = (each.from_config(config) for each in _OURS if each.architecture in names - {Task.architecture})
     return next((task for task in tasks if task is not None), None)

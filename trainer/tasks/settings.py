@@ -99,7 +99,11 @@ class FinetuneSettings:
         self.to_training_settings(1)  # checks what is left
 
     def to_training_settings(self, steps: int) -> TrainingSettings:
-        """Return the same for the optimizer, once the steps of a restart are known: each is a phase of its own."""
+        """Return the settings of the optimizer and the loop, with one phase of training for each restart.
+
+        Args:
+            steps: The steps of one restart.
+        """
         warmup_steps = round((self.warmup or 0.0) * steps)
         return TrainingSettings(
             phase=(PhaseSettings(steps=steps, batch=self.batch or 1, warmup_steps=warmup_steps),) * self.restarts,
@@ -111,14 +115,25 @@ class FinetuneSettings:
 
 
 def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
-    """Read a command's job from the JSON file that its arguments name. Raises InputError."""
+    """Read the job of a command from a JSON file.
+
+    Args:
+        kind: The dataclass of the job.
+        arguments: The arguments of the command, which must be the path of one file.
+
+    Raises:
+        InputError: If there is no such file, or it has an unknown key or a value out of range.
+    """
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("Name one JSON file with the job.")
     return bind_settings(kind, json.loads(Path(arguments[0]).read_text(encoding="utf-8")), "job")
 
 
 def parse_frozen_layers(text: str) -> range | None:
-    """Return the layers from 0 that an entry of `freeze` names; None for "embeddings" and "encoder". Raises InputError.
+    """Return the layers that an entry of `freeze` names, zero-based; None for "embeddings" and "encoder".
+
+    Raises:
+        InputError: If it is none of these.
 
     >>> parse_frozen_layers("0-5"), parse_frozen_layers("3"), parse_frozen_layers("encoder")
     (range(0, 6), range(3, 4), None)
@@ -206,8 +221,14 @@ TASK_AND_FAMILY_DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
-    """Return the settings, with published values where they name none. kind: of the task; it precedes the family"""
-    family, hidden_size = model.of_family.name, model.shape[1]
+    """Return the settings with published values for those that are None.
+
+    Args:
+        settings: The settings. Values that are not None are kept.
+        model: The settings of the model, which tell its family and size.
+        kind: The kind of task; its published values precede those of the family.
+    """
+    family, hidden_size = model.family_row.name, model.shape[1]
     taken = {**DEFAULTS, "layer_decay": 1.0, **FAMILY_DEFAULTS.get(family, {})}
     if family == "electra":
         _, rate, decay = next(row for row in ELECTRA_SIZES if hidden_size <= row[0])

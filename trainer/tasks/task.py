@@ -1,17 +1,17 @@
-"""Tasks: the columns that one reads, how an example becomes tokens, what is learnt, and how answers are judged.
+"""Tasks: what one reads of a record, how an example becomes tokens, what is learnt, and how answers are scored.
 
-A task is a frozen dataclass whose fields are settings of the task alone. One more is a file with such a class in
-`trainer/tasks/kinds` and a line in `trainer.tasks.registry`; or a class of an installed package, under the entry point
-`cloze.tasks`:
+A task is a frozen dataclass whose fields are the settings of this kind of task. A new kind is a file with such a class
+in `trainer/tasks/kinds` and a line in `trainer.tasks.registry`; or a class of an installed package, under the entry
+point `cloze.tasks`:
 
     [project.entry-points."cloze.tasks"]
     stance = "my_package:StanceTask"
 
-None of it may import torch, because the command reads it. What does is in the function that `builder` names: it makes a
-`trainer.tasks.heads.task_model.TaskModel` of a pre-trained encoder.
+The class must not import torch, because the command reads it. What needs torch is in the class that `builder` names: a
+`trainer.tasks.heads.task_model.TaskModel`, built on a pre-trained encoder.
 
-    record ─example─► example ─fitted─► the task, with what it learnt of them ─items─► tokens ─► answers
-                                                                                 answers ─predictions─► scores, rows
+    record ─make_example─► example ─fit─► the task, with what it learnt of the examples ─make_items─► items of tokens
+    items ─the model─► answers ─make_predictions─► predictions ─compute_scores, to_row─► scores, rows
 
 Below are what kinds share: names of metrics and of classes, shares of answers.
 
@@ -45,26 +45,30 @@ Prediction = Any  # the task's own
 
 
 class Tokens(NamedTuple):
-    """One sequence as a model reads it. ids: int32 [T]; segment_ids: int32 [T], 0 or 1"""
+    """One sequence of tokens as a model reads it.
+
+    ids:         int32 [T], token ids
+    segment_ids: int32 [T], 0 for tokens of a first text and special tokens, 1 for those of a second text
+    """
 
     ids: Int32s
     segment_ids: Int32s
 
     @staticmethod
     def from_encoding(encoding: Encoding) -> "Tokens":
-        """Return what a tokenizer has made."""
+        """Return the ids and segments of what a tokenizer has encoded."""
         return Tokens(to_ids(encoding), to_segment_ids(encoding))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskItem:
-    """The unit that is learnt from or judged at once: an example, or a window of one.
+    """What a model reads and answers at once: an example, or one window of a long example.
 
-    sequences: one, or several that are compared
-    example:   its number among the examples that were encoded in one call; later among those of the file
-    points:    int64 [P], places among the tokens of all its sequences that heads read
-    targets:   by name; those of the items of a batch are put one after another along the first axis
-    origin:    what its task needs to know again when it makes predictions; no model reads it
+    sequences: one sequence, or several that are compared, such as the choices of a question
+    example:   the zero-based index of its example, in the call of `make_items` and later in the file
+    points:    int64 [P], positions that heads read, counted through the tokens of all its sequences
+    targets:   arrays by name; a batch concatenates those of its items along the first axis
+    origin:    what the task needs to turn answers into predictions; no model reads it
     """
 
     sequences: tuple[Tokens, ...]
@@ -75,7 +79,7 @@ class TaskItem:
 
     @property
     def num_tokens(self) -> int:
-        """The tokens of all its sequences."""
+        """Return the number of tokens of all its sequences."""
         return sum(len(sequence.ids) for sequence in self.sequences)
 
 
@@ -85,7 +89,7 @@ RemovedSettings = Mapping[str, Mapping[str, Json]]
 
 
 class Misfit(InputError):
-    """An example from which nothing can be learnt as the task is. example: its number, for the line to look at"""
+    """An error for an example because of which the task cannot be learnt. `example` is its zero-based index."""
 
     def __init__(self, example: int, message: str) -> None:
         super().__init__(message)
@@ -93,7 +97,7 @@ class Misfit(InputError):
 
 
 def check_finite(answers: npt.NDArray[Any]) -> None:
-    """Raise InputError unless each answer of a model is a finite number: scores would not show it."""
+    """Raise InputError if an answer of a model is infinite or NaN."""
     strange = np.flatnonzero(~np.isfinite(answers))
     if len(strange):
         raise InputError(
@@ -103,20 +107,21 @@ def check_finite(answers: npt.NDArray[Any]) -> None:
 
 
 class Task:
-    """One kind of task, and the defaults of what a kind may leave out. Raise `version` whenever it learns otherwise.
+    """The base of all kinds of task.
 
-    kind:         its name
-    builder:      "package.module:Class" of the model that learns, made of the task and the `Pretrained` model
-    format:       of files whose ending does not show it
-    unit:         what a row of the model's answers is of: a "sequence", a "point" or a "token"
-    architecture: by which families know the class of the model, as far as it is one of theirs
-    causal:       whether a token sees itself and those before it, and none after it
-    usual_length: tokens of a sequence before it is cut, where nothing else is set
-    roles:        the parts of a record that it reads; each has the column of its name unless a file's settings differ
-    optional:     those of them that a file may lack
-    learnt:       those of them that are learnt: only labelled examples have them
-    former:       settings that are gone, each after the one it followed, with the value that meant what is done now: in
-                  records, so that these stay as they were
+    kind:           the name of the kind
+    builder:        "package.module:Class" of the model, which is called with the task and a `Pretrained` model
+    version:        to be raised whenever the same settings and examples learn something else
+    format:         the format of files whose ending does not tell it
+    unit:           what a row of the model's answers belongs to: a "sequence", a "point" or a "token"
+    architecture:   the key under which model families list the Hugging Face class of this kind
+    causal:         True if a token attends only to itself and the tokens before it
+    default_length: the tokens of a sequence before it is cut, if nothing else is set
+    label_roles:    the roles that only labelled examples have
+    removed_settings: settings that no longer exist, by the setting that they followed, with the value that meant what
+                      is done now. They are still written to records, so that equal tasks have equal records.
+
+    A role is the meaning of a value for the task, such as `text` or `label`.
     """
 
     __slots__ = ()
@@ -134,88 +139,128 @@ class Task:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the parts of a record that it reads."""
+        """Return the roles that the task reads. Each is read from the column of its name unless a file's settings name
+        another.
+        """
         raise NotImplementedError
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """Return those of them that a file may lack."""
+        """Return the roles that a file may lack."""
         return frozenset()
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the names in `scores` by which an epoch may be judged: the higher the better; the first is used."""
+        """Return the names of the scores by which epochs can be compared, the default first. Higher must be better."""
         raise NotImplementedError
 
     @property
     def export_architecture(self) -> str:
-        """Return the class that is exported; "encoder" where none has the heads: these are in a file next to it."""
+        """Return the key of the class that is exported.
+
+        It is "encoder" if no Hugging Face class has the heads: they are then written to a file next to the encoder.
+        """
         return self.architecture
 
     @property
     def term(self) -> Term:
-        """Return the term of what is learnt from labels."""
+        """Return the loss term of the labels."""
         raise NotImplementedError
 
     def list_terms(self) -> tuple[Term, ...]:
-        """Return the terms of the loss."""
+        """List the terms of the loss."""
         return (self.term,)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> Example:
-        """Return a record's values by role as an example. Raises Unusable.
+        """Make an example of a record.
 
-        labelled: whether it must have what is to be learnt; without, that may be missing
+        Args:
+            values: The values of the record by role. Values that are None are left out.
+            labelled: True if the example must have a label. If False, the label may be missing and is not read.
+
+        Raises:
+            Unusable: If the record cannot be used; the message is the reason under which it is counted.
         """
         raise NotImplementedError
 
     def fit(self, examples: Sequence[Example], where: str) -> Self:
-        """Return the task with what it must know of the training examples: names of classes, and the like.
+        """Return a copy of the task with what it must know of the training examples, such as the names of classes.
 
-        where: their file, for messages. Raises InputError if they cannot be learnt; Misfit where one is to blame.
+        Args:
+            examples: The training examples.
+            where: The file that they come from, for messages.
+
+        Raises:
+            InputError: If nothing can be learnt from the examples.
+            Misfit: The same, if one example is to blame.
         """
         return self
 
     def find_unknown_label(self, example: Example) -> Unusable | None:
-        """Return why an example has an answer that the task does not have: one that no row of training had, say.
+        """Return the reason if the label of an example is unknown to the task, such as a class without training rows,
+        else None.
 
-        Nothing is learnt from such an example; where it judges, every prediction for it is wrong.
+        Training drops such examples. In an evaluation file they are kept, and every prediction for them is wrong.
         """
         return None
 
     def find_source(self, example: Example) -> Any:
-        """Return the text, context or document that an example is of: those of one are held out together."""
+        """Return the text, context or document that an example comes from. Examples with the same source are held out
+        together.
+        """
         return example[0] if isinstance(example, tuple) else example
 
     def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
-        """Return what reads texts for a model in a folder. Raises InputError."""
+        """Build the encoder that turns texts into tokens for the model in a folder.
+
+        Args:
+            folder: The folder of the model, with its tokenizer.
+            inputs: What the model reads: the size of its vocabulary and its special ids.
+            max_length: The tokens of a sequence, special ones included, before it is cut.
+
+        Raises:
+            InputError: If the tokenizer is missing or does not fit the model.
+        """
         return TextEncoder.from_folder(folder, inputs, max_length)
 
     def iter_groups(self, examples: Sequence[Example]) -> Iterable[range]:
-        """Return which examples belong together, like those of a document, and are encoded in one call; in order."""
+        """Yield ranges of example indices, in order, that must be encoded in one call, such as the sentences of a
+        document.
+        """
         return (range(number, number + 1) for number in range(len(examples)))
 
     def make_items(self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Return examples as items, in their order, numbered from 0.
+        """Encode examples as items.
 
-        A file is encoded in parts, each by a call of its own; the items are those of one call (see `groups`).
+        Args:
+            examples: The examples of one or more whole groups of `iter_groups`.
+            encoder: Turns texts into tokens, and counts what it cuts.
+            labelled: True if the items get targets.
+
+        Returns:
+            The items in the order of the examples. `TaskItem.example` is the index in this call.
         """
         raise NotImplementedError
 
     def count_targets(self, items: Items) -> tuple[int, ...]:
-        """Return by what the sum of each term is divided, once they are added up over the step: items, or points."""
+        """Return for each term the number that its summed loss is divided by: of points if `unit` is "point", else of
+        items.
+        """
         number = sum(len(item.points) for item in items) if self.unit == "point" else len(items)
         return (number,) * len(self.list_terms())
 
     def make_predictions(self, examples: Sequence[Example], items: Items, answers: Answers) -> list[Prediction]:
-        """Return the model's prediction for each example, from the answers to all items: by default these."""
+        """Turn the answers of the model to all items into one prediction for each example. By default they are the
+        answers.
+        """
         return list(answers)
 
     def compute_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return the scores of predictions, by name."""
+        """Compute the scores of predictions by name, shares in [0, 1] unless the metric is defined otherwise."""
         raise NotImplementedError
 
     def tune(self, scores: Mapping[str, float]) -> Self:
-        """Return the task with what it takes from the scores of the epoch that is kept, such as a threshold."""
+        """Return a copy of the task with what it takes from the scores of the chosen epoch, such as a threshold."""
         return self
 
     def to_row(self, example: Example, prediction: Prediction) -> dict[str, Any]:
@@ -223,16 +268,16 @@ class Task:
         raise NotImplementedError
 
     def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Return what a row of a labelled example has as well: `gold`, and `score` where the row has one by itself."""
+        """Return what a labelled example's row has in addition: `gold`, and `score` if one row can be scored alone."""
         return {}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the task of a folder of its architecture that others wrote; None if it is not of this task."""
+        """Return the task of a model folder that other programs wrote, or None if its `config.json` does not fit."""
         return cls()
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of the exported `config.json` that are the task's."""
+        """Return the keys of the exported `config.json` that describe the task."""
         return {}
 
 
@@ -240,7 +285,7 @@ class Task:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Names, not too many of them.
+    """Format names as a list in quotes; of more than MAX_LISTED only the first are named.
 
     >>> format_names(["a", "b"]), format_names([str(n) for n in range(10)])
     ("'a', 'b'", "'0', '1', '2', '3', '4', '5', '6', '7' and 2 more")
@@ -250,7 +295,14 @@ def format_names(names: Sequence[str]) -> str:
 
 
 def with_first(requested: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """Return metrics with the requested one first. asked: "": as they are. Raises InputError for another.
+    """Return metrics with the requested one moved to the front.
+
+    Args:
+        requested: A name in `metrics`. If "", the order is unchanged.
+        metrics: All metrics of the task.
+
+    Raises:
+        InputError: If the requested metric is not one of them.
 
     >>> with_first("f1", ("accuracy", "f1"))
     ('f1', 'accuracy')
@@ -260,7 +312,7 @@ def with_first(requested: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return classes, and after them the other names that examples have, sorted.
+    """Return the classes, followed by all other names that examples have, sorted.
 
     >>> with_others(["no", "yes"], [["yes"], ["maybe"]])
     ('no', 'yes', 'maybe')
@@ -275,7 +327,7 @@ def check_labels(labels: Sequence[str]) -> None:
 
 
 def to_label_keys(labels: Sequence[str]) -> dict[str, Any]:
-    """The keys of a configuration that name classes."""
+    """Return the keys of a `config.json` that name the classes."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
@@ -283,19 +335,19 @@ def to_label_keys(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The classes that a configuration names, in their order."""
+    """Return the classes that a `config.json` names, in the order of the outputs; by default LABEL_0 and LABEL_1."""
     named = {int(n): str(label) for n, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()}
     return tuple(named[number] for number in sorted(named))
 
 
 def softmax(logits: npt.NDArray[Any]) -> Float64s:
-    """The shares of answers of which one is right."""
+    """Return the softmax of logits along all axes: the probabilities of answers of which exactly one is right."""
     powers = np.exp((logits - logits.max()).astype(np.float64))
     shares: Float64s = powers / powers.sum()
     return shares
 
 
 def sigmoid(logits: npt.NDArray[Any]) -> Float64s:
-    """The share of each answer by itself."""
+    """Return the sigmoid of logits: the probability of each answer, independent of the others."""
     shares: Float64s = 1 / (1 + np.exp(-logits.astype(np.float64)))
     return shares

@@ -39,9 +39,10 @@ CUT_LONGEST, CUT_FIRST, CUT_SECOND = "longest_first", "only_first", "only_second
 
 
 def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
-    """Open the tokenizer of a model's folder; it cuts and pads nothing.
+    """Open the tokenizer of a model folder, without truncation and padding.
 
-    Raises InputError if there is none, or one of another model.
+    Raises:
+        InputError: If there is none, it cannot be read, or it has ids or special tokens that the model does not know.
     """
     path = folder / TOKENIZER
     try:
@@ -69,11 +70,13 @@ def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
 
 @dataclass(slots=True, kw_only=True)
 class TextEncoder:
-    """A tokenizer, and to how many tokens it cuts. It counts what it cuts.
+    """A tokenizer that cuts sequences to a length, and counts what it cuts.
 
-    max_length: tokens of a sequence, special ones included
-    prompts:    before the first of the texts that are compared, and before the others; who makes vectors puts them
-    skipped:    tokens of each that are not pooled; (): all are
+    max_length: the tokens of a sequence, special ones included
+    prompts:    texts that callers put before the first of the texts that are compared, and before the others
+    skipped:    for each prompt the number of its tokens that are not pooled; () if all are pooled
+    num_cut:    the number of texts that were cut so far
+    tokens_cut: the number of tokens that they lost
     """
 
     tokenizer: Tokenizer
@@ -91,9 +94,17 @@ class TextEncoder:
     def from_folder(
         folder: Path, inputs: ModelInputs, max_length: int, prompts: Sequence[Prompt] = ()
     ) -> "TextEncoder":
-        """With the tokenizer of a model's folder. Raises InputError.
+        """Open the tokenizer of a model folder as an encoder.
 
-        prompts: of the folder, before first texts and before others; (): what it says of vectors does not matter
+        Args:
+            folder: The folder.
+            inputs: What the model reads.
+            max_length: The tokens of a sequence, special ones included.
+            prompts: The names of prompts of a sentence-transformers folder, for first texts and for others. If (), what
+                such a folder says of prompts and lower case is ignored.
+
+        Raises:
+            InputError: If the tokenizer is missing or does not fit the model, or a named prompt is not in the folder.
         """
         encoder = TextEncoder(tokenizer=open_tokenizer(folder, inputs), max_length=max_length, inputs=inputs)
         sentences = read_sentences(folder) if prompts else None
@@ -104,22 +115,29 @@ class TextEncoder:
         return encoder
 
     def _apply_folder_settings(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
-        """Read texts in lower case and after prompts, as a folder of sentence-transformers says."""
+        """Read texts in lower case and with prompts, if a sentence-transformers folder says so."""
         own = self.tokenizer.normalizer
         alone: list[Any] = [own] if isinstance(own, Normalizer) else []
         steps = [*cast(Any, own)] if isinstance(own, Normalizers) else alone
         if sentences.lowercase and not any(isinstance(each, Lowercase) for each in steps):
             self.tokenizer.normalizer = Normalizers([Lowercase(), *steps])
-        self.prompts = [sentences.prompt(asked) for asked in prompts]
+        self.prompts = [sentences.find_prompt(asked) for asked in prompts]
         if any(self.prompts) and not sentences.include_prompt:
             self.skipped = [len(self.tokenizer.encode(each).ids) - 1 if each else 0 for each in self.prompts]
 
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
-        """Texts, each with its second one where there are such, as sequences with their special tokens."""
+        """Encode texts, each alone or with a second text, as sequences with special tokens.
+
+        Of a long text only as much is tokenized at once as is needed; all tokens that are cut off are counted.
+
+        Args:
+            texts: The texts.
+            seconds: A second text for each text. If None, there are none.
+        """
         return self.join(self._encode_starts(texts), None if seconds is None else self._encode_starts(seconds))
 
     def _encode_starts(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the tokens of texts, of long ones at least one more than can be read; count what follows these."""
+        """Tokenize the beginning of each text, at least one token more than fits; count the tokens after it."""
         parts = [_iter_parts(text, max(PART_CHARACTERS, 16 * self.max_length)) for text in texts]
         firsts = self.tokenize([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
         return [self._extend_and_count(*each) for each in zip(firsts, texts, parts, strict=True)]
@@ -136,9 +154,12 @@ class TextEncoder:
     def join(
         self, firsts: Sequence[Encoding], seconds: Sequence[Encoding] | None = None, cut: str = CUT_LONGEST
     ) -> list[Encoding]:
-        """The same of what `pieces` gives; the same pieces may be given several times.
+        """Add special tokens to tokens of texts, and cut the sequences to `max_length`.
 
-        cut: which of two texts loses tokens at its end where they are too long: LONGEST or FIRST
+        Args:
+            firsts: The tokens of first texts, as `tokenize` returns them. They are not changed.
+            seconds: The tokens of second texts. If None, there are none.
+            cut: Which of two texts loses tokens at its end: CUT_LONGEST or CUT_FIRST.
         """
         sides = [firsts] if seconds is None else [firsts, seconds]
         room = self.count_room(len(sides))
@@ -150,35 +171,35 @@ class TextEncoder:
         return encodings
 
     def encode_start(self, first: Encoding, second: Encoding) -> Encoding:
-        """Encode the whole first text and the beginning of the second; what does not fit is not counted."""
+        """Encode the whole first text and the beginning of the second. Tokens that do not fit are not counted."""
         self.tokenizer.enable_truncation(self.max_length, strategy=CUT_SECOND)
         encoding: Encoding = self.tokenizer.post_process(first, second)
         self.tokenizer.no_truncation()
         return encoding
 
     def shorten(self, pieces: Sequence[Encoding], max_tokens: int) -> None:
-        """Cut pieces that have more tokens than `most`, at their ends."""
+        """Cut tokens of texts to a number of tokens, in place, and count what is cut."""
         for piece in pieces:
             self.count_lost(max(0, len(piece) - max_tokens))
             piece.truncate(max_tokens)
 
     def count_room(self, texts: int = 1) -> int:
-        """Tokens that one text, or two together, may have."""
+        """Return the number of tokens, without special ones, that one text or two texts together may have."""
         return self.max_length - int(self.tokenizer.num_special_tokens_to_add(texts == 2))
 
     def count_lost(self, num_tokens: int) -> None:
-        """Count the tokens that a text has lost."""
+        """Count a text as cut if it has lost tokens."""
         self.num_cut += num_tokens > 0
         self.tokens_cut += num_tokens
 
     def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the tokens of texts alone: uncut, without special ones."""
+        """Tokenize texts without special tokens and without cutting them."""
         encodings: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return encodings
 
 
 def _iter_parts(text: str, size: int) -> Iterator[tuple[int, int]]:
-    """Yield begins and ends of the parts of a text, of so many characters or fewer; only a very long word has more.
+    """Yield begin and end of the parts of a text, each of at most `size` characters; only a very long word has more.
 
     >>> [*_iter_parts("a good film", 8)]
     [(0, 6), (6, 11)]
@@ -195,10 +216,10 @@ def _iter_parts(text: str, size: int) -> Iterator[tuple[int, int]]:
 
 
 def to_ids(encoding: Encoding) -> Int32s:
-    """int32 [T]."""
+    """Return the token ids of an encoding: int32 [T]."""
     return np.array(encoding.ids, np.int32)
 
 
 def to_segment_ids(encoding: Encoding) -> Int32s:
-    """int32 [T]: to which of two texts each token belongs."""
+    """Return to which of two texts each token belongs: int32 [T], 0 or 1."""
     return np.array(encoding.type_ids, np.int32)

@@ -1,11 +1,11 @@
 r"""The encoding of a text file, found by its mark, its bytes, its header, and at last by what makes words of it.
 
-    byte order mark ─► UTF-8 where all is valid, or nearly all ─► what Gutenberg's header says ─► windows-1252,
-                                                                  or MacRoman or code page 437 where they are clearly it
+    byte order mark ─► UTF-8 if all is valid, or nearly all ─► what Gutenberg's header says ─► windows-1252,
+                                                                  or MacRoman or code page 437 if they are clearly it
 
 Promises: a pure function of the bytes. What calls itself ASCII or ISO-8859-1 is read as windows-1252 too, and its
 five bytes without a meaning are read as Latin-1. Stray bytes in a file that else is UTF-8 are read as
-windows-1252 alone. A zero byte in the text, or a mark that is not true, raises BadBook.
+windows-1252. A zero byte in the text, or a mark that is not true, raises BadBook.
 Costs: 240 MB/s of ASCII and UTF-8, its line ends made one kind; 30 MB/s of eight-bit text (9 novels).
 """
 
@@ -38,7 +38,10 @@ CP1252 = {byte: bytes([byte]).decode("cp1252") for byte in range(0x80, 0xA0) if 
 
 
 def decode_text(data: bytes) -> str:
-    r"""A text file's characters, its lines ending in `\n`. Raises BadBook.
+    r"""Decode a text file; lines of the result end in `\n`.
+
+    Raises:
+        BadBook: If it holds zeros, or is not in the encoding that its mark says.
 
     >>> decode_text(b"caf\xe9\r\n"), decode_text(b"\xef\xbb\xbfcaf\xc3\xa9"), decode_text(b"caf\x8e, cr\x90pe, th\x8e")
     ('café\n', 'café', 'café, crêpe, thé')
@@ -58,7 +61,10 @@ def decode_text(data: bytes) -> str:
 
 
 def guess_encoding(data: bytes) -> str:
-    r"""The name of the encoding in which a text file is read: a codec's, or `STRAYS`. Raises BadBook.
+    r"""Guess the encoding in which a text file is read: the name of a codec, or `STRAYS`.
+
+    Raises:
+        BadBook: If it holds zeros and is not UTF-16.
 
     >>> [guess_encoding(data) for data in (b"cafe", b"caf\xc3\xa9", b"caf\xe9", "\ufeffcafé".encode("utf-16-le"))]
     ['ascii', 'utf-8', 'cp1252', 'utf-16']
@@ -78,7 +84,7 @@ def guess_encoding(data: bytes) -> str:
 
 
 def _guess_utf16(data: bytes) -> str:
-    """UTF-16 without its mark, where every other byte is zero for the most part. Raises BadBook."""
+    """Return the codec of UTF-16 without its mark, in which most of every second byte are zero. Raises BadBook."""
     even, odd = data[::2].count(0), data[1::2].count(0)
     if 8 * max(even, odd) > 3 * len(data) and 50 * min(even, odd) < max(even, odd) and len(data) % 2 == 0:
         return "utf-16-be" if even > odd else "utf-16-le"
@@ -113,7 +119,7 @@ def _choose_by_header(data: bytes) -> str:
 
 
 def _choose_by_words(data: bytes) -> str:
-    """The eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
+    """Choose the eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
     starts = (match.start() for match in islice(RUN.finditer(data), MAX_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
     sense = {encoding: _sense(encoding, witnesses) for encoding in EIGHT_BIT}
@@ -131,9 +137,7 @@ def _sense(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]]) -> int
 
 
 def _makes_sense(before: str, character: str, after: str) -> int:
-    """1 for a small letter in a word, a capital that begins one, a quote or dash where they are; -1 for what
-    no word has within; else 0.
-    """
+    """Return 1 for a character that makes sense between its neighbors, -1 for one that no word has within, else 0."""
     within = _is_letter(before) or _is_letter(after)
     if character.isalpha():
         begins = not _is_letter(before) or before.isupper()

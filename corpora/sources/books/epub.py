@@ -1,7 +1,7 @@
 """EPUB: a zip of XHTML pages and a package file that gives their order, to a book's paragraphs.
 
 Promises: the paragraphs of the pages in the spine's order; navigation, covers, title pages, imprints, copyright
-pages and notes are passed over where the book names them as such (`epub:type`, ARIA role, `guide`, landmarks, the
+pages and notes are skipped if the book names them as such (`epub:type`, ARIA role, `guide`, landmarks, the
 names of files and classes), and so is what is not in the line of reading. Verse keeps its lines. No entity is
 resolved, nothing outside the zip is read, and no more than `max_bytes` of it are unpacked. A page that is not
 well-formed is read as a browser would. What cannot be read raises BadBook; encrypted text raises LockedBook;
@@ -107,7 +107,7 @@ class BadBook(BadRecord):
 
 
 class LockedBook(ValueError):
-    """A book whose text is encrypted. The message says which file."""
+    """A book with encrypted text. The message says which file."""
 
 
 class LargeBook(ValueError):
@@ -116,9 +116,9 @@ class LargeBook(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epub:
-    """A book's paragraphs in order, and what its package file says of it; `identifiers` are all it has.
+    """The paragraphs of a book in order, and what its package file says of it. `identifiers` has all that it states.
 
-    hidden: elements with text that the book does not show
+    `hidden` is the number of elements with text that the book does not show.
     """
 
     paragraphs: list[str]
@@ -133,7 +133,10 @@ class Epub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpinePage:
-    """One item of the spine. apparatus: the package or the file's name says that it is not text of the book."""
+    """One item of the spine.
+
+    `apparatus` is True if the package or the file's name says that it is not text of the book.
+    """
 
     path: str
     nav: bool
@@ -141,9 +144,16 @@ class SpinePage:
 
 
 def read_epub(data: bytes, max_bytes: int) -> Epub:
-    """A book from the bytes of its file. Raises BadBook, LockedBook, LargeBook.
+    """Read a book from the bytes of its EPUB.
 
-    max_bytes: what may be unpacked in all
+    Args:
+        data: The file.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadBook: If it is damaged, or not what an EPUB must be.
+        LockedBook: If its text is encrypted.
+        LargeBook: If it takes more than is allowed (bytes, members, tags of a page).
     """
     if data.count(MEMBER_START) > MAX_MEMBERS:
         raise LargeBook(f"over {MAX_MEMBERS} files in one zip")
@@ -166,7 +176,7 @@ class _Unpacker:
         self.names = {info.filename: info for info in archive.infolist() if info.filename[-1:] not in ("", "/")}
 
     def read(self, name: str) -> bytes:
-        """Raises BadBook if there is no such member, or a damaged one; LockedBook, LargeBook."""
+        """Read a member. Raises BadBook if it is missing or damaged; LockedBook and LargeBook."""
         info = self.names.get(name)
         if info is None:
             raise BadBook(f"it names {name}, which it does not hold")
@@ -230,7 +240,7 @@ def _check_not_encrypted(unpacker: _Unpacker) -> None:
 
 
 def _find_package_path(unpacker: _Unpacker) -> str:
-    """Return the path of the package file: the one that the container names, or the only one there is."""
+    """Return the path of the package file: the one that the container names, or the only one. Raises BadBook."""
     if CONTAINER in unpacker.names:
         root = _parse_xml(unpacker.read(CONTAINER))
         for rootfile in root.iter("{*}rootfile") if root is not None else ():
@@ -244,7 +254,7 @@ def _find_package_path(unpacker: _Unpacker) -> str:
 
 
 def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
-    """The pages of text in reading order, each once; without a spine, in the manifest's."""
+    """Yield the pages of text in reading order, each once; without a spine, in the order of the manifest."""
     items = {item.get("id"): item for item in package.iter("{*}item")}
     order = {reference.get("idref"): reference for reference in package.iter("{*}itemref")} or items
     named = _find_guide_pages(package, folder) | _find_landmark_pages(items.values(), folder, unpacker)
@@ -267,7 +277,7 @@ def _is_nav(item: etree._Element) -> bool:
 
 
 def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
-    """The pages that an EPUB 2's guide says are no text."""
+    """Return the pages that the guide of an EPUB 2 says are no text."""
     return {
         _resolve(folder, reference.get("href") or "")
         for reference in package.iter("{*}reference")
@@ -276,7 +286,7 @@ def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
 
 
 def _find_landmark_pages(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
-    """The pages that are not text, according to an EPUB 3's landmarks."""
+    """Return the pages that the landmarks of an EPUB 3 say are no text."""
     landmarks = set()
     for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
         root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
@@ -292,7 +302,9 @@ def _resolve(folder: str, href: str) -> str:
 
 
 def _describe_book(package: etree._Element, paragraphs: list[str]) -> Epub:
-    """The book of these paragraphs, with the first title, author, language, date and rights that say something."""
+    """Build the book of these paragraphs, with the first title, author, language, date and rights that say
+    something.
+    """
     titles, rights = _iter_dublin_core(package, "title"), _iter_dublin_core(package, "rights")
     authors = (text for role, text in _iter_dublin_core(package, "creator") if role in ("", "aut"))
     languages = (text for _, text in _iter_dublin_core(package, "language") if text.lower() != "und")
@@ -313,7 +325,7 @@ def _describe_book(package: etree._Element, paragraphs: list[str]) -> Epub:
 
 
 def to_spoken_name(text: str) -> str:
-    """A name in the order in which it is spoken.
+    """Return a name in the order in which it is spoken.
 
     >>> to_spoken_name("Verne, Jules"), to_spoken_name("Martin Luther King, Jr.")
     ('Jules Verne', 'Martin Luther King, Jr.')
@@ -326,7 +338,7 @@ def to_spoken_name(text: str) -> str:
 
 
 def _iter_dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str, str]]:
-    """(event or role, text) of each element of this name that has text."""
+    """Yield (event or role, text) of each element of this name that has text."""
     for element in package.iter(f"{{*}}{name}"):
         text = " ".join("".join(element.itertext()).split())
         if text:
@@ -335,7 +347,7 @@ def _iter_dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str,
 
 
 def read_page_paragraphs(data: bytes) -> list[str]:
-    r"""The paragraphs of one page of XHTML or HTML.
+    r"""Read the paragraphs of one page of XHTML or HTML.
 
     >>> read_page_paragraphs(b"<html><body><h2>I</h2><p>A <i>fine</i>\n day.<br/>Rain &mdash; later.</p></body></html>")
     ['I', 'A fine day.\nRain — later.']
@@ -387,7 +399,7 @@ def _parse_xml(data: bytes) -> etree._Element | None:
 
 
 def _build_xml_parser(recover: bool = False, encoding: str | None = None) -> etree.XMLParser:
-    """A parser that opens nothing. encoding: of the bytes, whatever they say themselves."""
+    """Build a parser that opens nothing. `encoding` is that of the bytes, whatever they say themselves."""
     return etree.XMLParser(
         encoding=encoding,
         recover=recover,
@@ -400,17 +412,17 @@ def _build_xml_parser(recover: bool = False, encoding: str | None = None) -> etr
 
 
 def _replace_entity(match: re.Match[str]) -> str:
-    """The character of a name that HTML knows and XML does not."""
+    """Return the character of a name that HTML knows and XML does not."""
     return match[0] if match[1] in XML_ENTITIES else html5.get(f"{match[1]};", match[0])
 
 
 def _with_end_tag(match: re.Match[str]) -> str:
-    """`<a/>` as a parser of HTML understands it."""
+    """Return `<a/>` as a parser of HTML understands it."""
     return match[0] if match[1].lower() in VOID else f"<{match[1]}{match[2]}></{match[1]}>"
 
 
 class _PageWalker:
-    """One page being walked through: inline text gathers until a block begins or ends."""
+    """Walks through a page: inline text is collected until a block begins or ends."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -419,7 +431,7 @@ class _PageWalker:
         self.in_line = False  # whether there is text after the last end of a line
 
     def iter_paragraphs(self, root: etree._Element) -> Iterator[str]:
-        """The text of each block in order, without what is passed over; empty blocks are none."""
+        """Yield the text of each block in order, without what is skipped; empty blocks are omitted."""
         walker = etree.iterwalk(root, events=("start", "end"))
         skipped = None
         for event, element in walker:
@@ -442,7 +454,7 @@ class _PageWalker:
         yield from self._flush()
 
     def _is_hidden(self, element: etree._Element) -> bool:
-        """Return True, and count, if an element says that it is not shown."""
+        """Return True if an element says that it is not shown, and count it if it has text."""
         is_hidden = "hidden" in element.attrib or HIDDEN_STYLE.search(element.get("style") or "") is not None
         self.hidden += is_hidden and bool("".join(element.itertext()).strip())
         return is_hidden
@@ -496,7 +508,7 @@ def _read_kinds(element: etree._Element) -> set[str]:
 
 
 def _is_line(element: etree._Element) -> bool:
-    """Return True if an element is a line of verse by its class, either alone or within a poem."""
+    """Return True if an element is a line of verse by its class, either by itself or within a poem."""
     match = LINE_CLASS.search(element.get("class") or "")
     if match is None or match["sure"]:
         return match is not None

@@ -1,9 +1,9 @@
 """Project Gutenberg's matter around a book: its header read and cut, its license and its volunteers' notes cut.
 
 Promises: pure functions. `cut_gutenberg` gives a text without Gutenberg's marks back as it was. What is cut between the
-marks, and in books without them, is bounded: notes of transcribers go where they are in the first `FRONT_BLOCKS`
+marks, and in books without them, is bounded: notes of transcribers go if they are in the first `FRONT_BLOCKS`
 paragraphs, or in the last share of the book that `NOTES_SHARE` and `NOTES_CHARACTERS` allow, and paragraphs that name
-Project Gutenberg where they are in the first ones too, or among the last `BACK_BLOCKS`.
+Project Gutenberg if they are in the first ones too, or among the last `BACK_BLOCKS`.
 Costs: a few regular expressions over the text, about 70 MB a second.
 
 Source: the forms that Gutenberg's own files have had from 1991 (the "small print") to today (stars around
@@ -75,12 +75,12 @@ BACK_NOTE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GutenbergText:
-    """A text without Gutenberg's header and license, and what the header says of the book.
+    """A text without the header and license of Project Gutenberg, and what the header says of the book.
 
-    marked:   the text bore Gutenberg's marks; else it is whole and nothing is known
-    number:   the e-book's number, its name at Gutenberg
+    marked:   True if the text had Gutenberg's marks; else it is whole and nothing is known
+    number:   number of the e-book, its name at Gutenberg
     released: "2004-10-02" or "1992-07"
-    revision: the latest date in the header as a number, 20180114
+    revision: latest date in the header as a number, 20180114
     """
 
     body: str
@@ -94,7 +94,7 @@ class GutenbergText:
 
 
 def cut_gutenberg(text: str) -> GutenbergText:
-    """Cut Gutenberg's header and license off a text whose lines end in `\\n`.
+    """Remove Gutenberg's header and license from a text with line ends `\\n`.
 
     >>> book = cut_gutenberg("Title: Emma\\n*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\\nShe was.\\n")
     >>> book.title, book.body.strip()
@@ -111,7 +111,7 @@ def cut_gutenberg(text: str) -> GutenbergText:
 
 
 def cut_whole_book(text: str) -> str | None:
-    """Return what a text that is one book of Gutenberg's holds without header and license; None for any other text.
+    """Return the text of one whole book of Gutenberg without header and license; None for any other text.
 
     A file of several books, or a text that quotes the marks far from its ends, is no such book: its text would be lost.
     """
@@ -146,7 +146,7 @@ def _with_header(header: str, body: str) -> GutenbergText:
 
 
 def _find_dates(header: str) -> tuple[str | None, int | None]:
-    """The first date of a header, and the latest as a number (a month alone counts as its day 0)."""
+    """Return the first date of a header, and the latest as a number (a month without a day counts as its day 0)."""
     dates = [
         (int(match["year"]), 1 + MONTHS.index(match["month"].capitalize()), int(match["day"] or 0))
         for match in DATED.finditer(header)
@@ -159,7 +159,7 @@ def _find_dates(header: str) -> tuple[str | None, int | None]:
 
 
 def find_stated_encoding(head: str) -> str | None:
-    """The encoding that Gutenberg's header names.
+    """Return the encoding that Gutenberg's header names, or None.
 
     >>> find_stated_encoding("Language: English\\n\\nCharacter set encoding: ISO-8859-1\\n")
     'ISO-8859-1'
@@ -171,7 +171,7 @@ def find_stated_encoding(head: str) -> str | None:
 
 
 def cut_notes(blocks: list[str]) -> list[str]:
-    """Paragraphs without the notes of Gutenberg's volunteers at either end of the book."""
+    """Remove the notes of Gutenberg's volunteers at either end of a book from its paragraphs."""
     kept = _cut_front_notes(blocks)
     total, after = sum(map(len, kept)), 0
     bound = max(NOTES_SHARE * total, NOTES_CHARACTERS)
@@ -198,7 +198,7 @@ def _cut_front_notes(blocks: list[str]) -> list[str]:
 
 
 def _count_note_paragraphs(blocks: list[str], index: int) -> int:
-    """Return how many paragraphs the note that begins here takes; 0 if none begins here."""
+    """Return the number of paragraphs of the note that begins here; 0 if none begins here."""
     block = " ".join(blocks[index][: 2 * MAX_NOTE_CHARACTERS].split())
     if NOTE.search(block):
         if block.startswith("[") and "]" not in block:

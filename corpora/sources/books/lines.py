@@ -6,7 +6,7 @@ footnotes in brackets, the numbers of pages. What is prose is decided by measure
 a line ends because the next word would not have fitted, in verse before that.
 Costs: about 10 MB a second.
 
-A book's title and author by its title page, where no header or package says them.
+A book's title and author by its title page, if no header or package says them.
 
     The Sky              The Sky by Ann Lee         The Sky
     by                                              Published by Ann Lee at Smashwords
@@ -61,8 +61,8 @@ RULE = re.compile(r"[\W_]*")
 class LineLayout:
     """The layout of a book's lines, measured on all of them.
 
-    width:   column at which its prose is wrapped; None where a line is a paragraph
-    dense:   blank lines do not part its paragraphs
+    width: column at which its prose is wrapped; None if a line is a paragraph
+    dense: True if blank lines do not divide its paragraphs
     """
 
     width: int | None
@@ -70,7 +70,7 @@ class LineLayout:
 
 
 def split_paragraphs(text: str) -> list[str]:
-    r"""The paragraphs of a text whose lines end in `\n`, without lines of mere signs and marks of pictures.
+    r"""Split a text with line ends `\n` into paragraphs, without lines of mere signs and marks of pictures.
 
     >>> split_paragraphs("It was a dark\nnight.\n\n* * *\n\nI went _home_ late\nthat night.")
     ['It was a dark night.', 'I went home late that night.']
@@ -88,8 +88,9 @@ def split_paragraphs(text: str) -> list[str]:
 
 
 def drop_page_lines(text: str) -> str:
-    """Text without the lines that hold nothing but the number of a page, where they rise through the book; a
-    sentence that such a line divides is one again.
+    """Remove the lines that hold only the number of a page, if these rise through the book.
+
+    A sentence that such a line divides is joined again.
     """
     numbers = [int(match[1]) for match in NUMBER_LINE.finditer(text)]
     rising = sum(after - before == 1 for before, after in pairwise(numbers))
@@ -117,7 +118,7 @@ def _is_divided(before: str, after: str) -> bool:
 
 
 def drop_italics(text: str) -> str:
-    """Text without the underscores that mark italics.
+    """Remove the underscores that mark italics.
 
     >>> drop_italics("_The Times_, and snake_case, and Mr. ____")
     'The Times, and snake_case, and Mr. ____'
@@ -126,7 +127,7 @@ def drop_italics(text: str) -> str:
 
 
 def measure_layout(text: str) -> LineLayout:
-    """The layout of a book: its width is what nine tenths of its lines stay within."""
+    """Measure the layout of a book: its width is what nine tenths of its lines stay within."""
     lines = text.split("\n")
     lengths = sorted(len(line.rstrip()) for line in lines if not line.isspace() and line)
     if not lengths:
@@ -139,7 +140,7 @@ def measure_layout(text: str) -> LineLayout:
 
 
 def _iter_groups(lines: list[str], layout: LineLayout) -> Iterator[list[str]]:
-    """The lines between two blank lines, cut where a paragraph begins without one."""
+    """Yield the lines between two blank lines, cut at each paragraph that begins without one."""
     if layout.width is None:
         yield from ([[line] for line in lines] if any(len(line) > LONG_LINE for line in lines) else [lines])
         return
@@ -163,25 +164,25 @@ def _find_paragraph_starts(lines: list[str], width: int, dense: bool) -> list[in
 
 
 def _find_indented(lines: list[str]) -> list[int]:
-    """The lines after the first that begin a little to the right of the others."""
+    """Return the indices of lines after the first that begin a little to the right of the others."""
     indents = [len(line) - len(line.lstrip()) for line in lines]
     left = min(indents)
     return [index for index in range(1, len(lines)) if 2 <= indents[index] - left <= 10]
 
 
 def _can_fit_next(line: str, after: str, width: int) -> bool:
-    """Return True if the next line's first word would have fitted on this one, so that the break is meant."""
+    """Return True if the next line's first word would have fitted on this line, so that the break is meant."""
     room = width - SLACK - len(line) - 1
     return room > 0 and len(after.lstrip().partition(" ")[0]) <= room
 
 
 def has_meant_breaks(lines: list[str], width: int) -> bool:
-    """Return True if a block is verse, a title, an address: something whose line breaks are meant.
+    """Return True if the line breaks of a block are meant: it is verse, a title or an address.
 
-    Most breaks must come before the book's width. Then what decides is the capital at the beginning of a line
-    that does not follow the end of a sentence: verse has it, prose set narrower or fixed by hand does not.
-    Lines much shorter than the book's are kept without it, and so are lines set off to the right of which each
-    has its capital. Long verse fills the width, but then every line has its capital.
+    Most breaks must come before the book's width. Then the capital at the beginning of a line that does not follow the
+    end of a sentence decides: verse has it, prose set narrower or fixed by hand does not. Lines much shorter than the
+    book's are kept without it, and so are lines set off to the right that each have a capital. Long verse fills the
+    width, but then every line has its capital.
     """
     num_breaks = len(lines) - 1
     if num_breaks < 1:
@@ -225,11 +226,11 @@ class Hyphens:
         self.divides = False
 
     def join_lines(self, lines: list[str]) -> str:
-        """A paragraph's lines as one."""
+        """Return a paragraph's lines as one."""
         return "".join([*(self._end_line(line, after) for line, after in pairwise(lines)), lines[-1]])
 
     def _end_line(self, line: str, after: str) -> str:
-        """A line as it is before another: with a space, or at a dash without, or without its hyphen."""
+        """Return a line as it is before another: with a space, or at a dash without, or without its hyphen."""
         if line.endswith(("--", "—")) or (after.startswith(("--", "—")) and line[-1:].isalnum()):
             return line
         head = SPLIT_WORD.search(line[-MAX_WORD_LETTERS:]) if line.endswith("-") else None
@@ -241,8 +242,9 @@ class Hyphens:
         return line[:-1]
 
     def has_hyphen(self, head: str, tail: str) -> bool:
-        """Return True if the hyphen belongs to the word, as the book writes it elsewhere. If it nowhere does, the
-        hyphen belongs to it unless the book divides words at the ends of its lines.
+        """Return True if the hyphen belongs to the word, as the book writes it elsewhere.
+
+        If it is nowhere else, the hyphen belongs to it unless the book divides words at the ends of its lines.
 
         >>> hyphens = Hyphens("To-morrow he will scrutinise the room.")
         >>> hyphens.has_hyphen("to", "morrow"), hyphens.has_hyphen("scru", "tinise"), hyphens.has_hyphen("half", "coy")
@@ -255,7 +257,7 @@ class Hyphens:
         return head + tail not in self.words and not self.divides
 
     def _observe(self) -> tuple[frozenset[str], bool]:
-        """The book's words, and whether most of those cut at a line's end are elsewhere one word."""
+        """Return the book's words, and whether most of those cut at a line's end are one word elsewhere."""
         text = self.text.lower()
         words = frozenset(WORD.findall(CUT_WORD.sub(" ", text)))
         cuts = CUT_WORD.findall(text)
@@ -286,7 +288,10 @@ SMALL = frozenset("a an and at by for from in of on or the to with".split())
 
 
 def find_title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
-    """Return the title and author on a title page, (None, None) if it does not have both.
+    """Find the title and author on a title page; (None, None) if it does not have both.
+
+    Args:
+        blocks: The paragraphs of the book.
 
     >>> find_title_and_author(["THE SECRET GARDEN\\nBY FRANCES HODGSON BURNETT", "CHAPTER I"])
     ('The Secret Garden', 'Frances Hodgson Burnett')
@@ -314,7 +319,7 @@ def find_title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
 
 
 def _normalize_name(name: str) -> str:
-    """A name on one line, and not in capitals; a full stop at its end stays after an initial alone."""
+    """Return a name on one line and not in capitals; a full stop at its end stays only after an initial."""
     line = " ".join(name.split()).strip(' ,;:"“”')
     line = line[:-1] if re.search(r"[^\W\d_]{4}\.\Z", line) else line
     if not line.isupper():

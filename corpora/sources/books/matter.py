@@ -12,7 +12,7 @@ Publishers' advertisements and catalogues after a book's end.
 
     THE END
     Popular Copyright Novels                    what follows the end is cut,
-    Ask Your Dealer for a Complete List of ...  where it says more than once what only a catalogue says
+    Ask Your Dealer for a Complete List of ...  if it says more than once what only a catalogue says
 
 Promises: pure functions on a book's paragraphs. Nothing before the last "THE END" or "FINIS" is cut; without such a
 line a catalogue goes from its first sign, if signs follow one another to the book's end. No more is cut than
@@ -21,7 +21,7 @@ Costs: next to nothing: the search goes backwards from the end as far as that sh
 
 Source: the back pages of reprints and series of 1890 to 1930, as Project Gutenberg's volunteers keep them.
 
-Lists of contents and of illustrations at the beginning of a book, headed or not, and where they end.
+Lists of contents and of illustrations at the beginning of a book, headed or not, and their ends.
 
     CONTENTS                      a list goes from its heading ...
     I. The Walk 3
@@ -29,7 +29,7 @@ Lists of contents and of illustrations at the beginning of a book, headed or not
     CHAPTER I                     ... to the first heading that it names, or to its last numbered entry
 
 Promises: pure functions on a book's paragraphs. A list ends before the prose that follows it, and after
-`MAX_ENTRIES` at the latest; where its end is not clear it stays. Beyond the first `CONTENTS_BLOCKS` a list must
+`MAX_ENTRIES` at the latest; if its end is not clear it stays. Beyond the first `CONTENTS_BLOCKS` a list must
 have its heading and several numbered entries, as that of a second volume has.
 Costs: next to nothing.
 
@@ -39,8 +39,8 @@ Footnotes of plain-text books: the notes go, and so do their marks in the text.
     [1] Vulture.                    a paragraph that begins with a mark which is before it goes
     FOOTNOTES:                      such a heading goes, and near the book's end all that follows it
 
-Promises: pure functions on a book's paragraphs. A paragraph goes only where its mark is referred to in one of
-the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only where there are such notes, but
+Promises: pure functions on a book's paragraphs. A paragraph goes only if its mark is referred to in one of
+the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only if there are such notes, but
 for a letter in brackets after a word, `[A]`, which is a mark anywhere.
 Costs: about 100 MB a second.
 """
@@ -76,7 +76,7 @@ SIGN = re.compile(
 
 
 def cut_catalogue(blocks: list[str]) -> list[str]:
-    """Paragraphs without the advertisements that follow a book's end.
+    """Remove the advertisements that follow a book's end from its paragraphs.
 
     >>> book = ["It was late. " * 90] * 2
     >>> cut_catalogue([*book, "THE END", "NEW FICTION", "The Moon. 12mo, cloth extra. $1.50"])[2:]
@@ -93,7 +93,7 @@ def cut_catalogue(blocks: list[str]) -> list[str]:
 
 
 def _find_first_allowed(blocks: list[str]) -> int:
-    """The first paragraph of those at the end that hold `MAX_CATALOGUE_SHARE` of the characters."""
+    """Return the index of the first of the last paragraphs that hold `MAX_CATALOGUE_SHARE` of the characters."""
     left = MAX_CATALOGUE_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, -1, -1):
         left -= len(blocks[index])
@@ -103,7 +103,9 @@ def _find_first_allowed(blocks: list[str]) -> int:
 
 
 def _find_catalogue_start(blocks: list[str], first: int) -> int:
-    """Return where a catalogue begins whose signs last to the end of the book; after the book if there is none."""
+    """Return the index of the first paragraph of a catalogue with signs up to the end of the book; the number of
+    paragraphs if there is none.
+    """
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
         if signs[-1] - index > MAX_SIGN_GAP:
@@ -155,7 +157,7 @@ ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|\Z)")
 
 
 def cut_contents(blocks: list[str]) -> list[str]:
-    """Paragraphs without tables of contents and lists of illustrations at the beginning.
+    """Remove tables of contents and lists of illustrations from the paragraphs of a book.
 
     >>> cut_contents(["Emma", "CONTENTS", "I. The Walk 3", "II. The Ball 9", "I", "The Walk", "She went. " * 20])[:3]
     ['Emma', 'I', 'The Walk']
@@ -172,7 +174,7 @@ def cut_contents(blocks: list[str]) -> list[str]:
 
 
 def _index_names(blocks: list[str]) -> dict[str, int]:
-    """The first paragraph that has a line of each name; nothing where no list of illustrations asks for it."""
+    """Return the first paragraph with each name; {} if no list of illustrations needs it."""
     first: dict[str, int] = {}
     if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
         for index, block in enumerate(blocks):
@@ -182,7 +184,7 @@ def _index_names(blocks: list[str]) -> dict[str, int]:
 
 
 def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return where the contents of a later volume stop: they have a heading and several numbered entries."""
+    """Return the index after the contents of a later volume, which have a heading and entries; else `start`."""
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
     stop = _find_contents_stop(blocks, start, first_named)
@@ -190,7 +192,7 @@ def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) 
 
 
 def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return where the list that begins here stops; `start` if none does, or if its end is not clear."""
+    """Return the index after the list that begins here; `start` if none does, or if its end is not clear."""
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
         return _find_unheaded_stop(blocks, start)
@@ -210,14 +212,16 @@ def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, in
 
 
 def _find_next_list(blocks: list[str], start: int) -> int:
-    """The next heading of such a list, or as far as a list may go."""
+    """Return the index of the next heading of such a list, or as far as a list may go."""
     end = min(start + MAX_ENTRIES, len(blocks))
     headed = (index for index in range(start + 1, end) if CONTENTS.fullmatch(blocks[index].partition("\n")[0]))
     return next(headed, end)
 
 
 def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
-    """The place after the last entry that is numbered or paged, where there are some and none begins again."""
+    """Return the index after the last entry that is numbered or paged; `start` if there are too few or the end is not
+    clear.
+    """
     listed = [index for index in range(start + 1, end) if _is_list(blocks[index])]
     again = [index for index in listed[1:] if _read_names(blocks[index]) & _read_names(blocks[listed[0]])]
     listed = [index for index in listed if not again or index < again[-1]]
@@ -229,7 +233,7 @@ def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -
 
 
 def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
-    """The first paragraph after a list of illustrations: a repeat of earlier text, or a first heading."""
+    """Return the first paragraph after a list of illustrations: a repeat of earlier text, or a first heading."""
     listed = _read_names(blocks[start])
     for index in range(start + 1, min(last + 1, len(blocks))):
         block = blocks[index]
@@ -250,7 +254,9 @@ def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: d
 
 
 def _find_unheaded_stop(blocks: list[str], start: int) -> int:
-    """Return where a run of numbered entries stops that has no heading, but whose first entry soon comes again."""
+    """Return the index after a run of numbered entries without a heading, if its first entry soon comes again; else
+    `start`.
+    """
     stop = start
     while stop < min(start + MAX_ENTRIES, len(blocks)) and _is_entry(blocks[stop]):
         stop += 1
@@ -280,8 +286,9 @@ def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
 
 
 def _find_first_heading(blocks: list[str], named: list[int]) -> int:
-    """The first of the headings that end with the last named one: named too, or a number before a name, or the
-    number of a part before that of a chapter.
+    """Return the first of the headings that end with the last named one.
+
+    A heading is named too, or a number before a name, or the number of a part before that of a chapter.
     """
     first = named[-1]
     while first - 1 in named or (
@@ -326,8 +333,9 @@ def _is_paged(block: str) -> bool:
 
 
 def is_prose(block: str) -> bool:
-    """Return True if a paragraph is certainly running text: one line, many words, most of them without a capital, a
-    sentence that ends, no number before.
+    """Return True if a paragraph is certainly running text.
+
+    It is one line of many words, at least a third of them without a capital, ends a sentence, and no number precedes.
     """
     words = block.split(None, PROSE_WORDS)
     if "\n" in block or len(words) <= PROSE_WORDS or ENTRY.match(block):
@@ -388,12 +396,12 @@ WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+|\d+")
 
 
 def cut_matter(blocks: list[str]) -> list[str]:
-    """A book's paragraphs without its copyright page, its contents, and what follows its end."""
+    """Remove the copyright page, the contents and what follows a book's end from its paragraphs."""
     return cut_contents(cut_front(cut_back(blocks)))
 
 
 def cut_front(blocks: list[str]) -> list[str]:
-    """Paragraphs without license, copyright and imprint near the beginning.
+    """Remove license, copyright and imprint near the beginning of a book.
 
     >>> cut_front(["Sky", "Copyright 2012 Ann Lee", "Smashwords Edition", "It was late. " * 300])[:2][0]
     'Sky'
@@ -413,7 +421,7 @@ def _is_front(block: str) -> bool:
 
 
 def cut_back(blocks: list[str]) -> list[str]:
-    """Paragraphs up to "About the author", "Connect with me" and their like near the end."""
+    """Remove the paragraphs from "About the author", "Connect with me" and the like on, near the end of a book."""
     total, after, cut = sum(map(len, blocks)), 0, len(blocks)
     bound = min(BACK_CHARACTERS + BACK_SHARE * total, total / 2)
     for index in range(len(blocks) - 1, 0, -1):
@@ -432,9 +440,10 @@ def _is_plea(line: str) -> bool:
 
 
 def count_prose_words(blocks: Sequence[str], max_count: int) -> int:
-    """Words of running text: of paragraphs of eight words and more that hold a sentence's end and are mostly
-    words without a capital, which lists, tables, titles and indexes are not, and hold few signs and numbers, which
-    programs and indexes are full of. Counts no further than `max_count`.
+    """Count the words of running text, until `max_count` is reached.
+
+    Running text are paragraphs of eight words or more that hold a sentence's end, with mostly words without a capital
+    (not lists, tables, titles and indexes) and few signs and numbers (not programs).
     """
     total = 0
     for block in blocks:
@@ -463,7 +472,7 @@ REFERENCE = re.compile(
 
 
 def cut_footnotes(blocks: list[str]) -> list[str]:
-    """Paragraphs without footnotes and their marks.
+    """Remove footnotes and their marks from the paragraphs of a book.
 
     >>> cut_footnotes(["The aasvögel[1] flew.", "[1] Vulture.", "It was late."])
     ['The aasvögel flew.', 'It was late.']
@@ -478,7 +487,9 @@ def cut_footnotes(blocks: list[str]) -> list[str]:
 
 
 def _find_notes(blocks: list[str]) -> dict[int, str]:
-    """The mark of each paragraph that is a note: one that begins with a mark which is in a paragraph before it."""
+    """Return {index: mark} of the paragraphs that are notes: they begin with a mark that is in a
+    paragraph before them.
+    """
     seen: dict[str, int] = {}  # mark: the last paragraph that refers to it
     notes = {}
     for index, block in enumerate(blocks):
@@ -497,12 +508,14 @@ def _without_marks(block: str, marks: set[str]) -> str:
 
 
 def _is_mark(mark: str, marks: set[str]) -> bool:
-    """Return True if a mark is a note's, by the notes that were found; a letter in brackets needs none."""
+    """Return True if a mark is that of a note that was found; a letter in brackets needs none."""
     return mark in marks or mark[1:2].isupper() or ("[]" in marks and mark[0] in "[{")
 
 
 def _find_notes_start(blocks: list[str]) -> int:
-    """Return where the notes gathered at a book's end begin; the number of its paragraphs if there are none."""
+    """Return the index of the first of the notes gathered at a book's end; the number of its paragraphs if there are
+    none.
+    """
     left = NOTES_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, 0, -1):
         if HEADING.fullmatch(blocks[index]):

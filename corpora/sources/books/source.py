@@ -66,9 +66,10 @@ MAX_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not name
 
 
 class Book(NamedTuple):
-    """A book's paragraphs, its matter cut, and what it says of itself.
+    """The paragraphs of a book that are its text, and what it says of itself.
 
-    number: at Project Gutenberg; hidden: elements with text that it does not show
+    number: at Project Gutenberg
+    hidden: number of elements with text that it does not show
     """
 
     paragraphs: list[str]
@@ -91,7 +92,7 @@ class BookCorpusSource:
     min_prose_words:  a book with less running text (a table, an index, a cover) is dropped
     max_record_bytes: a larger book, or an EPUB that unpacks to more, is dropped
 
-    A book of which running text is but a small part (`MIN_PROSE_RATIO`: a commented program, a dictionary) is dropped
+    A book with only a small part of running text (`MIN_PROSE_RATIO`: a commented program, a dictionary) is dropped
     too. A book with Gutenberg's number has the key `gutenberg:<number>`, in whatever file it comes, and the last
     date of its header for a revision: the newest edition supersedes the others. Any other book's id is made
     of its bytes.
@@ -112,21 +113,24 @@ class BookCorpusSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return what decides the bytes of the source's documents, for fingerprints."""
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, sorted by name. Raises InputError if there are none."""
+        """List the files with known endings as (name, path), sorted by name. Raises InputError if there are none."""
         wanted = f"a file with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The book of a file, or the members of a tar in order. Raises InputError for a damaged tar."""
+        """Yield the book of a file, or one record for each member of a tar in order.
+
+        Raises InputError for a damaged tar.
+        """
         if piece.file.name.lower().endswith(ARCHIVE_ENDINGS):
             try:
                 yield from self._read_members(piece.file, tally)
@@ -137,7 +141,10 @@ class BookCorpusSource:
             yield self._read_file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning."""
+        """Return the bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning.
+
+        Raises InputError.
+        """
         try:
             with gzip.open(open_for_library(file), "rb") if locator.stream >= 0 else file.open("rb") as stream:
                 stream.seek(locator.offset)
@@ -149,7 +156,13 @@ class BookCorpusSource:
         return data
 
     def build_record(self, data: bytes, locator: Locator, name: str) -> Record:
-        """The record of a book's bytes. name: of its file, whose ending says how to read them."""
+        """Build the record of a book.
+
+        Args:
+            data: The bytes of the book.
+            locator: Their place in the raw files.
+            name: The name of its file, with the ending that says how to read it.
+        """
         try:
             book = self._read(data, name)
         except (BadBook, LockedBook, LargeBook) as error:
@@ -178,7 +191,7 @@ class BookCorpusSource:
         )
 
     def _read(self, data: bytes, name: str) -> Book:
-        """Raises BadBook, LockedBook, LargeBook."""
+        """Parse the bytes of a book. Raises BadBook, LockedBook and LargeBook."""
         if name.lower().endswith(".epub"):
             return read_epub_book(data, self.max_record_bytes)
         if name.lower().endswith(".txt.gz"):
@@ -186,7 +199,7 @@ class BookCorpusSource:
         return read_text_book(decode_text(data))
 
     def _read_file(self, file: RawFile, tally: Tally) -> Record:
-        """The book of a file. What `.txt.gz` holds is its record; where that cannot be had, the file itself is."""
+        """Build the record of a file: of what a `.txt.gz` holds, or of the file itself if that cannot be read."""
         locator = Locator(file=file.name, sha256=file.sha256, length=file.size_bytes)
         if drop := tally.enter(locator):
             return self._build_dropped(locator, file.name.rpartition("/")[2], drop)
@@ -236,7 +249,7 @@ class BookCorpusSource:
         return self.build_record(tar.read(member), locator, name)
 
     def _build_dropped(self, locator: Locator, name: str, drop: Drop) -> Record:
-        """The record of what was not read; it is known by where it is."""
+        """Build the record of what was not read; it is known by its place."""
         return Record(locator=locator, text="", raw=str(locator).encode(), title=strip_endings(name), drop=drop)
 
 
@@ -247,7 +260,7 @@ def _to_drop(error: BadBook | LockedBook | LargeBook) -> Drop:
 
 
 def read_text_book(text: str) -> Book:
-    """A book from plain text whose lines end in `\\n`."""
+    """Read a book from plain text with line ends `\\n`."""
     source = cut_gutenberg(text)
     blocks = split_paragraphs(source.body)
     title, author = find_title_and_author(blocks)
@@ -264,14 +277,17 @@ def read_text_book(text: str) -> Book:
 
 
 def cut_around(blocks: list[str]) -> list[str]:
-    """A book's paragraphs without notes of those who made the file, advertisements, matter, contents, footnotes."""
+    """Remove volunteers' notes, advertisements, publishers' matter, contents and footnotes from a book's paragraphs."""
     return cut_footnotes(cut_matter(cut_catalogue(cut_notes(blocks))))
 
 
 def read_epub_book(data: bytes, max_bytes: int) -> Book:
-    """A book from an EPUB's bytes; Gutenberg's have its header and license in the text.
+    """Read a book from the bytes of an EPUB; those of Gutenberg have header and license in the text.
 
-    Raises BadBook, LockedBook, LargeBook (where it unpacks to more than `max_bytes`).
+    Raises:
+        BadBook: If it is damaged.
+        LockedBook: If it is encrypted.
+        LargeBook: If it unpacks to more than `max_bytes`.
     """
     epub = read_epub(data, max_bytes)
     source = cut_gutenberg("\n\n".join(epub.paragraphs))
@@ -292,7 +308,7 @@ def read_epub_book(data: bytes, max_bytes: int) -> Book:
 
 
 def strip_endings(name: str) -> str:
-    """A file's name without its endings.
+    """Return a file's name without its endings.
 
     >>> strip_endings("the-star.epub.txt"), strip_endings("emma_158.txt.gz"), strip_endings("README")
     ('the-star', 'emma_158', 'README')
@@ -302,7 +318,7 @@ def strip_endings(name: str) -> str:
 
 
 def _unzip(data: bytes, max_bytes: int) -> bytes:
-    """Unpack gzip bytes, one stream or several. Raises BadBook, LargeBook."""
+    """Unpack gzip bytes, one stream or several. Raises BadBook and LargeBook."""
     if not data:
         raise BadBook("a gzip file that is cut off")
     try:
@@ -318,7 +334,7 @@ def _unzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """The pieces of a tar, its members counted from the headers in them before they are parsed."""
+    """Yield the pieces of a tar, and count its members from the headers in them before they are parsed."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)

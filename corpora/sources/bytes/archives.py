@@ -30,10 +30,13 @@ NO_DATA = b"123456"  # links, devices, folders: whatever their size says, no byt
 
 
 class TarMember(NamedTuple):
-    """One member of a tar. kind: file, link, folder, sparse (a file stored without its holes), or other (a device, a
-    pipe).
+    """One member of a tar.
 
-    offset: of its first header in the tar; start: of its bytes.
+    name:       its path in the tar
+    kind:       "file", "link", "folder", "sparse" (a file stored without its holes) or "other" (a device, a pipe)
+    offset:     position of its first header in the tar
+    start:      position of its bytes
+    size_bytes: the number of bytes that are stored
     """
 
     name: str
@@ -44,7 +47,10 @@ class TarMember(NamedTuple):
 
 
 class EarlierHeaders(NamedTuple):
-    """Values from the headers before a member. size: given where the one in its own header is not the true one."""
+    """Values from extension headers before a member.
+
+    `size` is given if the one in its own header is not the true one.
+    """
 
     name: str | None = None
     size: int | None = None
@@ -52,25 +58,30 @@ class EarlierHeaders(NamedTuple):
 
 
 class Reader(Protocol):
-    """Bytes read in order. `position` counts from the beginning of what is read."""
+    """The interface of bytes that are read in order. `position` counts from the beginning of what is read."""
 
     position: int
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes."""
+        """Skip `size` bytes."""
 
 
 def read_file_pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """Bytes `start` to `stop` of a file (None: to its end). Raises OSError."""
+    """Yield bytes `start` to `stop` of a file, in pieces; if `stop` is None, to its end. Raises OSError."""
     with path.open("rb") as file:
         yield from read_in_pieces(file, start, (1 << 63) if stop is None else stop, PIECE_BYTES)
 
 
 def read_gzip_pieces(path: Path) -> Iterator[bytes]:
-    """The bytes that a gzip file holds, in pieces. Raises DamagedBytes, and OSError if it cannot be opened."""
+    """Yield the decompressed bytes of a gzip file, in pieces.
+
+    Raises:
+        DamagedBytes: If it is damaged or cut off.
+        OSError: If it cannot be opened.
+    """
     with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as stream:
         while True:
             try:
@@ -85,9 +96,14 @@ def read_gzip_pieces(path: Path) -> Iterator[bytes]:
 
 
 def read_xz_pieces(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """The bytes that xz streams, one after another, hold. Raises DamagedBytes.
+    """Yield the decompressed bytes of xz streams that follow one another.
 
-    name: of what is decompressed, for messages.
+    Args:
+        pieces: The compressed bytes.
+        name: What is decompressed, for messages.
+
+    Raises:
+        DamagedBytes: If they are damaged or cut off, or need more memory than allowed.
     """
     position, data = 0, b""
     while True:
@@ -112,7 +128,10 @@ def _build_fault(name: str, what: str, position: int) -> DamagedBytes:
 
 
 def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int) -> tuple[bytes, int]:
-    """(the bytes after a stream and its zeros, bytes taken from `pieces`). Zeros come in fours."""
+    """Skip the zeros after a stream, which come in fours.
+
+    Returns the bytes after them, and the number of bytes taken from `pieces`. Raises DamagedBytes.
+    """
     zeros = taken = 0
     while True:
         rest = data.lstrip(b"\0")
@@ -126,14 +145,14 @@ def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int
 
 
 class ByteReader:
-    """A `Reader` of pieces, which holds one of them. position: of the first byte, where that is not 0."""
+    """A `Reader` of pieces, which holds one of them in memory. `position` is that of the first byte."""
 
     def __init__(self, pieces: Iterator[bytes], position: int = 0) -> None:
         self.pieces, self.position = pieces, position
         self._piece, self._at = b"", 0
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
         data = self._take(size)
         if len(data) == size:
             return data
@@ -144,7 +163,7 @@ class ByteReader:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes; at the end there are fewer."""
+        """Skip `size` bytes; fewer at the end."""
         size -= len(self._take(size))
         while size and self._read_next_piece():
             size -= len(self._take(size))
@@ -161,35 +180,39 @@ class ByteReader:
 
 
 class FileReader:
-    """A `Reader` of a file that is not compressed: what is passed over is not read."""
+    """A `Reader` of a file that is not compressed: what is skipped is not read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.position = file, 0
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
         data = self.file.read(size)
         self.position += len(data)
         return data
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes, beyond the file's end too."""
+        """Skip `size` bytes, also past the file's end."""
         self.position = self.file.seek(size, 1)
 
 
 class TarReader:
-    """The members of a tar in order, their bytes to be read while each is given out.
+    """Reads the members of a tar in order, the bytes of each while it is the last one yielded.
 
-    name: of the tar, for messages. closed: the bytes end with the tar's end, whose blocks of zeros must come;
-    otherwise they end where a member ends. Tars one after another are read as one.
-    Old (v7), ustar, GNU and pax headers; of a sparse file the bytes are what is stored of it.
+    Old (v7), ustar, GNU and pax headers are known; the bytes of a sparse file are what is stored of it. Tars one after
+    another are read as one.
+
+    Args:
+        reader: The bytes.
+        name: The name of the tar, for messages.
+        closed: True if they end with the tar's end, which must have its blocks of zeros; else they end with a member.
     """
 
     def __init__(self, reader: Reader, name: str, closed: bool = True) -> None:
         self.reader, self.name, self.closed = reader, name, closed
 
     def iter_members(self) -> Iterator[TarMember]:
-        """Every member. Raises DamagedBytes."""
+        """Yield every member. Raises DamagedBytes if the tar is damaged or cut off."""
         num_zeros, earlier = 0, EarlierHeaders()
         offset: int | None = None
         while len(block := self.reader.read(BLOCK_BYTES)) == BLOCK_BYTES:
@@ -212,14 +235,14 @@ class TarReader:
             raise _build_fault(self.name, "is cut off", self.reader.position)
 
     def read(self, member: TarMember) -> bytes:
-        """All bytes of the member given out last. Raises DamagedBytes."""
+        """Read all bytes of the member that was yielded last. Raises DamagedBytes if they are cut off."""
         data = self.reader.read(member.size_bytes)
         if len(data) < member.size_bytes:
             raise _build_fault(self.name, "is cut off", self.reader.position)
         return data
 
     def iter_pieces(self, member: TarMember) -> Iterator[bytes]:
-        """The bytes of the member given out last, in pieces. Raises DamagedBytes."""
+        """Yield the bytes of the member that was yielded last, in pieces. Raises DamagedBytes if they are cut off."""
         left = member.size_bytes
         while left:
             data = self.reader.read(min(left, PIECE_BYTES))
@@ -229,7 +252,10 @@ class TarReader:
             yield data
 
     def _read_header(self, block: bytes) -> tuple[bytes, int]:
-        """(type flag, bytes that follow) of a header whose checksum is right. Raises DamagedBytes."""
+        """Return the type flag of a header, and the number of bytes that follow.
+
+        Raises DamagedBytes for a wrong checksum.
+        """
         flag = block[156:157]
         try:
             checksum, size = _parse_number(block[148:156]), 0 if flag in NO_DATA else _parse_number(block[124:136])
@@ -242,7 +268,9 @@ class TarReader:
         return flag, size
 
     def _skip_map(self, block: bytes, flag: bytes) -> int:
-        """Return where a member's bytes begin: after its header, and after the map that GNU's old sparse files have."""
+        """Return where a member's bytes begin: after its header, and after the map that old sparse files
+        of GNU have.
+        """
         more = flag == b"S" and block[OLD_MAP_FLAG]
         while more:
             block = self.reader.read(BLOCK_BYTES)
@@ -272,7 +300,7 @@ class TarReader:
 
 
 def _parse_number(field: bytes) -> int:
-    """A number of a header, octal or (GNU) in base 256. Raises ValueError.
+    """Parse a number of a header, octal or (GNU) in base 256. Raises ValueError.
 
     >>> _parse_number(b"0000755\\0"), _parse_number(b"\\x80" + bytes(6) + b"\\x01\\x00")
     (493, 256)
@@ -300,7 +328,7 @@ def _decode_field(field: bytes) -> str:
 
 
 def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each record `length key=value`; what follows a broken one is passed over."""
+    """Yield key and value of each record `length key=value`; what follows a broken one is ignored."""
     at = 0
     while at < len(data):
         length = data[at : at + 10].partition(b" ")[0]
@@ -312,13 +340,13 @@ def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
-    """The size that pax records give a member, where it is one."""
+    """Return the size that pax records give a member, or None."""
     size = records.get(b"size", b"")
     return int(size) if size.isdigit() and len(size) < 16 else None
 
 
 class MemberCount:
-    """Members of a tar, counted by stepping from header to header in its bytes: folders are not counted."""
+    """Counts the members of a tar by stepping from header to header in its bytes; folders are not counted."""
 
     def __init__(self) -> None:
         self.members = 0
@@ -330,7 +358,7 @@ class MemberCount:
         self._size: int | None = None  # said by pax records for the member after them
 
     def feed(self, piece: bytes) -> int:
-        """The number of members whose header ends in this piece."""
+        """Take a piece of the tar; return the number of members with a header that ends in it."""
         before, at = self.members, 0
         while at < len(piece):
             if self._skip >= len(piece) - at:
@@ -371,7 +399,7 @@ class MemberCount:
             self._skip, self._on_block = self._stored, self._count_header
 
     def _compute_padded_size(self, field: bytes, flag: str) -> int:
-        """The bytes that follow a header, up to the next block; none where the parser will refuse the header."""
+        """Compute the number of bytes after a header up to the next block; 0 if the parser will refuse the header."""
         if flag in "123456":
             return 0
         try:

@@ -28,7 +28,7 @@ WINDOW_BYTES = 1 << 24  # of an object, which cannot be mapped into memory
 
 
 class StreamPiece(NamedTuple):
-    """Decompressed bytes, `offset` bytes into the stream at byte `stream` of the file (-1: a plain file).
+    """Decompressed bytes, `offset` bytes into the stream that begins at byte `stream` of the file (-1: a plain file).
 
     Of a text in UTF-16 they are UTF-8, and the offsets are those of the UTF-8.
     """
@@ -39,14 +39,20 @@ class StreamPiece(NamedTuple):
 
 
 def build_stream_fault(stream: int, position: int, truncated: bool) -> DamagedBytes:
-    """The fault of the stream at byte `stream` (-1: a plain file). truncated: the file ends before the stream does."""
+    """Build the error of a damaged stream.
+
+    Args:
+        stream: Position of the stream in the file; -1: a plain file.
+        position: The byte at which the damage was seen.
+        truncated: True if the file ends before the stream does.
+    """
     what = f"the compressed stream at byte {stream}" if stream >= 0 else "the text"
     message = f"{what} {'is cut off' if truncated else 'is damaged'}"
     return DamagedBytes(message, position, stream=stream, truncated=truncated)
 
 
 def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Bytes `start` to `stop` of a file that is not compressed."""
+    """Yield bytes `start` to `stop` of a file that is not compressed."""
     with path.open("rb") as file:
         if start:  # a pipe can be read, but not sought in
             file.seek(start)
@@ -56,9 +62,15 @@ def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece
 
 
 def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """The streams that begin in bytes `start` to `stop` of a file. Raises DamagedBytes.
+    """Yield the bytes of the bzip2 streams that begin in bytes `start` to `stop` of a file.
 
-    `start` must be the first byte of a stream. A stream is read no further than `stop`.
+    Args:
+        path: The file.
+        start: The first byte of a stream.
+        stop: No stream is read beyond this byte.
+
+    Raises:
+        DamagedBytes: If a stream is damaged or cut off.
     """
     with path.open("rb") as file:
         while start < stop:
@@ -70,7 +82,7 @@ def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
 
 
 def _open_bz2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
-    """The stream that begins at byte `start`, to be read no further than `stop`."""
+    """Return the stream that begins at byte `start`, to be read no further than `stop`."""
 
     def fault(position: int, error: Exception | None) -> DamagedBytes:
         return build_stream_fault(start, position, truncated=error is None)
@@ -79,7 +91,7 @@ def _open_bz2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
 
 
 def read_zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """A zstd file from its first byte; it is never cut, so `start` is 0 and `stop` its size. Raises DamagedBytes."""
+    """Yield the bytes of a zstd file. It is never cut, so `start` is 0 and `stop` its size. Raises DamagedBytes."""
     offset = 0
     try:
         with pa.input_stream(open_for_library(path), compression="zstd") as stream:
@@ -103,10 +115,12 @@ def is_utf16(data: bytes) -> bool:
 
 
 def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """A text of UTF-16, with its byte order mark, as UTF-8; any other text as it is.
+    """Yield a text of UTF-16 with a byte order mark as UTF-8; yield any other text unchanged.
 
-    Half a character stays half a character, so that the page that holds it is no XML. Raises DamagedBytes if
-    the text ends within a character.
+    Half a character stays half a character, so that the page that holds it is no XML.
+
+    Raises:
+        DamagedBytes: If the text ends within a character.
     """
     first = next(pieces, None)
     if first is None:
@@ -129,9 +143,9 @@ def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def find_streams(path: Path) -> list[int]:
-    """Return where the bzip2 streams of a file begin, by the ten bytes that open a stream with a block.
+    """Find the first byte of each bzip2 stream of a file, by the ten bytes that open a stream with a block.
 
-    A pass over the compressed file, about 1.2 GB/s. The ten bytes occur by chance within a stream once in 2^77 bytes.
+    It reads the compressed file once, about 1.2 GB/s. The ten bytes occur by chance within a stream once in 2^77 bytes.
     """
     with path.open("rb") as file:
         if not path.stat().st_size:
@@ -143,7 +157,10 @@ def find_streams(path: Path) -> list[int]:
 
 
 def _iter_windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The bytes of a file in windows, each with the place of its first; what opens a stream is whole in one of them."""
+    """Yield the bytes of a file in windows, each with the position of its first byte.
+
+    Windows overlap, so that what opens a stream is whole in one of them.
+    """
     kept, base = b"", 0
     while data := file.read(WINDOW_BYTES):
         window = kept + data
@@ -163,9 +180,11 @@ def _find_starts(data: mmap.mmap | bytes) -> Iterator[int]:
 
 
 def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Pieces whose block's checksum has been compared; what a faulty stream gave unchecked stops here.
+    """Yield pieces only after the checksum of their block was compared; unverified ones of a damaged stream are never
+    yielded.
 
-    Holds back a stream's last 47 MB, so an ordinary stream of a hundred pages passes whole or not at all.
+    It holds back the last 47 MB of a stream, so an ordinary stream of a hundred pages passes whole or not at all.
+    Raises DamagedBytes as `pieces` does.
     """
     held: deque[StreamPiece] = deque()
     size = 0
@@ -188,7 +207,7 @@ def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def is_stream_start(file: BinaryIO, offset: int) -> bool:
-    """Return True if a stream with at least one block begins at this byte."""
+    """Return True if a stream with at least one block begins at this byte of an open file."""
     file.seek(offset)
     head = file.read(len(STREAM_START) + 1 + len(BLOCK_START))
     return head.startswith(STREAM_START) and head[4:] == BLOCK_START
@@ -200,9 +219,9 @@ def _read_first_bytes(path: Path) -> bytes:
 
 
 def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Return `length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself).
+    """Read `length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself).
 
-    Continues into the following streams where the bytes do. Raises DamagedBytes.
+    It continues into the following streams if the bytes do. Raises DamagedBytes.
     """
     size = path.stat().st_size
     pieces, skip = as_utf8(choose_reader(path)(path, max(0, stream), size)), offset

@@ -9,7 +9,7 @@ BARE = "file without ending"
 
 
 def with_packed_endings(*endings: str) -> tuple[str, ...]:
-    """Endings, and each with every ending of a packed file after it.
+    """Return the endings, and each with every ending of a packed file after it.
 
     >>> with_packed_endings(".txt")
     ('.txt', '.txt.gz', '.txt.zst', '.txt.bz2', '.txt.xz')
@@ -23,7 +23,7 @@ def is_packed(name: str) -> bool:
 
 
 def find_ending(name: str) -> str:
-    """The ending of a file's name in small letters, that of what is packed included; what to call it without one.
+    """Return the ending of a file's name, lower-case, with that of what is packed in it; BARE if it has none.
 
     >>> find_ending("Report.PDF"), find_ending("c4.json.gz"), find_ending("README"), find_ending("No. 7 (final)")
     ('.pdf', '.json.gz', 'file without ending', 'file without ending')

@@ -1,6 +1,6 @@
 """Damaged bytes: the faults that reading raw files raises, and what the libraries raise that unpack them.
 
-Promises: whatever the packing, bytes that cannot be read on raise `DamagedBytes`, or, where a file object gives them,
+Promises: whatever the packing, bytes that cannot be read on raise `DamagedBytes`, or, if a file object gives them,
 one of `READ_FAULTS`, which `explain_damage` makes an InputError; one record among others that cannot be used raises
 `BadRecord`. What else names an exception of gzip, bzip2, xz or zstd reads bodies inside a record, or is a file object
 itself (`raw_files.py`).
@@ -34,9 +34,9 @@ READ_FAULTS: tuple[type[Exception], ...] = (
 class DamagedBytes(ValueError):
     """Bytes of a raw file that cannot be read any further. The message says which bytes, and what is wrong with them.
 
-    position:  the byte where that was seen
-    stream:    the byte where the compressed stream begins that holds them; -1: there is none, or several
-    truncated: the bytes end too soon
+    position:  the byte at which that was seen
+    stream:    the byte at which the compressed stream with these bytes begins; -1: there is none, or several
+    truncated: True if the bytes end too soon
     remedy:    how to fix it
     """
 
@@ -61,13 +61,13 @@ class BadRecord(ValueError):
 
 
 def needs_memory(error: BaseException | None) -> bool:
-    """Return True if packed bytes are not damaged, but need more memory than xz's and zstd's decompressors get."""
+    """Return True if packed bytes are not damaged, but need more memory than the decompressors of xz and zstd get."""
     return isinstance(error, (*DAMAGE_ERRORS["xz"], *DAMAGE_ERRORS["zst"])) and "memory" in str(error).lower()
 
 
 @contextmanager
 def explain_damage(path: Path) -> Iterator[None]:
-    """Refuse a file while whose bytes are read a library says that they are damaged. Raises InputError."""
+    """Turn the errors of damaged bytes in this block into an InputError that names the file (a context manager)."""
     try:
         yield
     except READ_FAULTS as error:

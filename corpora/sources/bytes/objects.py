@@ -35,7 +35,11 @@ WILDCARDS = frozenset("*[")  # a question mark begins the options of an address
 
 
 def parse_raw_path(text: str) -> Path:
-    """The path of a raw file, or of a folder of them, on this machine, in an object store or in a zip.
+    """Return the path of a raw file or folder: on this machine, in an object store, or in a zip
+    (`ARCHIVE.zip!/MEMBER`).
+
+    Raises:
+        InputError: If `~NAME` is no user of this machine, or an address is wrong.
 
     >>> parse_raw_path("/raw/a.txt"), str(parse_raw_path("s3://news/2026/a b.txt"))
     (PosixPath('/raw/a.txt'), 's3://news/2026/a%20b.txt')
@@ -52,14 +56,14 @@ def parse_raw_path(text: str) -> Path:
 
 
 def build_object_path(address: ObjectAddress) -> "ObjectPath":
-    """The path of an object."""
+    """Build the path of an object from its address."""
     path = ObjectPath("/" + address.root)
     path.address = address
     return path
 
 
 class ObjectPath(PosixPath):
-    """An object, or a prefix of some, as a path. What is asked of the store raises OSError."""
+    """An object of an object store, or a prefix of some, as a path. What is asked of the store raises OSError."""
 
     address: ObjectAddress
 
@@ -70,15 +74,15 @@ class ObjectPath(PosixPath):
         raise TypeError(f"{self} is no path of this machine")
 
     def with_name(self, name: str) -> "ObjectPath":
-        """The object of another name next to this one."""
+        """Return the object of another name next to this one."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces[:-1], name)))
 
     def absolute(self) -> "ObjectPath":
-        """Itself."""
+        """Return this path: it is absolute."""
         return self
 
     def expanduser(self) -> "ObjectPath":
-        """Itself."""
+        """Return this path: it has no home folder."""
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
@@ -93,22 +97,22 @@ class ObjectPath(PosixPath):
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """False: there are no folders."""
+        """Return False: an object store has no folders."""
         return False
 
     def list_objects(self) -> dict[str, int]:
-        """Every object below this prefix: its name from there on -> its bytes."""
+        """Return {name from this prefix on: bytes} of every object with this prefix."""
         try:
             return self._place.list_files("")
         except InputError as error:
             raise _to_os_error(error, str(self)) from error
 
     def join_name(self, name: str) -> "ObjectPath":
-        """The object of a name below this prefix."""
+        """Return the object of a name below this prefix."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Its size, as for a file; its times are not given."""
+        """Return its size as for a file; times are 0. Raises FileNotFoundError."""
         try:
             size = self._place.find_size("")
         except InputError as error:
@@ -123,13 +127,13 @@ class ObjectPath(PosixPath):
             return [reader.size, reader.etag]
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Its bytes, to be read at any offset; mode is "rb"."""
+        """Open it for reading at any offset; `mode` must be "rb"."""
         assert mode == "rb", "an object is read as bytes"
         reader = ObjectReader(self)
         return io.BufferedReader(reader, READ_BYTES) if buffering else reader
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """Read all of it."""
         with ObjectReader(self) as reader:
             return reader.readall()
 
@@ -139,7 +143,7 @@ class ObjectPath(PosixPath):
 
 
 class ObjectReader(io.RawIOBase):
-    """The bytes of an object, by ranges. Raises OSError with a number."""
+    """The bytes of an object, read by ranges. Raises OSError with a number."""
 
     def __init__(self, path: ObjectPath) -> None:
         self._address, self._position = str(path), 0
@@ -155,28 +159,28 @@ class ObjectReader(io.RawIOBase):
         self.etag = opened.etag()
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Read on from another byte."""
+        """Set the position of the next read; return it."""
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
         return self._position
 
     def tell(self) -> int:
-        """The byte that is read next."""
+        """Return the position of the next read."""
         return self._position
 
     def readall(self) -> bytes:
-        """All bytes that are left."""
+        """Read all bytes that are left."""
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer; fewer bytes only at the end."""
+        """Fill a buffer; return the number of bytes, fewer only at the end."""
         view = memoryview(buffer).cast("B")
         data = self._read(min(len(view), max(0, self.size - self._position)))
         view[: len(data)] = data
@@ -194,14 +198,20 @@ class ObjectReader(io.RawIOBase):
 
 
 def _to_os_error(error: InputError, address: str) -> OSError:
-    """Return a store's refusal as a file system would report it."""
+    """Convert a store's refusal to the error that a file system would raise."""
     message = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
     return OSError(errno.EIO, message, address)
 
 
 def open_for_library(path: Path, buffering: int = -1) -> Any:
-    """Return what a library that opens files by name takes: a file's path; an open file of an object, of a member of a
-    zip, of a pipe, or of a path that is not UTF-8, which Arrow does not take as text. buffering: 0 for none
+    """Return what a library that opens files by name takes: the path of an ordinary file, else an open file.
+
+    It is opened if it is an object, a member of a zip, a pipe, or has a path that is not UTF-8, which Arrow does not
+    take.
+
+    Args:
+        path: The file.
+        buffering: 0 for none, as for `open`.
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)
@@ -212,12 +222,16 @@ def open_for_library(path: Path, buffering: int = -1) -> Any:
 
 
 def choose_column_bytes(path: Path) -> int:
-    """Return how much of a Parquet column to read at a time: more from an object, where each read is a request."""
+    """Return how many bytes of a Parquet column to read at a time: more from an object, as each read is a request."""
     return COLUMN_BYTES if isinstance(path, ObjectPath) else 1 << 16
 
 
 def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
-    """The prefix that a path with wildcards begins with, and the names below it that match; all where it has none."""
+    """Find the objects that match a path with wildcards; without wildcards, all below it.
+
+    Returns:
+        The prefix before the first wildcard, and the matching names below it, sorted.
+    """
     pieces = path.address.pieces
     fixed = next((i for i, piece in enumerate(pieces) if WILDCARDS & set(piece)), len(pieces))
     root, pattern = build_object_path(replace(path.address, pieces=pieces[:fixed])), pieces[fixed:] or ("**", "*")
@@ -225,7 +239,7 @@ def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
 
 
 def is_glob_match(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return True if a path, in pieces, matches a glob.
+    """Return True if a path matches a glob, both cut at their slashes.
 
     >>> is_glob_match(["a", "b", "c.txt"], ["a", "**", "*.txt"]), is_glob_match(["a", "c.txt"], ["*.txt"])
     (True, False)

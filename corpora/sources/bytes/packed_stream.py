@@ -1,4 +1,4 @@
-"""One compressed stream, of gzip, bzip2 or xz: the loop of all readers that must know where a stream ends.
+"""One compressed stream, of gzip, bzip2 or xz: the loop of all readers that must know the end of a stream.
 
 Promises: no more than `PIECE_BYTES` are given out at a time, whatever the bytes unpack to. The stream is read to its
 end and its checksums are compared, or the fault is raised that the reader makes of it.
@@ -21,7 +21,7 @@ FaultMaker = Callable[[int, Exception | None], DamagedBytes]
 
 
 class Decompressor(Protocol):
-    """A decompressor of the standard library, as bzip2's and xz's are."""
+    """The interface of a decompressor, as bzip2's and xz's in the standard library have it."""
 
     @property
     def eof(self) -> bool:
@@ -29,18 +29,18 @@ class Decompressor(Protocol):
 
     @property
     def needs_input(self) -> bool:
-        """True if it gives nothing more without more bytes."""
+        """True if it returns nothing more without more bytes."""
 
     @property
     def unused_data(self) -> bytes:
         """The bytes after the end of the stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """At most `max_length` bytes of what the stream holds."""
+        """Return at most `max_length` decompressed bytes."""
 
 
 class GzipDecompressor:
-    """zlib's decompressor of one gzip member, as a `Decompressor`."""
+    """A decompressor of one gzip member, with the interface `Decompressor`."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
@@ -52,7 +52,7 @@ class GzipDecompressor:
 
     @property
     def needs_input(self) -> bool:
-        """True if all bytes that it was given are taken."""
+        """True if all bytes that were given are consumed."""
         return not self._inner.unconsumed_tail
 
     @property
@@ -61,7 +61,7 @@ class GzipDecompressor:
         return self._inner.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """At most `max_length` bytes of what the member holds."""
+        """Return at most `max_length` decompressed bytes."""
         return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
@@ -73,17 +73,22 @@ DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
 
 
 def format_max_memory() -> str:
-    """The bound on a decompressor's memory, in words."""
+    """Format the bound on a decompressor's memory for a message."""
     return f"{MAX_DECODER_BYTES // 1_000_000} MB"
 
 
 class PackedStream:
-    """One stream being decompressed.
+    """One stream of compressed bytes that is being decompressed.
 
-    packed:   the stream's bytes, in pieces
-    position: of the byte that is read next
-    first:    bytes of the stream that were read before
-    rest:     bytes after the stream that were read with it, known at its end
+    `position` is the position in the file of the byte that is read next. `rest` has the bytes after the stream that
+    were read with it, once its end is reached.
+
+    Args:
+        packing: "gz", "bz2" or "xz".
+        packed: The bytes of the stream, in pieces.
+        position: The position in the file of the first of these.
+        fault: Makes the error to raise of a position and the library's error; None: the bytes end too soon.
+        first: Bytes of the stream that were read before.
     """
 
     def __init__(self, packing: str, packed: Iterator[bytes], position: int, fault: FaultMaker, first: bytes = b""):
@@ -91,7 +96,9 @@ class PackedStream:
         self.rest = first
 
     def iter_pieces(self) -> Iterator[bytes]:
-        """Yield the content of the stream. Raises DamagedBytes if it is damaged or cut off."""
+        """Yield the decompressed bytes, in pieces of at most PIECE_BYTES. Raises DamagedBytes if they are damaged or
+        cut off.
+        """
         decompressor, data = DECOMPRESSORS[self.packing](), self.rest
         while not decompressor.eof:  # which comes after the checksums were compared
             if decompressor.needs_input and not data:
@@ -110,7 +117,7 @@ class PackedStream:
 
 
 def read_in_pieces(file: BinaryIO, start: int, stop: int, size: int) -> Iterator[bytes]:
-    """Bytes `start` to `stop` of a file, or to its end, `size` at a time."""
+    """Yield bytes `start` to `stop` of an open file, or to its end, `size` at a time."""
     file.seek(start)
     while start < stop and (data := file.read(min(size, stop - start))):
         yield data

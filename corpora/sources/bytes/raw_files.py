@@ -1,7 +1,7 @@
 """The bytes of a raw file, unpacked by its ending, and their lines and their characters.
 
 Promises: `.gz`, `.zst`, `.bz2` and `.xz` are streamed, and so is a line of any length. An encoding is strict: what
-is not in it is a bad record that says at which byte, where the encoding's decoder says it, and a zero in a text is one
+is not in it is a bad record that says at which byte, if the encoding's decoder says it, and a zero in a text is one
 that says at which character.
 Costs: the decompressor's own; a copy of each line. Memory: the decompressor's window, which is bounded: an `.xz` that
 would need over 200 MB and a `.zst` with a window of over 128 MB are refused.
@@ -37,7 +37,10 @@ BLOCK_BYTES = 1 << 20  # of lines that are read at once: they and what is made o
 
 
 class Line(NamedTuple):
-    """A line or row without its end. data: None if it is longer than allowed."""
+    """A line or row without its end.
+
+    `data` is None if it is longer than allowed; `offset` is its first byte in the file.
+    """
 
     offset: int
     length: int
@@ -45,7 +48,11 @@ class Line(NamedTuple):
 
 
 def open_raw(path: Path) -> BufferedIOBase:
-    """A raw file's bytes, unpacked as its name says. Raises InputError."""
+    """Open a raw file for reading; it is decompressed as its name says.
+
+    Raises:
+        InputError: If it cannot be opened.
+    """
     name = path.name.lower()
     try:
         if name.endswith(".zst"):
@@ -62,7 +69,7 @@ def open_raw(path: Path) -> BufferedIOBase:
 class _XzFile(RawIOBase):
     """The content of a file's xz streams, within a bound on memory, which the standard library does not have.
 
-    Raises InputError, and what `explain_damage` understands.
+    Raises InputError if they need more, and what `explain_damage` understands if they are damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,11 +78,11 @@ class _XzFile(RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; 0 at the end."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end."""
         view = memoryview(buffer).cast("B")
         if not self._left:
             try:
@@ -96,14 +103,17 @@ class _XzFile(RawIOBase):
 
 
 def read_again(path: Path, offset: int, length: int) -> bytes:
-    """`length` bytes from `offset` of what a file holds, unpacked from its beginning. Raises InputError."""
+    """Read `length` bytes from `offset` of a file's content, which is decompressed from its beginning.
+
+    Raises InputError.
+    """
     with open_raw(path) as stream, explain_damage(path):
         pass_bytes(stream, offset)
         return stream.read(length)
 
 
 def pass_bytes(stream: BufferedIOBase, size: int) -> None:
-    """Go on by `size` bytes from the beginning."""
+    """Skip the first `size` bytes of a stream."""
     if stream.seekable():
         stream.seek(size)
         return
@@ -113,10 +123,10 @@ def pass_bytes(stream: BufferedIOBase, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some lines without their ends: data[starts[i]:ends[i]], which is empty for one that is longer than allowed.
+    """Some lines without their ends: line i is data[starts[i]:ends[i]], which is empty if it is longer than allowed.
 
-    offset:  where the data begin in the file
-    lengths: of the lines; of one that is longer than allowed with its end
+    offset:  position of `data` in the file
+    lengths: bytes of each line; of one that is longer than allowed with its end
     """
 
     data: bytes
@@ -127,7 +137,7 @@ class Lines:
 
     @classmethod
     def from_lines(cls, lines: Sequence[bytes]) -> "Lines":
-        """These lines."""
+        """Create an object with these lines, as if they were a file."""
         lengths = np.array([*map(len, lines)], np.int64)
         ends = np.cumsum(lengths + 1) - 1
         return cls(b"\n".join(lines), ends - lengths, ends, lengths)
@@ -142,23 +152,23 @@ class Lines:
         return (self.data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 
     def get_line(self, row: int) -> Line:
-        """One of the lines, with its place in the file."""
+        """Return one of the lines, with its position in the file."""
         data, length = self[row], int(self.lengths[row])
         return Line(self.offset + int(self.starts[row]), length, data if len(data) == length else None)
 
     def select(self, rows: Int64s) -> "Lines":
-        """Some of the lines."""
+        """Return the lines with these indices."""
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
     def join(self) -> bytes:
-        """The bytes of all lines, each with a newline."""
+        """Return the bytes of all lines, each with a newline."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
         firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
         return b"\n".join([*(view[first:last] for first, last in zip(firsts, lasts, strict=True)), b""])
 
     def without_blank(self) -> "Lines":
-        """The lines that are not only white space."""
+        """Return the lines that are not only white space."""
         if not len(self):
             return self
         firsts = np.frombuffer(self.data, np.uint8)[np.minimum(self.starts, len(self.data) - 1)]
@@ -169,16 +179,20 @@ class Lines:
 
 
 def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
-    """The lines that `read_blocks` reads, one by one."""
+    """Yield the lines that begin in bytes `start` to `stop` one by one, as `read_blocks` reads them."""
     for lines in read_blocks(stream, start, stop, max_bytes):
         places = zip((lines.offset + lines.starts).tolist(), lines.lengths.tolist(), lines, strict=True)
         yield from (Line(at, length, data if len(data) == length else None) for at, length, data in places)
 
 
 def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Lines]:
-    """The lines that begin in bytes `start` to `stop`, read to their ends; offsets are the file's.
+    """Yield the lines that begin in bytes `start` to `stop`, in blocks. The last one is read to its end.
 
-    Of a line of more than `max_bytes` no more than that is ever in memory, beside a block.
+    Args:
+        stream: The content of the file, from its beginning. It must be seekable if `start` is not 0.
+        start: A byte of the content. A line that begins before it is skipped.
+        stop: If None, the content is read to its end.
+        max_bytes: No more of a longer line is ever in memory, next to a block.
     """
     offset = seek_line(stream, start, stop) if start else 0
     while stop is None or offset < stop:
@@ -195,7 +209,10 @@ def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes:
 
 
 def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
-    """The lines of a block. passed: bytes of the last one after the block"""
+    """Return the lines of a block.
+
+    `passed` is the number of bytes of its last line that were skipped after the block.
+    """
     view = np.frombuffer(data, np.uint8)
     breaks = np.flatnonzero(view == ord("\n"))
     ends = breaks if data.endswith(b"\n") else np.r_[breaks, len(data)]
@@ -208,16 +225,21 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
 
 
 def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
-    """Go to the first line that begins at byte `start` or after it; return where: `stop` or more if none does before.
+    """Seek the first line that begins at byte `start` or after it.
 
     A line of many slices is so read once, not once for each slice to its end.
+
+    Returns:
+        The position of the line; `stop` or more if no line begins before `stop`.
     """
     stream.seek(start - 1)
     return start - 1 + skip_line(stream, None if stop is None else stop - start + 1)
 
 
 def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
-    """Read to the line's end in small steps, or over `max_bytes` bytes; return the number of bytes passed."""
+    """Read to the end of the line in small steps, or over at most `max_bytes` bytes; return the number of bytes
+    read.
+    """
     passed = 0
     while (max_bytes is None or passed < max_bytes) and (data := stream.readline(1 << 16)):
         passed += len(data)
@@ -227,10 +249,15 @@ def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
 
 
 def decode(data: bytes, encoding: str, offset: int = 0) -> str:
-    r"""Bytes as text; a byte order mark at the file's beginning is left out. Raises BadRecord.
+    r"""Decode bytes; a byte order mark at the beginning of the file is removed.
 
-    encoding: Python's name of one; "auto": by the mark, else UTF-8 where it is valid, else windows-1252
-    offset:   of the bytes in their file
+    Args:
+        data: The bytes.
+        encoding: Python's name of an encoding, or "auto": by the mark, else UTF-8 if it is valid, else windows-1252.
+        offset: Position of the bytes in their file.
+
+    Raises:
+        BadRecord: If they are not in the encoding, or hold a zero character.
 
     >>> decode(b"caf\xe9", "auto"), decode(b"\xff\xfea\0", "auto"), decode(b"caf\xc3\xa9", "utf-8")
     ('café', 'a', 'café')
@@ -258,7 +285,12 @@ def _decode_detected(data: bytes, offset: int) -> str:
 
 
 def check_encoding(name: str, encoding: str) -> None:
-    """Raise InputError for an encoding that there is not, or in which lines cannot be found. name: the source's."""
+    """Raise InputError for an encoding that does not exist, or in which lines cannot be found by their bytes.
+
+    Args:
+        name: The name of the source, for the message.
+        encoding: Python's name of an encoding, or "auto".
+    """
     if encoding == AUTO:
         return
     line = "\n{" + 100 * "a"  # longer than the names of hosts, for which the encoding idna is

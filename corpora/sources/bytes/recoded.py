@@ -33,11 +33,16 @@ MAX_ASCII_BYTES = 1 << 24  # bytes of ASCII at a file's beginning, after which n
 
 
 class NotWide(OSError):
-    """Bytes that are not in the encoding that a file's beginning shows."""
+    """Bytes are not in the encoding that the beginning of their file shows."""
 
 
 def find_source_encoding(path: Path) -> str:
-    """The encoding from which a file of lines is recoded; "" for UTF-8 and windows-1252. Raises InputError."""
+    """Find the encoding from which a file of lines is converted; "" for UTF-8 and windows-1252, which need no
+    conversion.
+
+    Raises:
+        InputError: If the file cannot be read, or its encoding cannot be told.
+    """
     with open_raw(path) as stream, explain_damage(path):
         head = stream.read(SAMPLE_BYTES)
         if wide := guess_wide_encoding(head[:HEAD_BYTES]):
@@ -53,20 +58,24 @@ def find_source_encoding(path: Path) -> str:
 
 
 def open_lines(path: Path, codec: str) -> BufferedIOBase:
-    """A file's bytes, unpacked; recoded to UTF-8 from an encoding, "" for none. Raises InputError."""
+    """Open a file for reading: decompressed, and converted to UTF-8 from the encoding `codec` ("" for none).
+
+    Raises:
+        InputError: If it cannot be opened.
+    """
     stream = open_raw(path)
     return BufferedReader(_RecodedFile(stream, codec)) if codec else stream
 
 
 def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> bytes:
-    """`length` bytes from `offset` of a file's lines, as they were read. Raises InputError."""
+    """Read `length` bytes from `offset` of a file's lines, as they were read before. Raises InputError."""
     with open_lines(path, find_source_encoding(path) if encoding == AUTO else "") as stream:
         pass_bytes(stream, offset)
         return stream.read(length)
 
 
 class _RecodedFile(RawIOBase):
-    """The text of a stream as UTF-8, without its mark. Raises NotWide."""
+    """The text of a stream as UTF-8, without its byte order mark. Raises NotWide."""
 
     def __init__(self, stream: BufferedIOBase, codec: str) -> None:
         self._stream, self._codec = stream, codec
@@ -76,11 +85,11 @@ class _RecodedFile(RawIOBase):
         self._begun = self._ended = False
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; 0 at the end."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end."""
         view = memoryview(buffer).cast("B")
         while not self._left and not self._ended:
             self._left = memoryview(self._read_next())

@@ -1,4 +1,4 @@
-r"""Texts of UTF-16 and UTF-32, found by their mark, by where their zeros are, or by their characters.
+r"""Texts of UTF-16 and UTF-32, found by their mark, by the places of their zeros, or by their characters.
 
 Promise: a text of UTF-8 is never taken for a wide one, and one of ASCII with some bytes that are not is neither.
 
@@ -8,9 +8,9 @@ Texts that are not UTF-8: which older encoding they are in, by the characters th
     Chinese   GB18030, Big5                Western   windows-1252
     Korean    EUC-KR
 
-A text is in an encoding where hardly a byte is invalid and nearly all of the characters beyond ASCII are those of the
+A text is in an encoding if hardly a byte is invalid and nearly all of the characters beyond ASCII are those of the
 language: kana and Chinese characters, frequent hangul, among Chinese characters the 180 most frequent, small letters of
-Cyrillic with its vowels, the accents and quotes of Western languages between letters of ASCII. Where two fit equally,
+Cyrillic with its vowels, the accents and quotes of Western languages between letters of ASCII. If two fit equally,
 the text is in neither.
 
 Promises: a text of UTF-8 is not looked at. What fits none is named, not guessed. Measured by
@@ -45,12 +45,13 @@ MIN_UPPER_ZEROS, MAX_LOWER_ZEROS = (
 
 
 def find_marked_encoding(head: bytes) -> str:
-    """The wide encoding whose mark a text begins with; "" for none."""
+    """Return the wide encoding of the byte order mark that a text begins with; "" for none."""
     return next((codec for mark, codec in MARKS if head.startswith(mark)), "")
 
 
 def guess_wide_encoding(head: bytes) -> str:
-    r"""The wide encoding of a text that begins so, by its mark, zeros or characters; "" for none.
+    r"""Guess the wide encoding (UTF-16, UTF-32) of a text by its first bytes: by its mark, zeros or characters; "" for
+    none.
 
     >>> [guess_wide_encoding("The ferry".encode(codec)) for codec in ("utf-16", "utf-16-be", "utf-32-le", "utf-8")]
     ['utf-16-le', 'utf-16-be', 'utf-32-le', '']
@@ -80,7 +81,7 @@ def _guess_by_zeros(head: bytes) -> str:
 
 
 def _guess_utf16_by_letters(head: bytes) -> str:
-    """UTF-16 of other scripts: letters of few scripts, and among them spaces, line ends, kana or the like."""
+    """Guess UTF-16 by its characters: letters of few scripts, and among them spaces, line ends, kana or the like."""
     if _is_utf_8(head) or len(PRINTABLE_BYTE.findall(head)) >= MAX_ASCII_SHARE * len(head):
         return ""
     shares = {codec: _compute_sign_share(head, codec) for codec in ("utf-16-le", "utf-16-be")}
@@ -97,7 +98,9 @@ def _is_utf_8(head: bytes) -> bool:
 
 
 def _compute_sign_share(head: bytes, codec: str) -> float:
-    """The share of characters that no other encoding would give so often; 0 where others are no letters of a script."""
+    """Compute the share of characters that no other encoding would give so often; 0 if others are no letters of a
+    script.
+    """
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)
     except UnicodeDecodeError:
@@ -145,9 +148,11 @@ SYLLABLES = frozenset("이다는의에을를가고하지사기인한로은어서
 
 
 def guess_encoding(data: bytes, whole: bool = True) -> str:
-    """The encoding of a text: UTF-8 also where few bytes are not in it; UNKNOWN for one that cannot be told.
+    """Guess the encoding of a text: UTF-8 even if few bytes are not in it, UNKNOWN if it cannot be told.
 
-    whole: nothing follows these bytes
+    Args:
+        data: The text, or its beginning.
+        whole: False if more bytes follow.
 
     >>> guess_encoding("渡し舟は霧のために遅れた。".encode("shift_jis")), guess_encoding(b"caf\\xe9")
     ('cp932', 'cp1252')
@@ -165,7 +170,7 @@ def guess_encoding(data: bytes, whole: bool = True) -> str:
 
 
 def _guess_by_letters(sample: bytes, cut: bool) -> str:
-    """The encoding whose characters fit its languages; UNKNOWN where there is none, or several."""
+    """Return the encoding with characters that fit its languages; UNKNOWN if there is none, or several."""
     scores: dict[str, float] = {}
     beyond = 0.0
     for codec in SCORES:
@@ -191,7 +196,7 @@ def _is_east_asian(character: str) -> bool:
 
 
 def _score_japanese(characters: Counter[str]) -> float:
-    """Full where a fifth or more is kana, and all are kana, frequent signs or Chinese characters."""
+    """Return 1 if a fifth or more is kana, and all are kana, frequent signs or Chinese characters; else less."""
     kana = _compute_share(characters, lambda c: "\u3041" <= c <= "\u30ff")
     fits = _compute_share(
         characters, lambda c: "\u3000" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" or "\uff01" <= c <= "\uff5e"
@@ -213,7 +218,7 @@ def _make_chinese_scorer(frequent: frozenset[str]) -> Callable[[Counter[str]], f
 
 
 def _score_cyrillic(characters: Counter[str]) -> float:
-    """Full where most are small letters, and of these as many vowels as in texts."""
+    """Return 1 if most are small letters, and as many of these are vowels as in texts; else less."""
     small = _compute_share(characters, lambda c: "а" <= c <= "џ")  # noqa: RUF001
     vowels = _compute_share(characters, VOWELS.__contains__)
     fits = _compute_share(characters, lambda c: "\u0400" <= c <= "\u0491" or c in CYRILLIC_SIGNS)

@@ -19,9 +19,10 @@ from corpora.store.places.files import read_machine_id
 
 
 def read_state(path: Path) -> str:
-    """Return what tells a file from what it was before, on one machine; of a folder, of all files below it.
+    """Return a text that changes whenever a file does: machine, size, time and inode. Of a folder, those of all files
+    in it.
 
-    It is "" if that is not known: of a pipe, or an object of an object store.
+    It is "" if that cannot be told (a pipe, an object of an object store), and "gone" if there is no such file.
     """
     if isinstance(path, ObjectPath):
         return ""
@@ -37,19 +38,25 @@ def read_state(path: Path) -> str:
 
 
 def format_change(path: Path) -> str:
-    """Return the words for a file that changed."""
+    """Format the message for a file that changed while it was read."""
     shown = str(path).encode(errors="backslashreplace").decode()
     return f"{shown} changed while it was read. Run again when nothing writes it any more."
 
 
 def read_states(paths: Iterable[str]) -> dict[str, str]:
-    """Return the states of files, by path."""
+    """Return {path: state} of files, as `read_state` returns it."""
     return {path: read_state(parse_raw_path(path)) for path in paths}
 
 
 @contextmanager
 def hold_unchanged(states: Mapping[str, str]) -> Iterator[None]:
-    """Raise InputError if files are in other states at the end of the block, also in place of what it fails with."""
+    """Raise InputError at the end of this block if files changed during it (a context manager).
+
+    It is raised also in place of an error of the block, which may be a consequence.
+
+    Args:
+        states: {path: state}, as `read_states` returned it before.
+    """
     try:
         yield
     finally:

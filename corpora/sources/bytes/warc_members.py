@@ -1,6 +1,6 @@
 """Bytes of WARC archives: gzip members one after another, a zstd stream or a plain file, as buffered readers.
 
-Promises: a member is decompressed to its end and its checksum compared, or a `DamagedBytes` says where the
+Promises: a member is decompressed to its end and its checksum compared, or a `DamagedBytes` says at which byte the
 file is damaged or cut off; a line that begins like a record's head is counted as it is decompressed, before
 anybody looks for records. What no reader can see is a file cut off exactly between two members.
 A zstd stream is one member, whatever frames it has; one that needs a dictionary is refused.
@@ -30,11 +30,11 @@ START_LINE = b"\n" + RECORD_START
 
 
 class WarcMember(io.RawIOBase):
-    """A gzip member, or a whole file, plain or of zstd: decompressed bytes by `readinto`.
+    """The decompressed bytes of a gzip member, or of a whole file that is plain or of zstd.
 
-    stream:     where the member begins in the file; -1: the file is not compressed
+    stream:     position of the member in the file; -1: the file is not compressed
     end:        the byte after it, known once it is read to its end
-    num_starts: lines read so far that begin like a record's head
+    num_starts: number of lines read so far that begin like a record's head
     """
 
     def __init__(self, file: BinaryIO, start: int, packing: str) -> None:
@@ -47,11 +47,11 @@ class WarcMember(io.RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; 0 at the end. Raises DamagedBytes."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end. Raises DamagedBytes."""
         view = memoryview(buffer).cast("B")
         if not self._left:
             piece = next(self._pieces, b"")
@@ -91,15 +91,23 @@ class WarcMember(io.RawIOBase):
 
 
 def find_packing(path: Path) -> str:
-    """Return how an archive is compressed, by its name: "gz", "zst" or not at all, ""."""
+    """Return how an archive is compressed, by its name: "gz", "zst", or "" for not at all."""
     ending = path.name.lower().rpartition(".")[2]
     return ending if ending in ("gz", "zst") else ""
 
 
 def iter_members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
-    """The members that begin in bytes `start` to `stop` of a file, which is one if not of gzip. Raises DamagedBytes.
+    """Yield the members that begin in bytes `start` to `stop` of a file; a file that is not of gzip is one.
 
-    `start` must be the first byte of a member. Each must be read to its end before the next is asked for.
+    Each must be read to its end before the next is asked for.
+
+    Args:
+        path: The file.
+        start: The first byte of a member.
+        stop: No member that begins here or later is read.
+
+    Raises:
+        DamagedBytes: If no member begins at the end of another, or one is damaged.
     """
     with path.open("rb") as file:
         if (packing := find_packing(path)) != "gz":
@@ -112,9 +120,10 @@ def iter_members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
 
 
 def is_member_start(path: Path, at: int) -> bool:
-    """Return True if a gzip member begins at a byte that ends another, and not the padding or the file's end.
+    """Return True if a gzip member begins at a byte at which another ends, and not the padding or the file's end.
 
-    Raises DamagedBytes for anything else.
+    Raises:
+        DamagedBytes: If anything else is there.
     """
     with path.open("rb") as file:
         return _is_member_start(file, at)
@@ -133,9 +142,9 @@ def _is_member_start(file: BinaryIO, at: int) -> bool:
 
 
 def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
-    """The first byte from `at` on where a member with a record seems to begin; None if none does before `stop`.
+    """Find the first byte from `at` on at which a gzip member with a record seems to begin; None if there is none.
 
-    Seems, for a page that is itself an archive may hold such bytes: who cuts a file here must see that the
+    It only seems to, for a page that is itself an archive may hold such bytes: who cuts a file here must check that the
     members before it end here too.
     """
     with path.open("rb") as file:
@@ -151,7 +160,7 @@ def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
 
 
 def _find_all(file: BinaryIO, mark: bytes, start: int, stop: int) -> Iterator[int]:
-    """Yield where the mark is, from `start` on and before `stop`."""
+    """Yield the positions of `mark` from `start` on and before `stop`."""
     file.seek(start)
     buffer, base = b"", start
     while base < stop and (piece := file.read(PIECE_BYTES)):

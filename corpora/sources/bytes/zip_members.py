@@ -3,9 +3,9 @@
     /raw/letters.zip!/2026/may.txt        an archive's path, and after `!/` a member's name in it
 
 Promises: a name that is not said to be UTF-8 is read as the old code page 437, as unpackers do, unless its bytes are
-UTF-8. A member is read in order or at any offset, its checksum is compared where it is read to its end, and it never
+UTF-8. A member is read in order or at any offset, its checksum is compared if it is read to its end, and it never
 gives more than its size says. It is known by its packed bytes, so that no more is read for that than the archive holds.
-An archive whose members share their bytes, which small ones that unpack to petabytes do, is refused, as is one with
+An archive with members that share their bytes, which small ones that unpack to petabytes do, is refused, as is one with
 over `MAX_MEMBERS`. Cost: the archive's list of members, read once for each process. Memory: 300 bytes a member.
 """
 
@@ -37,11 +37,11 @@ MEMBER_FAULTS = (*LIST_FAULTS, zlib.error, lzma.LZMAError, RuntimeError)
 
 
 class BadArchive(ValueError):
-    """A zip whose members cannot be listed. The message says why."""
+    """A zip with members that cannot be listed. The message says why."""
 
 
 class Member(NamedTuple):
-    """A member of a zip. kind: why it is not read; "" if it can be."""
+    """A member of a zip. `kind` says why it is not read; "" if it can be."""
 
     name: str
     info: zipfile.ZipInfo
@@ -49,7 +49,12 @@ class Member(NamedTuple):
 
 
 def list_members(archive: Path) -> list[Member]:
-    """The members of an archive that are no folders. Raises BadArchive, and OSError if it cannot be opened."""
+    """List the members of a zip that are no folders.
+
+    Raises:
+        BadArchive: If it is no zip, is damaged, has too many members, or these share their bytes.
+        OSError: If it cannot be opened.
+    """
     members, replaced = _read_list(archive)
     return [*members.values(), *replaced]
 
@@ -60,7 +65,7 @@ def _read_list(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]
 
 @lru_cache(maxsize=8)
 def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    """Members by name, the last of each, and those that are replaced."""
+    """Return the members by name, the last of each, and those that are replaced by a later one; cached."""
     with archive.open("rb") as stream:
         try:
             with zipfile.ZipFile(stream) as opened:
@@ -83,7 +88,7 @@ def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Mem
 
 
 def _decode_name(info: zipfile.ZipInfo) -> str:
-    """A member's name, as UTF-8 also where its writer did not say so."""
+    """Return a member's name, as UTF-8 even if its writer did not say so."""
     if info.flag_bits & UTF_8_FLAG or info.filename.isascii():
         return info.filename
     try:
@@ -102,7 +107,7 @@ def _find_kind(info: zipfile.ZipInfo) -> str:
 
 
 def read_stamp(path: Path) -> list[Any]:
-    """Return what changes with the bytes of a file."""
+    """Return what changes with the bytes of a file: size, times and inode, or what its path says itself."""
     if hasattr(path, "read_stamp"):
         return list(path.read_stamp())
     seen = path.stat()
@@ -110,14 +115,14 @@ def read_stamp(path: Path) -> list[Any]:
 
 
 def build_member_path(archive: Path, member: str) -> "MemberPath":
-    """The path of a member."""
+    """Build the path of a member of an archive."""
     path = MemberPath(f"{archive}{INNER}{member}")
     path.archive, path.member = archive, member
     return path
 
 
 def split_member(text: str) -> tuple[str, str]:
-    """The archive and the member that a path names; "" for a member where it names a file.
+    """Split a path into the archive and the member that it names; the member is "" if it names an ordinary file.
 
     >>> split_member("/raw/a.zip!/b/c.txt"), split_member("/wow!/c.txt")
     (('/raw/a.zip', 'b/c.txt'), ('/wow!/c.txt', ''))
@@ -128,7 +133,7 @@ def split_member(text: str) -> tuple[str, str]:
 
 
 class MemberPath(PosixPath):
-    """A member of a zip as a path. What cannot be read raises OSError."""
+    """A member of a zip as a path that is opened like a file. What cannot be read raises OSError."""
 
     archive: Path
     member: str
@@ -150,15 +155,15 @@ class MemberPath(PosixPath):
         return self.archive.parents
 
     def absolute(self) -> "MemberPath":
-        """The same member of the archive's absolute path."""
+        """Return the same member of the archive's absolute path."""
         return build_member_path(self.archive.absolute(), self.member)
 
     def expanduser(self) -> "MemberPath":
-        """Itself."""
+        """Return this path: it is expanded."""
         return self
 
     def is_symlink(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
@@ -173,20 +178,20 @@ class MemberPath(PosixPath):
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """False: members are files."""
+        """Return False: members are files."""
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Its size unpacked; its times are not given."""
+        """Return its unpacked size as for a file; times are 0."""
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self._find_info().file_size, 0, 0, 0))
 
     @property
     def is_packed(self) -> bool:
-        """True if it takes long to come to a byte in its middle."""
+        """True if it is compressed, so that it takes long to reach a byte in its middle."""
         return self._find_info().compress_type != zipfile.ZIP_STORED
 
     def compute_sha256(self) -> str:
-        """The digest of its bytes as they are packed."""
+        """Compute the digest (hex) of its bytes as they are packed."""
         info, digest = self._find_info(), hashlib.sha256()
         with self._open_packed(info) as stream:
             left = info.compress_size
@@ -196,18 +201,18 @@ class MemberPath(PosixPath):
         return digest.hexdigest()
 
     def read_stamp(self) -> list[Any]:
-        """Return what changes with its bytes: what does with the archive's."""
+        """Return what changes with its bytes: the stamp of the archive."""
         return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Its bytes, to be read at any offset; mode is "rb"."""
+        """Open it for reading at any offset; `mode` must be "rb"."""
         assert mode == "rb", "a member is read as bytes"
         info = self._find_info()
         stream = self._open_packed(info)
         return io.BufferedReader(_UnpackedMember(zipfile.ZipExtFile(stream, "r", info, None, True)))
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """Read all of it."""
         with self.open("rb") as stream:
             data: bytes = stream.read()
             return data
@@ -222,7 +227,7 @@ class MemberPath(PosixPath):
         return member.info
 
     def _open_packed(self, info: zipfile.ZipInfo) -> IO[bytes]:
-        """The archive, at the member's first packed byte."""
+        """Open the archive at the member's first packed byte. Raises OSError if no member begins there."""
         stream: IO[bytes] = self.archive.open("rb")
         stream.seek(info.header_offset)
         head = stream.read(HEAD_BYTES)
@@ -235,29 +240,29 @@ class MemberPath(PosixPath):
 
 
 class _UnpackedMember(io.RawIOBase):
-    """The bytes of a member. Raises OSError for those that are damaged."""
+    """The bytes of a member. Raises OSError if they are damaged."""
 
     def __init__(self, inner: zipfile.ZipExtFile) -> None:
         self._inner = inner
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Read on from another byte."""
+        """Set the position of the next read; return it."""
         return int(self._translate_faults(lambda: self._inner.seek(offset, whence)))
 
     def tell(self) -> int:
-        """The byte that is read next."""
+        """Return the position of the next read."""
         return self._inner.tell()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill some of a buffer; 0 at the end."""
+        """Fill some of a buffer; return the number of bytes, 0 at the end."""
         view = memoryview(buffer).cast("B")
         data = self._translate_faults(lambda: self._inner.read1(len(view)))
         view[: len(data)] = data

@@ -53,7 +53,7 @@ REMEDIES = {  # of kinds of files that are not read, and could be
 
 
 def format_endings(endings: tuple[str, ...]) -> str:
-    """Endings in words: those that may be packed alike together, with the endings that may follow.
+    """Format endings for a message: those that may be packed alike together, with the endings that may follow.
 
     >>> format_endings((".txt", ".md", ".txt.gz", ".md.gz", ".epub"))
     '.txt, .md (each also .gz), .epub'

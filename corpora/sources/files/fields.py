@@ -26,12 +26,19 @@ REQUIRED = ("text", "key")  # if they are asked for
 
 
 def with_text(fields: Fields) -> dict[str, Names]:
-    """The map of fields, with the text under its own name where none is given."""
+    """Return the map of fields, with the text under the name "text" if none is given."""
     return {"text": "text", **fields}
 
 
 def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
-    """The record's fields by the names of `Record`. Raises BadRecord.
+    """Find the fields of a record, by the names of `Record`.
+
+    Args:
+        value: The record as an object or row.
+        fields: {name in `Record`: name or path in `value`, or several, of which the first that is there counts}.
+
+    Raises:
+        BadRecord: If the text or a named key is missing, or a value has the wrong type.
 
     >>> find_fields({"body": "a", "meta": {"id": 7}}, {"text": ("note", "body"), "key": "meta.id"})
     {'text': 'a', 'key': '7'}
@@ -47,12 +54,12 @@ def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def list_names(names: Names) -> tuple[str, ...]:
-    """The names that a field may have; the first that there is counts."""
+    """List the names that a field may have."""
     return (names,) if isinstance(names, str) else names
 
 
 def choose_names(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
-    """One name for each field, of several the first that a table has; the first of all where it has none.
+    """Choose one name for each field: of several names the first that a table has, or the first of all if it has none.
 
     >>> choose_names({"text": ("note", "body"), "key": "id"}, {"id", "body"}.__contains__)
     {'text': 'body', 'key': 'id'}
@@ -67,7 +74,7 @@ def _pick_first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
 
 
 def format_names(names: Names) -> str:
-    """Return the name or possible names of a field, as text.
+    """Format the name or possible names of a field for a message.
 
     >>> format_names(("note", "body"))
     "'note' or 'body'"
@@ -81,7 +88,7 @@ def describe_remedy(field: str) -> str:
 
 
 def find_value(value: Mapping[str, Any], path: str) -> Any:
-    """Return what is under a name, or else under a path of names; None if nothing is.
+    """Return the value under a name, or else under a path of names; None if there is none.
 
     >>> find_value({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), find_value({"a": {"c": 3}}, "a.c")
     (1, 3)
@@ -96,7 +103,7 @@ def find_value(value: Mapping[str, Any], path: str) -> Any:
 
 
 def parse_object(line: str) -> dict[str, Json]:
-    """A JSON object. Raises BadRecord.
+    """Parse a JSON object. Raises BadRecord if the line is no JSON, or another value.
 
     >>> parse_object('{"text": "a"}')
     {'text': 'a'}
@@ -111,7 +118,7 @@ def parse_object(line: str) -> dict[str, Json]:
 
 
 def split_objects(line: Line) -> list[Line]:
-    """Return the objects of a line that is several, with nothing but spaces between them; [] if it is none such.
+    """Split a line that is several objects with nothing but spaces between them; [] if it is one or anything else.
 
     >>> [each.data for each in split_objects(Line(9, 16, b'{"a": 1} {"b":2}'))]
     [b'{"a": 1}', b'{"b":2}']
@@ -132,17 +139,28 @@ def split_objects(line: Line) -> list[Line]:
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """Return the place after the spaces of JSON that are at a place."""
+    """Return the index after the white space of JSON at `at`."""
     return SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
 
 
 def convert(given: Any, field: str, path: str = "") -> str | int | None:
-    """The value of a field as its record has it. path: under which it was found. Raises BadRecord."""
+    """Convert the value of a field to what its record has.
+
+    Args:
+        given: The value; None if it is missing.
+        field: The name in `Record`.
+        path: The name or path under which it was found, for messages.
+
+    Raises:
+        BadRecord: If it has the wrong type.
+    """
     return _to_revision(given, path) if field == "revision" else _to_string(given, path, field)
 
 
 def _to_string(given: Any, path: str, name: str) -> str | None:
-    """A string, or a number or date as one except for the text; None where the field is missing or null."""
+    """Return a string as it is, and a number or date as one unless it is the text; None if the field is missing or
+    null.
+    """
     if given is None:
         return None
     if name != "text" and isinstance(given, date):
@@ -159,7 +177,7 @@ def _to_string(given: Any, path: str, name: str) -> str | None:
 
 
 def _decode_bytes(given: bytes, path: str) -> str:
-    """Bytes, which some writers of Parquet put where a text is meant. Raises BadRecord."""
+    """Decode bytes, which some writers of Parquet put in place of a text. Raises BadRecord."""
     try:
         return given.decode()
     except UnicodeDecodeError as error:
@@ -174,7 +192,7 @@ def _check_surrogates(text: str, path: str) -> None:
 
 
 def _to_revision(value: Any, path: str) -> int | None:
-    """A whole number, or its digits as a table has them; None where the field is missing, null or empty."""
+    """Return a whole number, also from its digits in a string; None if the field is missing, null or empty."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and DIGITS.fullmatch(value):

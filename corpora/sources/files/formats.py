@@ -60,18 +60,20 @@ NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """Each line that is not blank is a JSON object, and a record; one that lost its end is several."""
+    """The format of JSON lines: each line that is not blank is an object and a record; one that lost its end is
+    several.
+    """
 
     fields: Fields = field(default_factory=lambda: {"text": "text"})
     encoding: str = "utf-8"
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A plain file every 8 MB, one that is packed or of UTF-16 whole."""
+        """Cut a plain file every 8 MB; one that is packed or in UTF-16 is one slice."""
         return cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each line. Raises InputError for a file that cannot be read to its end."""
+        """Yield one record for each line. Raises InputError for a file that cannot be read to its end."""
         wide = "" if piece.start else find_line_encoding(parse_raw_path(piece.file.path), self.encoding)
         for lines in self.iter_blocks(piece, wide):
             tally.records += len(lines)
@@ -82,9 +84,14 @@ class JsonLines:
                     yield from self._parse_records(lines.get_line(row), piece.file, bool(wide), tally)
 
     def iter_blocks(self, piece: Slice, wide: str) -> Iterator[Lines]:
-        """The lines that begin in a slice and are not blank. wide: the encoding from which they are recoded
+        """Yield the lines that begin in a slice, without blank ones, in blocks.
 
-        Raises InputError for a file that cannot be read to its end.
+        Args:
+            piece: The slice.
+            wide: The encoding that is converted to UTF-8; "" for none.
+
+        Raises:
+            InputError: If the file cannot be read to its end.
         """
         path = parse_raw_path(piece.file.path)
         with open_lines(path, wide) as stream, explain_damage(path):
@@ -92,20 +99,20 @@ class JsonLines:
                 yield lines.without_blank()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a line, without its end; of UTF-16 as UTF-8."""
+        """Return the bytes of a line, without its end; if the file is UTF-16, as UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """The lines that begin in the first bytes of a file. Raises InputError."""
+        """Yield the lines that begin in the first `max_bytes` bytes of a file. Raises InputError."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             yield from read_lines(stream, 0, max_bytes, self.max_record_bytes)
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """The fields of a line. Raises BadRecord."""
+        """Parse a line into its fields; `offset` is its first byte in the file. Raises BadRecord."""
         return parse_object(decode(data, self.encoding, offset))
 
     def _read_plain_records(self, lines: Lines, file: RawFile, recoded: bool, tally: Tally) -> list[Record | None]:
-        """The record of each line whose fields are found without parsing it; None for any other."""
+        """Return the record of each line with fields that are found without parsing it; None for any other line."""
         if tally.has_quarantine or (self.encoding != AUTO and codecs.lookup(self.encoding).name != UTF_8):
             return [None] * len(lines)
         found, plain = find_columns(lines, self.fields)
@@ -137,17 +144,17 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetRows:
-    """Each row is a record."""
+    """The format of Parquet: each row is a record."""
 
     fields: Fields
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """One for each row group. Raises InputError."""
+        """Cut a file at its row groups. Raises InputError."""
         return cut_at(file, parquet.cut_groups(parse_raw_path(file.path), file.size_bytes))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each row. Raises InputError for a file or row group that cannot be read."""
+        """Yield one record for each row. Raises InputError for a file or row group that cannot be read."""
         path, file = parse_raw_path(piece.file.path), piece.file
         fields = choose_names(self.fields, partial(parquet.has_column, parquet.read_columns(path)))
         tally.records += parquet.count_rows(path, piece.start, piece.stop)
@@ -168,29 +175,29 @@ class ParquetRows:
                 yield drop_damaged(locator, raw, error)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The row as JSON."""
+        """Return a row as JSON."""
         return parquet.read_raw_row(file, locator.stream, locator.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeFile(ABC):
-    """A file is one record."""
+    """The base of formats in which a file is one record. A subclass has `read`."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """The file's record. Raises InputError for a file that cannot be read to its end."""
+        """Yield the file's record. Raises InputError for a file that cannot be read to its end."""
         path = parse_raw_path(piece.file.path)
         with open_raw(path) as stream, explain_damage(path):
             tally.records += 1
             yield self._read_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return what the file holds."""
+        """Return the bytes of the file."""
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
@@ -205,25 +212,27 @@ class WholeFile(ABC):
 
     @abstractmethod
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of these bytes. Raises BadRecord."""
+        """Build the record of a file's bytes. Raises BadRecord if they are not what the format says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFile(WholeFile):
-    """A file is one text. books: one of Project Gutenberg is read as a book"""
+    """The format of plain text: a file is one record. If `books` is True, books of Project Gutenberg are cut to their
+    text.
+    """
 
     encoding: str = "utf-8"
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a text. Raises BadRecord."""
+        """Build the record of a text. Raises BadRecord if it cannot be decoded."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         book = read_gutenberg_book(data, locator, self.max_record_bytes) if self.books else None
         return book or build_record(locator, data, {"text": self.decode_text(data)})
 
     def decode_text(self, data: bytes) -> str:
-        """Bytes as text. Raises BadRecord."""
+        """Decode the bytes of a text. Raises BadRecord if they are not in the encoding, or if it cannot be guessed."""
         encoding = self.encoding
         if encoding == AUTO and not guess_wide_encoding(data[:HEAD_BYTES]):
             encoding = guess_encoding(data)
@@ -234,10 +243,10 @@ class TextFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkdownFile(TextFile):
-    """A file is a text in Markdown."""
+    """The format of Markdown: a file is one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a text: what its reader sees. Raises BadRecord."""
+        """Build the record of a text as its reader sees it. Raises BadRecord if it cannot be decoded."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         from corpora.sources.files.markdown import read_markdown  # not above: as for pages
@@ -248,10 +257,12 @@ class MarkdownFile(TextFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
-    """A file is a page of HTML; its encoding is what the page says or looks like."""
+    """The format of pages: a file is a page of HTML and one record, in the encoding that the page states
+    or looks like.
+    """
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a page: its main text."""
+        """Build the record of a page with its main text; a page that is refused is a drop."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         if not data.strip():
@@ -274,12 +285,18 @@ class PageFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookFile(WholeFile):
-    """A file is a book in EPUB. books: one of Project Gutenberg is read without its header and license"""
+    """The format EPUB: a file is a book and one record.
+
+    If `books` is True, one of Project Gutenberg is cut to its text.
+    """
 
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a book. Raises BadRecord."""
+        """Build the record of a book; one that is encrypted or too large is a drop.
+
+        Raises BadRecord if it is damaged.
+        """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         from corpora.sources.books.epub import LargeBook, LockedBook, read_epub  # not above: as for pages
@@ -302,9 +319,13 @@ def has_gutenberg_name(data: bytes) -> bool:
 
 
 def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraphs: Sequence[str] = ()) -> Record | None:
-    """The record of a book of Project Gutenberg as the kind "bookcorpus" makes it; None for any other text.
+    """Build the record of a book of Project Gutenberg as the kind "bookcorpus" does; None for any other text.
 
-    most: bytes of a book; paragraphs: of an EPUB
+    Args:
+        data: The bytes of the file.
+        locator: Its place in the raw files.
+        max_bytes: Bytes of the largest book.
+        paragraphs: Its paragraphs, if the file is an EPUB.
     """
     if not paragraphs and not has_gutenberg_name(data):
         return None
@@ -329,7 +350,7 @@ def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraph
 
 
 def iter_nonblank_lines(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
-    """The lines that are not blank, counted."""
+    """Yield the lines that are not blank, and count each in the tally."""
     for line in lines:
         if line.data is None or line.data.strip():
             tally.records += 1
@@ -337,12 +358,12 @@ def iter_nonblank_lines(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
 
 
 def find_stop(piece: Slice) -> int | None:
-    """Return where the lines of a slice end; a packed file is read to its end."""
+    """Return the byte before which the lines of a slice begin; None for a packed file, which is read to its end."""
     return None if is_packed(piece.file.name) else piece.stop
 
 
 def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
-    """The slices of a file of lines: those of UTF-16 and UTF-32 are no lines by their bytes."""
+    """Cut a file of lines every 8 MB; one that is packed, or in UTF-16 or UTF-32, is one slice."""
     path = parse_raw_path(file.path)
     if is_packed(file.name) or (isinstance(path, MemberPath) and path.is_packed):
         return [slice_whole_file(file)]
@@ -351,9 +372,10 @@ def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
 
 
 def find_line_encoding(path: Path, encoding: str) -> str:
-    """The wide encoding of a file of lines, with which it is recoded; "" for none.
+    """Return the encoding of a file of lines that is converted to UTF-8 as it is read; "" if none has to be.
 
-    Raises InputError if its mark says that lines cannot be found by their bytes, and `encoding` is another.
+    Raises:
+        InputError: If the file begins with a mark of UTF-16 or UTF-32, and `encoding` is not "auto".
     """
     if encoding == AUTO:
         return find_source_encoding(path)
@@ -367,11 +389,11 @@ def find_line_encoding(path: Path, encoding: str) -> str:
 
 
 def format_meta(**facts: Json) -> str | None:
-    """Facts about a record as its `meta`, without those that are none; None if there are none."""
+    """Format facts about a record as its `meta` (JSON), without empty ones; None if there are none."""
     kept = {key: value for key, value in facts.items() if value}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 
 def build_record(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:
-    """The record of what was found; one without text is empty."""
+    """Build the record of the fields that were found; one with an empty text is dropped with the reason "empty"."""
     return Record(locator=locator, raw=raw, drop=None if fields["text"].strip() else Drop("empty"), **fields)

@@ -1,8 +1,8 @@
-"""Finds the column of a table, or field of JSON lines, that holds the text, where a recipe does not name it.
+"""Finds the column of a table, or field of JSON lines, that holds the text, if a recipe does not name it.
 
 A column called `text` that holds words is taken. Else it is the one with the most letters in words, in the first
 records of the files: a text that occurs again counts once, and so do columns of disclaimers; numbers, addresses,
-digests and base64 are not words, tags of HTML are not counted, lists and objects hold none. Where files have different
+digests and base64 are not words, tags of HTML are not counted, lists and objects hold none. If files have different
 columns, several names are found, and the text of a file is under the first of them that it has.
 
 Promises: the same files give the same names, and names that were found before keep their places before new ones. What
@@ -59,11 +59,13 @@ DAY = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d{4}/\d\d?/\d\d?|\d\d?[./-]\d\d?[./-]\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextColumns:
-    """The names of the text's columns, and more. files: how many of each ending hold their text under a name.
+    """The names of the columns that hold the text, and of other columns that may be of use.
 
+    names:   the names of the text columns; a file's text is under the first of them that it has
+    files:   for each name, the number of files of each ending with their text under it
     others:  other columns that hold text, in all of the files
-    keys, dates, groups: what could be the record's key, date or group, in all of the files
-    without: files that have records and no text, and what they have instead
+    keys, dates, groups: columns that could be the record's key, date or group, in all of the files
+    without: files that have records but no text, with the columns that they have instead
     """
 
     names: tuple[str, ...] = ()
@@ -77,7 +79,10 @@ class TextColumns:
 
 @dataclass(slots=True)
 class _ColumnStatistics:
-    """Statistics of a column. letters: of all its values; different: of each value once."""
+    """Statistics of a column.
+
+    `letters` counts the letters in words of all values, `different` those of each value once.
+    """
 
     values: int = 0
     strings: int = 0
@@ -97,13 +102,13 @@ class _ColumnStatistics:
         return self.letters >= MIN_LETTERS_PER_TEXT * self.strings or _strip_path(name).lower() in TEXT_NAMES
 
     def score(self) -> float:
-        """Letters of different values; those of a column of HTML count half, for there may be a plain one."""
+        """Return the number of letters of different values; half of it for HTML, for there may be a plain column."""
         return self.different / 2 if 2 * self.marked > self.strings else self.different
 
 
 @dataclass(slots=True)
 class _FileHead:
-    """The beginning of a file. readable: whether all that was looked at could be read."""
+    """The beginning of a file. `readable` is False if something of it could not be read."""
 
     file: RawFile
     rows: int
@@ -112,12 +117,18 @@ class _FileHead:
 
 
 def has_fields(form: RecordFormat) -> bool:
-    """Return True if a file's records have fields."""
+    """Return True if the records of a format have named fields."""
     return isinstance(form, JsonLines | TextTable | ParquetRows | SheetRows)
 
 
 def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[str] = ()) -> TextColumns:
-    """Find the columns that hold the texts of some files. earlier: names that were found before, which come first."""
+    """Guess the columns that hold the texts of some files.
+
+    Args:
+        source: The source that the files belong to.
+        files: Raw files; those without named fields are ignored.
+        earlier: Names that were found before. They stay, before new ones.
+    """
     tables = [file for file in files if has_fields(source.choose_format(file.name))]
     if not tables:
         return TextColumns(names=tuple(earlier))
@@ -139,7 +150,7 @@ def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: S
 
 
 def _choose_text_columns(heads: Sequence[_FileHead], earlier: Sequence[str]) -> tuple[tuple[str, ...], list[_FileHead]]:
-    """The names of the text in some files, and the files that have none."""
+    """Choose the names of the text in some files; also return the files that have none."""
     names = list(earlier)
     left = [head for head in heads if head.columns and not _find_text_name(head, names)]
     while left:
@@ -153,7 +164,7 @@ def _choose_text_columns(heads: Sequence[_FileHead], earlier: Sequence[str]) -> 
 
 
 def _find_text_name(head: _FileHead, names: Sequence[str]) -> str:
-    """The name that the text of a file is under; "" if it is under none."""
+    """Return the name that the text of a file is under; "" if it has none of them."""
     return next((name for name in names if name in head.columns), "")
 
 
@@ -198,7 +209,12 @@ def _strip_path(name: str) -> str:
 
 
 def _read_head(source: FilesSource, file: RawFile, max_rows: int, seen: dict[str, set[int]] | None = None) -> _FileHead:
-    """The first rows of a file. seen: by column, the values that were seen before; without it only names are noted"""
+    """Read the first rows of a file.
+
+    Args:
+        max_rows: The number of rows.
+        seen: By column, the hashes of values that were seen before; if None, only the names of columns are noted.
+    """
     head = _FileHead(file, 0, True, {})
     try:
         for row in islice(_iter_rows(source.choose_format(file.name), parse_raw_path(file.path), head), max_rows):
@@ -215,7 +231,7 @@ def _read_head(source: FilesSource, file: RawFile, max_rows: int, seen: dict[str
 
 
 def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -> list[_FileHead]:
-    """The beginning of a file; of each sheet of a workbook, for each has its own columns."""
+    """Read the beginning of a file; of each sheet of a workbook, for each has its own columns."""
     form = source.choose_format(file.name)
     if not isinstance(form, SheetRows):
         return [_read_head(source, file, HEAD_ROWS, seen)]
@@ -232,7 +248,7 @@ def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -
 
 
 def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
-    """The first records of a file as objects. Raises InputError, and OpenQuote."""
+    """Yield the first records of a file as objects, and add its columns to `head`. Raises InputError and OpenQuote."""
     if isinstance(form, ParquetRows):
         head.columns.update({name: _ColumnStatistics() for name in parquet.read_columns(path) if name})
         yield from (row.values for row in parquet.read_rows(path, 0, path.stat().st_size, {}))
@@ -263,7 +279,8 @@ def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def iter_fields(row: Mapping[str, Any], path: str = "", depth: int = MAX_DEPTH) -> Iterator[tuple[str, Any]]:
-    """Yield what an object holds that is not an object, list or null, by the path under which `fields` finds it.
+    """Yield (path, value) for each value in an object that is no object, list or null; `fields` finds it under this
+    path.
 
     >>> list(iter_fields({"id": 7, "meta": {"note": "a", "tags": ["b"]}, "none": None}))
     [('id', 7), ('meta.note', 'a')]
@@ -278,7 +295,7 @@ def iter_fields(row: Mapping[str, Any], path: str = "", depth: int = MAX_DEPTH) 
 
 
 def _add_value(column: _ColumnStatistics, value: Any, seen: set[int]) -> None:
-    """Add a value to what is known of its column."""
+    """Add a value to the statistics of its column."""
     column.values += 1
     text = _to_text(value)
     new = hash(text if text is not None else str(value)) not in seen
@@ -296,7 +313,7 @@ def _add_value(column: _ColumnStatistics, value: Any, seen: set[int]) -> None:
 
 
 def _to_text(value: Any) -> str | None:
-    """A text, also one of bytes; None if it is none."""
+    """Return a string, or bytes that are one, as text; None for anything else."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -306,7 +323,7 @@ def _to_text(value: Any) -> str | None:
 
 
 def count_letters(text: str) -> int:
-    """The letters of a text that are in words: not of addresses, numbers, digests, base64 or JSON.
+    """Count the letters of a text that are in words: not of addresses, numbers, digests, base64 or JSON.
 
     >>> count_letters("The ferry was late."), count_letters("https://example.org/a"), count_letters("9f86d081884c7d65")
     (15, 0, 0)

@@ -1,6 +1,6 @@
 r"""JSON as a format: a `.json` is an array of records, an object around one, one record, or one after another.
 
-Promises: a file in which each line is an object is read as JSON lines. A text alone is a record. A value that is not
+Promises: a file in which each line is an object is read as JSON lines. A lone text is a record. A value that is not
 JSON is a damaged drop that says why; one of any length is passed over in bounded memory. Costs and memory: those of
 cutting (below), and the parser's.
 
@@ -9,14 +9,14 @@ Cuts the values of a JSON file out of its bytes: an array of them, an array insi
     [{"text": "a"}, {"text": "b"}]                {"meta": {}, "data": [{"text": "a"}, {"text": "b"}]}
     {"text": "a"}                                 {"text": "a"} {"text": "b"}
 
-Which of these a file is, is seen in its first `HEAD_BYTES`: the elements of an array are the values where it holds
+Which of these a file is, is seen in its first `HEAD_BYTES`: the elements of an array are the values if it holds
 objects and is over half of a file that is one object.
 
-Promises: strings and brackets alone decide where a value ends, so a value that is no JSON costs only itself in most
-cases: a string ends with its line, no object begins where a name must, and a bracket closes those inside that are open.
-What follows a quote that is missing in a file of one line is one bad value. A value of any length is passed over in
-bounded memory.
-Costs: 150 MB/s of texts, 20 MB/s where most of it is brackets. Memory: a value of at most `max_bytes`, and a piece.
+Promises: only strings and brackets decide where a value ends, so a value that is no JSON costs only itself in most
+cases: a string ends with its line, no object begins in place of a name, and a bracket closes those inside that are
+open. What follows a quote that is missing in a file of one line is one bad value. A value of any length is passed over
+in bounded memory.
+Costs: 150 MB/s of texts, 20 MB/s if most of it is brackets. Memory: a value of at most `max_bytes`, and a piece.
 """
 
 import codecs
@@ -53,10 +53,12 @@ PLAIN = re.compile(rb'[^\s,"\[\]{}]++|[}\]]')  # a number, a word, or what is no
 
 
 class ValueLayout(NamedTuple):
-    """Where a file's values are. lines: each line is one; start: the byte after the array's bracket; 0: there is none
+    """The places of the values in a file.
 
+    lines:  True if each line is a value
+    start:  the byte after the opening bracket of their array; 0 if there is none
     around: the brackets that are open outside of the array
-    texts:  the first value is a string, and not an object
+    texts:  True if the first value is a string, and not an object
     """
 
     lines: bool = False
@@ -66,7 +68,7 @@ class ValueLayout(NamedTuple):
 
 
 def find_layout(head: bytes) -> ValueLayout:
-    """Return where the values of a file are that begins so.
+    """Find the places of the values of a file, from its first bytes.
 
     >>> find_layout(b'{"a": 1}\\n{"a": 2}').lines, find_layout(b'{"data": [{"a": 1}, {"a": 2}]}').start
     (True, 10)
@@ -100,7 +102,9 @@ def find_layout(head: bytes) -> ValueLayout:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Return True if the first two lines that are not blank are objects: of the second the beginning is seen."""
+    """Return True if the first two lines that are not blank are objects; of the second only the beginning is looked
+    at.
+    """
     lines = head.lstrip().split(b"\n", 1)
     try:
         return len(lines) > 1 and lines[1].lstrip()[:1] == b"{" and isinstance(json.loads(lines[0]), dict)
@@ -109,7 +113,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int, head: bytes) -> None:
-    """Add the size of an array of objects that is in nothing but objects."""
+    """Add the size of an array of objects to `sizes` if it is in nothing but objects."""
     if not 1 < len(stack) <= MAX_ARRAY_DEPTH + 1 or stack[-1][0] != ARRAY:
         return
     around, start = bytes(opener for opener, _ in stack[:-1]), stack[-1][1]
@@ -119,7 +123,7 @@ def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]],
 
 
 def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> Iterator[Line]:
-    """The values of a file by their bytes; data: None for one of more than `max_bytes`."""
+    """Yield the values of a file by their bytes; `data` is None for one of more than `max_bytes`."""
     first = stream.read(layout.start or len(codecs.BOM_UTF8))
     begin = layout.start or (len(first) if first == codecs.BOM_UTF8 else 0)
     cutter = _ValueCutter(max_bytes, layout, begin)
@@ -130,7 +134,7 @@ def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> 
 
 
 class _ValueCutter:
-    """Cuts values out of pieces that follow one another."""
+    """Cuts values out of pieces of a file that follow one another."""
 
     def __init__(self, max_bytes: int, layout: ValueLayout, offset: int) -> None:
         self._max = max_bytes
@@ -148,7 +152,7 @@ class _ValueCutter:
         self._done: list[Line] = []
 
     def feed(self, piece: bytes) -> list[Line]:
-        """The values that end in a piece."""
+        """Return the values that end in a piece."""
         at = 0
         while at < len(piece):
             at = self._read_inside(piece, at) if self._open else self._skip_to_value(piece, at)
@@ -157,13 +161,13 @@ class _ValueCutter:
         return done
 
     def close(self) -> list[Line]:
-        """The value that is open at the end."""
+        """Return the values that are left, with the one that is open at the end."""
         if self._open:
             self._end()
         return self._done
 
     def _skip_to_value(self, piece: bytes, at: int) -> int:
-        """Go on to the next value, or past its beginning."""
+        """Advance to the next value, or past its beginning."""
         space = BETWEEN.match(piece, at)
         at = space.end() if space else at
         if at == len(piece):
@@ -213,7 +217,7 @@ class _ValueCutter:
             self._done.append(Line(self._start, self._length, data))
 
     def _read_inside(self, piece: bytes, at: int) -> int:
-        """Go on to the end of the open value, or of the piece."""
+        """Advance to the end of the open value, or of the piece."""
         begin = at
         while at < len(piece):
             if self._in_string:
@@ -249,7 +253,7 @@ class _ValueCutter:
             self._num_open[opener] -= 1
 
     def _skip_string(self, piece: bytes, at: int) -> int:
-        """Go on to the end of the open string, or of the piece."""
+        """Advance to the end of the open string, or of the piece."""
         match = REST.match(piece, at + self._escaped)
         assert match is not None
         self._end_string(match)
@@ -262,17 +266,17 @@ class _ValueCutter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonFile(JsonLines):
-    """Each value of a file is a record. texts: a string is one, too"""
+    """The format `.json`: each value of a file is a record. `texts` is True if a string is one, too."""
 
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A file of lines as JSON lines are cut; any other whole. Raises InputError."""
+        """Cut a file of lines as JSON lines are cut; any other is one slice. Raises InputError."""
         path = parse_raw_path(file.path)
         return JsonLines.slices(self, file) if self.read_layout(path).lines else [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each value. Raises InputError for a file that cannot be read to its end."""
+        """Yield one record for each value. Raises InputError for a file that cannot be read to its end."""
         path = parse_raw_path(piece.file.path)
         layout = ValueLayout(lines=True) if piece.start else self.read_layout(path)
         if layout.lines:
@@ -284,12 +288,15 @@ class JsonFile(JsonLines):
                 yield reader._build_record(value, piece.file, tally, bool(wide))
 
     def read_layout(self, path: Path) -> ValueLayout:
-        """Return where the values of a file are. Raises InputError."""
+        """Find the places of the values of a file. Raises InputError if it cannot be read."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             return find_layout(stream.read(HEAD_BYTES))
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """The values that begin in the first bytes of a file. Raises InputError."""
+        """Yield the values that begin in the first `max_bytes` bytes of a file.
+
+        Raises InputError if it cannot be read.
+        """
         layout = self.read_layout(path)
         if layout.lines:
             yield from JsonLines.read_head(self, path, max_bytes)
@@ -301,7 +308,7 @@ class JsonFile(JsonLines):
                 yield value
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """The fields of a value. Raises BadRecord."""
+        """Parse a value into its fields. Raises BadRecord."""
         text = decode(data, self.encoding, offset)
         if not self.texts or not data.startswith(b'"'):
             return parse_object(text)

@@ -21,9 +21,15 @@ NULL, QUOTE, OBJECT = b'n"{'  # what a value begins with
 
 
 def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bools]:
-    """The fields of all records by the names of `Record`, and which lines have them as `find_fields` finds them.
+    """Find the fields of all lines, by the names of `Record`.
 
-    A line that is longer than a block goes the long way: it may need more memory than there is, and is named there.
+    Args:
+        lines: Some lines of a file.
+        fields: As for `find_fields`.
+
+    Returns:
+        A list of values for each field, and a bool `(lines,)`: False for a line that must be parsed in the long way,
+        because it is not plain, lacks a field, or is longer than a block.
     """
     wanted = {name: list_names(given) for name, given in with_text(fields).items()}
     spans, plain = find_values(lines, [name for names in wanted.values() for name in names])
@@ -46,9 +52,12 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 
 
 def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Where the values under names or paths are [lines, paths, 2], ABSENT if there is none; and which lines are plain.
+    """Find the values under names or paths in some lines. A name is looked up as it is, then as a path, as `find_value`
+    does.
 
-    A name is looked up as it is, then as a path, as `find_value` does.
+    Returns:
+        int64 `(lines, paths, 2)`, the first byte and the end of each value in `lines.data`, ABSENT if there is none;
+        and bool `(lines,)`, False for a line that must be parsed in the long way.
     """
     spans, plain = _find_paths(np.frombuffer(lines.data, np.uint8), lines.starts, lines.ends, paths)
     offsets = pa.py_buffer(np.array([0, len(lines.data)], np.int64))
@@ -60,7 +69,7 @@ def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
 
 
 def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Do what `find_values` does for some objects of UTF-8."""
+    """Do what `find_values` does for some objects in UTF-8."""
     parts = {path: path.partition(".") for path in paths}
     names = [*dict.fromkeys([*paths, *(first for first, dot, _ in parts.values() if dot)])]
     encoded = [name.encode(errors="surrogatepass") for name in names]
@@ -81,20 +90,23 @@ def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str])
 
 
 def read_first_bytes(lines: Lines, spans: Int64s) -> Bytes:
-    """The byte that each value begins with; that of null if there is none."""
+    """Return the byte that each value begins with; the first of "null" if there is none."""
     starts = spans[..., 0]
     firsts = np.frombuffer(lines.data, np.uint8)[starts]
     return np.where(np.asarray(starts >= 0), firsts, np.uint8(NULL))
 
 
 def pick_first(spans: Int64s, wanted: Bools) -> Int64s:
-    """Where the first of the wanted values of each line is [lines, 2]; ABSENT if none of them is wanted."""
+    """Return the span of the first wanted value of each line, int64 `(lines, 2)`; ABSENT if no value is wanted."""
     picked = spans[np.arange(len(spans)), wanted.argmax(axis=1)]
     return np.where(wanted.any(axis=1, keepdims=True), picked, ABSENT)
 
 
 def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
-    """The strings at some places, null for ABSENT. plain: set to False for one that holds half a character."""
+    """Read the strings at some spans, null for ABSENT.
+
+    A string with half a character sets its entry of `plain` to False.
+    """
     starts, ends = spans.T.copy()
     offsets, out = np.zeros(len(starts) + 1, np.int64), np.empty(int((ends - starts).sum()), np.uint8)
     copy_strings(np.frombuffer(lines.data, np.uint8), starts, ends, out, offsets, plain)
@@ -104,7 +116,7 @@ def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
 
 
 def read_value(lines: Lines, span: Int64s) -> Any:
-    """The value at a place, as Python's json reads it."""
+    """Return the value at a span, as Python's json reads it."""
     return DECODER.raw_decode(lines.data[span[0] : span[1]].decode())[0]
 
 

@@ -1,8 +1,8 @@
 """Values in lines of JSON, found by a compiled kernel without making objects of the rest.
 
-Promise: a line that is called plain is JSON to Python's parser too, a named value is where that parser would find it,
-and a text has the bytes of its string. What is rare goes that long way: no object, a key twice or with an escape, NaN,
-numbers of thousands of digits, brackets deeper than 60, half a character.
+Promise: a line that is called plain is JSON to Python's parser too, a named value is found as that parser would find
+it, and a text has the bytes of its string. What is rare goes that long way: no object, a key twice or with an escape,
+NaN, numbers of thousands of digits, brackets deeper than 60, half a character.
 Cost: 1 ns a byte, the copying of texts included. The plain twin is `json.loads` (RFC 8259).
 """
 
@@ -29,10 +29,15 @@ _HEX[list(b"0123456789abcdefABCDEF")] = [*range(16), *range(10, 16)]
 def find_spans(
     data: Bytes, starts: Int64s, ends: Int64s, names: Bytes, name_ends: Int64s, spans: Int64s, plain: Bools
 ) -> None:
-    """Fill `plain` [lines], and `spans` [lines, names, 2] with where each named value begins and ends.
+    """Find the named values in lines of JSON, without building objects.
 
-    spans: ABSENT before, and where a line has no such value
-    names: in UTF-8, one after another; name_ends: where each of them ends
+    Args:
+        data: UTF-8 bytes; line i is data[starts[i]:ends[i]].
+        names: The wanted keys in UTF-8, one after another.
+        name_ends: The end of each of them in `names`.
+        spans: int64 `(lines, names, 2)`, filled with ABSENT by the caller; receives the first byte and the end of each
+            value.
+        plain: bool `(lines,)`; receives False for lines that must be parsed in the long way; their spans mean nothing.
     """
     for row in range(len(starts)):
         plain[row] = _read_object(data, starts[row], ends[row], names, name_ends, spans[row])
@@ -40,7 +45,7 @@ def find_spans(
 
 @kernel
 def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends: Int64s, spans: Int64s) -> bool:
-    """Find the values of one line; False if it is not plain."""
+    """Find the values of one line; return False if it is not plain."""
     name: Integer = ABSENT
     begin = at
     nested, depth, state = np.uint64(0), 0, _VALUE  # nested: a bit for each bracket, 1 for {
@@ -105,7 +110,7 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
 
 @kernel
 def _find_string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Where a string ends whose first character is at `at`, its quote included; -1 if it does not."""
+    """Return the end of the string with its first character at `at`, its quote included; -1 if it does not end."""
     while at < end:
         if at + 64 <= end:
             others = equal_bits(data, at, _QUOTE) | equal_bits(data, at, _BACKSLASH) | below_bits(data, at, _SPACE)
@@ -141,7 +146,7 @@ def _read_four_digits(data: Bytes, at: Integer) -> Integer:
 
 @kernel
 def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Where a number or literal ends; -1 if there is none."""
+    """Return the end of a number or literal; -1 if there is none."""
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
             return at + size if _is_equal(data, at, end, _LITERALS, literal, size) else -1
@@ -176,7 +181,7 @@ def _find_digits_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_ends: Int64s) -> Integer:
-    """Which of the names a key is; ABSENT for none, -2 for a key with an escape."""
+    """Return the index of a key among the names; ABSENT for none of them, -2 for a key with an escape."""
     for at in range(start, end):
         if data[at] == _BACKSLASH:
             return -2
@@ -201,9 +206,14 @@ def _is_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Inte
 
 @kernel
 def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets: Int64s, plain: Bools) -> None:
-    """Write the strings of JSON at data[starts:ends] to `out`, as UTF-8, and where each ends to `offsets` [n + 1].
+    """Copy strings of JSON to `out` as UTF-8, with escapes replaced.
 
-    A string that begins at ABSENT is empty. plain: set to False where a string holds half a character.
+    Args:
+        data: Bytes of JSON; string i is data[starts[i]:ends[i]], its quotes included. One that begins at ABSENT is
+            empty.
+        out: Receives the strings, one after another.
+        offsets: int64 `(n + 1,)`; receives the end of each string.
+        plain: bool `(n,)`; receives False for a string that holds half a character.
     """
     to = np.int64(0)
     for row in range(len(starts)):

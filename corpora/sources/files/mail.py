@@ -6,7 +6,7 @@ were left out is in its `meta`. Costs and memory: those of messages and mailboxe
 A mailbox in the format mbox, cut into its messages.
 
 A message begins at a line `From ADDRESS ... TIME ...` at the file's beginning or after a blank line. Such a line inside
-a message begins none where the message's `Content-Length` reaches beyond it and ends where the next one begins. (mboxo,
+a message begins none if the message's `Content-Length` reaches beyond it and ends where the next one begins. (mboxo,
 mboxrd, mboxcl and mboxcl2, RFC 4155.)
 
 Promises: a message of any length is passed over in bounded memory. A mailbox that does not begin with such a line is
@@ -14,7 +14,7 @@ refused. Cost: one pass over the lines, about 100 MB/s. Memory: one message of a
 
 A message of mail (RFC 5322, MIME) to its text, subject, sender and day.
 
-The text is the plain part, or where there is none the HTML part without its tags; of a message with several such parts
+The text is the plain part, or if there is none the HTML part without its tags; of a message with several such parts
 one after another, all of them. Attachments and pictures are left out and counted. Quoted lines and signatures stay.
 
 Promises: charsets mean what web pages mean by them, and without one that holds a text is UTF-8 or else windows-1252;
@@ -61,16 +61,17 @@ ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 class NotAMailbox(ValueError):
-    """A file whose first line begins no message."""
+    """A file with a first line that begins no message."""
 
 
 @dataclass(slots=True)
 class _Message:
-    """A message that is being read.
+    """A message of a mailbox that is being read.
 
-    lines:  so far; None if they are too many bytes
-    begins: places in `lines` where another might begin
-    length: of its body, as its head says; end: the byte after that body; -1: not known
+    lines:  its lines so far; None if they are too many bytes
+    begins: indices of `lines` at which another message might begin
+    length: bytes of its body as its head says; -1 if the head does not say it
+    end:    the byte after that body; -1 if it is not known
     """
 
     start: int
@@ -82,7 +83,7 @@ class _Message:
     in_head: bool = True
 
     def add_line(self, line: Line, max_bytes: int) -> None:
-        """Add a line."""
+        """Add a line; of a message of more than `max_bytes` no line is kept."""
         if not self.in_head and self.length >= 0 and self.end < 0:
             self.end = line.offset + self.length
         if self.in_head and line.data is not None:
@@ -96,11 +97,11 @@ class _Message:
             self.lines.append(line)
 
     def can_end_at(self, offset: int) -> bool:
-        """Return True if its head says that it ends here, a blank line after it or not."""
+        """Return True if its head says that it ends here, with or without a blank line after it."""
         return 0 <= self.end <= offset <= self.end + 2
 
     def iter_pieces(self, whole: bool) -> Iterator[Line]:
-        """The message, or all that it is where its head is wrong."""
+        """Yield the message; if its head is wrong (`whole` is False), all messages that it may be."""
         if self.lines is None:
             yield Line(self.start, self.stop - self.start, None)
             return
@@ -110,7 +111,11 @@ class _Message:
 
 
 def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
-    """The messages of a mailbox from its lines; data: None for one of more than `max_bytes`. Raises NoMailbox."""
+    """Yield the messages of a mailbox from its lines. `data` is None for a message of more than `max_bytes`.
+
+    Raises:
+        NotAMailbox: If the first line that is not blank begins no message.
+    """
     message: _Message | None = None
     blank = True
     for line in lines:
@@ -131,7 +136,7 @@ def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
 
 
 def _join_lines(lines: list[Line]) -> Line:
-    """Lines of a message with their ends between them."""
+    """Join the lines of a message with their ends between them."""
     pieces = [lines[0].data or b""]
     for before, line in pairwise(lines):
         pieces += [b"\n" if line.offset - before.offset - before.length == 1 else b"\r\n", line.data or b""]
@@ -139,7 +144,7 @@ def _join_lines(lines: list[Line]) -> Line:
 
 
 def strip_mbox_framing(data: bytes) -> bytes:
-    r"""Return a message without the line that it begins with in a mailbox, and without the signs before `From `.
+    r"""Remove the line that a message begins with in a mailbox, and the signs before `From ` in its body.
 
     >>> strip_mbox_framing(b"From a@b Mon Jan  1 10:00:00 2026\nSubject: a\n\n>From the sea")
     b'Subject: a\n\nFrom the sea'
@@ -156,9 +161,14 @@ ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "mu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """The content of a message. sender: an address; date: YYYY-MM-DD
+    """The content of a message of mail.
 
-    left_out: parts; replaced: characters; hidden: blocks that are not shown
+    sender:    address, or None
+    date:      day as YYYY-MM-DD, as the sender has it, or None
+    left_out:  number of parts that are no text, such as attachments
+    replaced:  number of characters that could not be decoded
+    hidden:    number of blocks that HTML does not show
+    encrypted: True if all of it is encrypted
     """
 
     text: str
@@ -172,7 +182,11 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """A message from its bytes. Raises BadRecord."""
+    """Read a message from its bytes.
+
+    Raises:
+        BadRecord: If Python's parser fails, or the message has over MAX_PARTS parts.
+    """
     try:
         message = message_from_bytes(data)
         texts, left_out = _read_texts(message)
@@ -191,7 +205,7 @@ def read_mail(data: bytes) -> Mail:
 
 
 def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
-    """The texts of a message in order, and the number of parts that are none."""
+    """Return the texts of a message in order, and the number of parts that are no text."""
     texts: list[ShownText] = []
     left_out = num_parts = 0
     waiting = [message]
@@ -215,7 +229,7 @@ def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
 
 
 def _choose_form(parts: list[Any]) -> Any:
-    """Return that of the forms of one text that is plain and holds words; the last that can be read where none is."""
+    """Choose among the forms of one text: a plain one that holds words, else the last that can be read."""
     plain = [part for part in parts if part.get_content_type() == "text/plain" and _read_text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
     return (plain or other[-1:] or parts)[0]
@@ -234,7 +248,10 @@ def _read_text(part: "Message[Any, Any]", kind: str) -> ShownText:
 
 
 def read_html(html: str) -> ShownText:
-    """All text of a page, with blank lines between its blocks. Raises BadRecord for one that is too large or deep."""
+    """Return all text of a page of HTML, with blank lines between its blocks.
+
+    Raises BadRecord if it is too large or deep.
+    """
     shown = extract_shown_text(html, LIMITS)
     if isinstance(shown, Refused):
         raise BadRecord(f"its page is refused: {shown.reason} {shown.detail}".strip())
@@ -260,7 +277,7 @@ def _join_flowed(text: str, without_space: bool) -> str:
 
 
 def _read_header(message: "Message[Any, Any]", name: str) -> str | None:
-    """A field of the head with its encoded words as text; None if there is none."""
+    """Return a header field with its encoded words as text; None if it is missing or empty."""
     value = message.get(name)
     if value is None:
         return None
@@ -273,20 +290,20 @@ def _read_header(message: "Message[Any, Any]", name: str) -> str | None:
 
 
 def _read_raw_header(message: "Message[Any, Any]", name: str) -> str:
-    """A field whose bytes are beyond ASCII without being encoded, as UTF-8 or else windows-1252."""
+    """Return a field with bytes beyond ASCII that are not encoded, as UTF-8 or else windows-1252."""
     raw = next(str(value) for key, value in message.raw_items() if key.lower() == name)
     return decode_html(raw.encode("utf-8", "surrogateescape")).text
 
 
 def _decode_word(piece: bytes, charset: str | None) -> str:
-    """An encoded word's bytes as text; `decode_header` gives plain ones as Latin-1."""
+    """Decode the bytes of an encoded word; `decode_header` gives plain ones as Latin-1."""
     if charset is None:
         return piece.decode("raw-unicode-escape", "replace")
     return decode_html(piece, charset.partition("*")[0]).text
 
 
 def _to_day(text: str | None) -> str | None:
-    """The day of a date, as its sender has it; None for what is none."""
+    """Return the day of a date, as its sender has it; None if it is no date."""
     try:
         return parsedate_to_datetime(text).date().isoformat() if text else None
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -295,25 +312,29 @@ def _to_day(text: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailFile(WholeFile):
-    """A file is a message."""
+    """The format `.eml`: a file is one message and one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a message. Raises BadRecord."""
+        """Build the record of a message. Raises BadRecord if it cannot be read."""
         return build_mail_record(data, strip_mbox_framing(data) if data.startswith(b"From ") else data, locator, tally)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxFile:
-    """A file is a mailbox, and each message of it a record."""
+    """The format `.mbox`: a file is a mailbox, and each of its messages is a record."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each message. Raises InputError for a file that cannot be read to its end or is no mailbox."""
+        """Yield one record for each message.
+
+        Raises:
+            InputError: If the file cannot be read to its end or is no mailbox.
+        """
         path, file = parse_raw_path(piece.file.path), piece.file
         with open_raw(path) as stream, explain_damage(path):
             lines = read_lines(stream, 0, None, self.max_record_bytes)
@@ -332,12 +353,22 @@ class MailboxFile:
                 raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a message, with the line that it begins with."""
+        """Return the bytes of a message, with the line that it begins with."""
         return read_again(file, locator.offset, locator.length)
 
 
 def build_mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -> Record:
-    """The record of a message. raw: as its file has it. Raises BadRecord."""
+    """Build the record of a message.
+
+    Args:
+        raw: The message as its file has it, which is kept.
+        data: The message to parse, without what a mailbox adds.
+        locator: Its place in the raw files.
+        tally: Knows the records in quarantine.
+
+    Raises:
+        BadRecord: If the message cannot be read.
+    """
     if drop := tally.enter(locator):
         return Record(locator=locator, text="", raw=raw, drop=drop)
     mail = read_mail(data)

@@ -1,11 +1,11 @@
 """Parquet: a row is a record, a row group is a slice.
 
-Promises: checksums of pages are compared where there are any; a file or row group that cannot be read is refused, and
-one that tells different numbers of its rows. A row whose texts are not UTF-8 is a bad record and costs no other.
+Promises: checksums of pages are compared if there are any; a file or row group that cannot be read is refused, and
+one that tells different numbers of its rows. A row with texts that are not UTF-8 is a bad record and costs no other.
 Costs: measured in `files.py`. Memory: 64 rows and the pages of a row group that hold them.
 
 A row is known as JSON, one field for each column in the file's order: that is its raw record, and what
-its id is made of where it has no key. Bytes are written as hexadecimal digits, times as ISO 8601.
+its id is made of if it has no key. Bytes are written as hexadecimal digits, times as ISO 8601.
 """
 
 import json
@@ -26,7 +26,13 @@ FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)  # what Arrow r
 
 
 class ParquetRow(NamedTuple):
-    """A row of Parquet. group: where its row group counts as beginning; number: in it; fault: why it has no use."""
+    """A row of Parquet.
+
+    group:  the byte at which its row group counts as beginning (`compute_group_starts`)
+    number: its index in the row group
+    values: by column
+    fault:  why it cannot be used; "" if it can
+    """
 
     group: int
     number: int
@@ -35,22 +41,31 @@ class ParquetRow(NamedTuple):
 
 
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
-    """Return where the slices of a file begin, one for each row group. Raises InputError."""
+    """Return the first byte of each slice of a file, one for each row group. Raises InputError."""
     with open_parquet(path) as table:
         return [0, *compute_group_starts(table, size_bytes)[1:]]
 
 
 def count_rows(path: Path, start: int, stop: int) -> int:
-    """The rows of the row groups that begin in these bytes, by the file's footer. Raises InputError."""
+    """Count the rows of the row groups that begin in bytes `start` to `stop`, by the file's footer.
+
+    Raises InputError.
+    """
     with open_parquet(path) as table:
         starts = enumerate(compute_group_starts(table, path.stat().st_size))
         return sum(table.metadata.row_group(group).num_rows for group, at in starts if start <= at < stop)
 
 
 def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> Iterator[ParquetRow]:
-    """The rows of the row groups that begin in these bytes. fields: the columns without which the file is refused.
+    """Yield the rows of the row groups that begin in bytes `start` to `stop`.
 
-    Raises InputError.
+    Args:
+        path: The file.
+        start, stop: Bytes of the file.
+        fields: {name in `Record`: column}; the columns must be there.
+
+    Raises:
+        InputError: If the file lacks one of them, or cannot be read.
     """
     with open_parquet(path) as table:
         _check_columns(table, path, fields)
@@ -62,13 +77,13 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
 def iter_all_batches(
     table: pq.ParquetFile, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """`iter_group_batches` of one row group after another."""
+    """Yield the rows of all row groups, as `iter_group_batches` does."""
     for group in range(table.num_row_groups):
         yield from iter_group_batches(table, group, path, rows, columns)
 
 
 def read_raw_row(path: Path, group: int, number: int) -> bytes:
-    """A row as JSON, by the beginning of its row group and its number there; b"" if there is none."""
+    """Return a row as JSON, by the beginning of its row group and its index there; b"" if there is none."""
     for row in read_rows(path, group, group + 1, {}):
         if row.number == number:
             return to_row_json(row.values)
@@ -76,7 +91,7 @@ def read_raw_row(path: Path, group: int, number: int) -> bytes:
 
 
 def to_row_json(values: dict[str, Any]) -> bytes:
-    """A row as one line of JSON in UTF-8; half a character is escaped.
+    """Return a row as one line of JSON in UTF-8; half a character is escaped.
 
     >>> to_row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
     '{"text": "é", "id": 7, "hash": "01ff"}'
@@ -94,7 +109,11 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_json_value)  # a ten
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a file; the checksums of its pages are compared. Raises InputError."""
+    """Open a Parquet file; the checksums of its pages are compared as they are read.
+
+    Raises:
+        InputError: If it is no Parquet file, is damaged, or its footer states different numbers of rows.
+    """
     try:
         table = pq.ParquetFile(
             open_for_library(path, 0), buffer_size=choose_column_bytes(path), page_checksum_verification=True
@@ -111,10 +130,18 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 def iter_group_batches(
     table: pq.ParquetFile, group: int, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a row group, so many at a time, and of them some of the columns, or all. Raises InputError.
+    """Yield the rows of a row group in batches of at most `rows` rows.
 
-    They are as many as the group and each column of it say. A column is asked only after it was read
-    (`compute_group_starts`); one of lists has other numbers.
+    Args:
+        table: The open file.
+        group: Index of the row group.
+        path: Path of the file, for messages.
+        rows: Rows of a batch.
+        columns: The columns to read; if None, all are.
+
+    Raises:
+        InputError: If it cannot be read, or after the last batch if its rows are not as many as the file states. Of
+            columns of lists the number is not compared.
     """
     metadata, read = table.metadata.row_group(group), 0
     try:
@@ -137,18 +164,18 @@ def iter_group_batches(
 
 
 def read_columns(path: Path) -> dict[str, bool]:
-    """The columns of a file, and whether there are others inside of each. Raises InputError."""
+    """Read {column: True if there are others inside of it} of a file. Raises InputError."""
     with open_parquet(path) as table:
         return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
 
 
 def _to_one_line(error: Exception) -> str:
-    """What Arrow says, which may have several lines and end in a full stop."""
+    """Return the message of Arrow, which may have several lines and end in a full stop, as one line."""
     return " ".join(str(error).split()).rstrip(" .")
 
 
 def is_text_type(kind: pa.DataType) -> bool:
-    """Return True for a column of texts or bytes, if need be in a dictionary, and for one that holds nothing."""
+    """Return True for a type of texts or bytes, also in a dictionary, and for one that holds only nulls."""
     own, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
     tests = types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary
     return any(test(own) for test in (*tests, types.is_null))
@@ -168,10 +195,10 @@ def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str])
 
 
 def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
-    """Return where each row group counts as beginning, by its share of the bytes that all of them hold.
+    """Compute the byte at which each row group counts as beginning, from its share of the bytes that all of them hold.
 
-    Its true place is with its columns, and to ask for one ends the process where the footer is damaged (Arrow 26).
-    Whatever they are said to hold, each begins at a byte of its own inside of the file.
+    Its true place is with its columns, and to ask for one ends the process if the footer is damaged (Arrow 26).
+    Whatever the footer says, each group begins at a byte of its own inside of the file.
     """
     metadata, starts = table.metadata, list[int]()
     sizes = [max(metadata.row_group(group).total_byte_size, 1) for group in range(metadata.num_row_groups)]
@@ -188,7 +215,9 @@ def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) 
 
 
 def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
-    """Return a batch's rows, and what is wrong with each; where one is not UTF-8 each is taken alone."""
+    """Return the rows of a batch, each with what is wrong with it or ""; if one is not UTF-8, each is read by
+    itself.
+    """
     whole = pa.RecordBatch.from_arrays([_to_microseconds(column) for column in batch.columns], batch.schema.names)
     try:
         return [(row, "") for row in whole.to_pylist()]
@@ -197,12 +226,12 @@ def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
 
 
 def list_values(column: pa.Array) -> list[Any]:
-    """The values of a column as `list_batch_rows` has them."""
+    """Return the values of a column as `list_batch_rows` has them."""
     return [row[""] for row, _ in list_batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
-    """Times as Python can tell them."""
+    """Convert times in nanoseconds, which Python's cannot hold, to microseconds."""
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pa.timestamp("us", column.type.tz), safe=False)
     if pa.types.is_time64(column.type) and column.type.unit == "ns":
@@ -211,7 +240,7 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
 
 
 def _read_one_row(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
-    """One row; a time beyond Python's is there as a text, and a text that is not UTF-8 as its bytes."""
+    """Read one row; a time beyond Python's range becomes a text, and a text that is not UTF-8 its bytes."""
     values: dict[str, Any] = {}
     fault = ""
     for name, column in zip(row.schema.names, row.columns, strict=True):

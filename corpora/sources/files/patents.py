@@ -33,10 +33,10 @@ PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM|EQU")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOrPatents(TextFile):
-    """A file is a text, or patents if it begins as they do."""
+    """The format of a file that is one text, or many patents if it begins as they do."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for the text, or for each patent. Raises InputError for a file that cannot be read."""
+        """Yield one record for the text, or one for each patent. Raises InputError for a file that cannot be read."""
         path = parse_raw_path(piece.file.path)
         with open_raw(path) as stream, explain_damage(path):
             holds_patents = BEGINNING.match(stream.read(HEAD_BYTES))
@@ -63,7 +63,7 @@ class TextOrPatents(TextFile):
 def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:
     """Yield offset, length and bytes of each patent.
 
-    The bytes are None if they are more than allowed; lines before the first patent are passed over.
+    The bytes are None if there are more than `max_bytes`; lines before the first patent are skipped.
     """
     offset = size = 0
     held: list[bytes] = []
@@ -83,7 +83,14 @@ def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int,
 
 
 def read_patent(text: str) -> dict[str, Any]:
-    """Return the fields of a patent, from its line PATN on. Raises BadRecord if it has no number."""
+    """Return the fields of a patent: "text", "key" (its number), "title" and "date" (YYYY-MM-DD or None).
+
+    Args:
+        text: The patent, from its line PATN on.
+
+    Raises:
+        BadRecord: If it has no number.
+    """
     facts: dict[str, list[str]] = {}
     paragraphs: list[list[str]] = []
     section, lines = "", None  # the lines of the field that the next line may go on with

@@ -12,8 +12,8 @@
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
 read is a damaged drop that says why. Plain files of lines are cut every 8 MB, and a line belongs to the slice in
-which it begins; Parquet is cut at its row groups, archives where the kind "cc-news" cuts them; any other file is one
-slice. A table is cut too where `quote` is "", for then no line end is inside a field.
+which it begins; Parquet is cut at its row groups, archives as the kind "cc-news" cuts them; any other file is one
+slice. A table is cut too if `quote` is "", for then no line end is inside a field.
 Costs, in MB/s of text of 1,600 bytes a record, on one core (AMD EPYC): JSON lines 155, tables 105, with
 quotes in each row 88, Parquet 115; pages, books and archives what their own kinds cost. Memory: one record, at most
 `max_record_bytes`; of Parquet 64 rows.
@@ -93,7 +93,7 @@ class FilesSource:
     path:             a file, a folder or a glob; other endings in a folder are passed over
     fields:           what is found under which name in a JSON object (`meta.url`: in the object `meta`) or in which
                       column of a table; of several names the first that is there; a named `key` must always be
-                      there. Where `text` is not named, it is looked for, and the lock keeps what was found
+                      there. If `text` is not named, it is looked for, and the lock keeps what was found
     encoding:         of texts, lines, JSON and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8,
                       UTF-16, UTF-32, windows-1252, or an older encoding of Japanese, Chinese, Korean or Cyrillic, as
                       it looks
@@ -131,13 +131,17 @@ class FilesSource:
             raise InputError(f"Source {self.name!r}: `delimiter` and `quote` are both {self.quote!r}. Set one of them.")
 
     def settings(self) -> dict[str, Json]:
-        """Return what determines the bytes of its documents."""
+        """Return what decides the bytes of the source's documents, for fingerprints."""
         encoding = self.encoding if self.encoding == AUTO else codecs.lookup(self.encoding).name
         settings = select_settings(self)
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
-        """The files of known endings, and those in zips, sorted by name. Raises InputError for none."""
+        """List the files that can be read, and those in zips, as (name, path) sorted by name.
+
+        Raises:
+            InputError: If there are none; it says what is there instead.
+        """
         wanted = f"a file with one of the endings {KNOWN_ENDINGS}, a folder of them, or a glob"
         refused = f"is none of {KNOWN_ENDINGS}. Rename or convert it."
         if not can_read_pdf():
@@ -158,7 +162,9 @@ class FilesSource:
         return sorted(files)
 
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """A file, or the members of a zip: name, path, and why it is not read; "" where its ending decides that."""
+        """Yield a file, or the members of a zip, as (name, path, why it is not read); "" if only its ending decides
+        that.
+        """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
             return
@@ -176,25 +182,29 @@ class FilesSource:
             yield f"{name}/{member.name}", place, member.kind or nested or explain_unread(member.name, place)
 
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
-        """The libraries that decide what comes of these files, besides those of the kind."""
+        """Return the libraries that decide what comes of these files, besides `libraries`."""
         needed = {LIBRARY: PDF_ENDINGS, "markdown-it-py": MARKDOWN_ENDINGS}
         names = [file.name.lower() for file in files]
         return tuple(library for library, endings in needed.items() if any(name.endswith(endings) for name in names))
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Plain lines every 8 MB, Parquet at its row groups, archives at records; any other file whole."""
+        """Cut a file: plain lines every 8 MB, Parquet at its row groups, archives at records; any other
+        is one slice.
+        """
         return self.choose_format(file.name).slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each file, line, row or record of an archive. Raises InputError for a broken file."""
+        """Yield one record for each file, line, row or record of an archive. Raises InputError for a file that cannot
+        be read.
+        """
         return self.choose_format(piece.file.name).records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a file, line or row, without its end; of Parquet the row as JSON. Raises InputError."""
+        """Return the bytes of a file, line or row, without its end; of Parquet the row as JSON. Raises InputError."""
         return self.choose_format(file.name).raw_record(file, locator)
 
     def choose_format(self, name: str) -> RecordFormat:
-        """Return the format by which a file is read, by the ending of its name."""
+        """Return the format by which a file is read, by the ending of its name (any case)."""
         name, max_bytes = name.lower(), self.max_record_bytes
         if name.endswith(JSON_ENDINGS):
             return JsonFile(fields=self.fields, encoding=self.encoding, max_record_bytes=max_bytes)
@@ -235,10 +245,10 @@ class FilesSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadZip:
-    """A zip whose members cannot be listed: reading it says why."""
+    """The format of a zip with members that cannot be listed: reading it says why."""
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Raises InputError."""
+        """Raise InputError that says why the zip cannot be read."""
         path = parse_raw_path(file.path)
         try:
             list_members(path)
@@ -249,12 +259,12 @@ class BadZip:
         raise InputError(format_change(path))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Raises InputError."""
+        """Raise InputError that says why the zip cannot be read."""
         self.slices(piece.file)
         yield from ()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """b"": it has no records."""
+        """Return b"": it has no records."""
         return b""
 
 
@@ -273,7 +283,7 @@ def can_read(name: str) -> bool:
 
 
 def explain_unread(name: str, path: Path) -> str:
-    """Return why a file of an ending that is read is not: XML of which no preset is known; "" if it is read."""
+    """Return why a file with an ending that is read is not (XML without a known preset); "" if it is read."""
     try:
         return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not find_preset(path) else ""
     except InputError:

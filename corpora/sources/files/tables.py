@@ -3,7 +3,7 @@
     delimiters ..... comma, semicolon, tab or bar, by which of them parts most of the first rows alike; or what a first
                      line `sep=;` says, as Excel writes it
     one column ..... lines that no sign parts alike, under a name of one word
-    no names ....... where the first row holds a number or a sentence, the columns are "column 1", "column 2", ...
+    no names ....... if the first row holds a number or a sentence, the columns are "column 1", "column 2", ...
 
 Promises: every row that is not blank is one record; one that cannot be read is a damaged drop that says why. A file
 that cannot be read to its end raises InputError. Costs: measured in `source.py`. Memory: one record.
@@ -11,10 +11,10 @@ that cannot be read to its end raises InputError. Costs: measured in `source.py`
 Tables of text: rows of RFC 4180, in which a quoted field may hold line ends, delimiters and doubled quotes.
 
 Promises: rows are cut out of the bytes before any is parsed, by a kernel that its plain twin agrees with; a quote opens
-a field only where the field begins. A row of any length is passed over in bounded memory. A lone quote costs no row:
+a field only at its beginning. A row of any length is passed over in bounded memory. A lone quote costs no row:
 what it joins, up to the next quote or to the file's end, is read line by line if most of the lines are rows of the
 table. If they are not, a quote that is never closed is refused, with the byte of its row: the file is cut off there;
-between tabs, where quotes are rare, it is a character.
+between tabs, since quotes are rare there, it is a character.
 Costs: measured in `source.py`. Memory: one row and a piece of 256 kB.
 """
 
@@ -64,7 +64,7 @@ FIELD_START, PLAIN, QUOTED, QUOTE_SEEN = range(4)  # where in a row the byte bef
 
 
 class OpenQuote(ValueError):
-    """A quote is not closed by the end of the file. `offset`: the first byte of its row."""
+    """A quote is not closed by the end of the file. `offset` is the first byte of its row."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"a quote in the row at byte {offset} is never closed")
@@ -72,7 +72,15 @@ class OpenQuote(ValueError):
 
 
 def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> tuple[list[int], int]:
-    """The places after the line ends that end a row, and the state after the last byte.
+    """Find the line ends that end a row of a table: the definition of `find_row_ends`.
+
+    Args:
+        data: A piece of the file.
+        state: The state after the byte before it: FIELD_START, PLAIN, QUOTED or QUOTE_SEEN.
+        delimiter, quote: Byte values.
+
+    Returns:
+        The places after these line ends, and the state after the last byte.
 
     >>> find_row_ends_plain(b'a,"b\\nc"\\nd', FIELD_START, ord(","), ord('"'))
     ([8], 1)
@@ -95,7 +103,7 @@ def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> 
 
 @kernel
 def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
-    """The twin of `find_row_ends_plain`."""
+    """Find the line ends that end a row, as `find_row_ends_plain` does."""
     ends = np.empty(data.size, np.int64)
     num_ends = 0
     for at in range(data.size):
@@ -117,10 +125,18 @@ def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[
 
 
 def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str, columns: int = 0) -> Iterator[Line]:
-    """The rows of a table from its beginning, after a byte order mark of UTF-8. Raises OpenQuote.
+    """Yield the rows of a table from its beginning, after a byte order mark of UTF-8.
 
-    A row of more than `max_bytes` is passed over and never in memory.
-    columns: of the table, by which a row is known that a lone quote has joined; 0: every row is as its quotes say
+    Args:
+        stream: The bytes of the table.
+        max_bytes: A longer row has `data` None; it is never in memory.
+        delimiter: The character between fields.
+        quote: The character around a field.
+        columns: The number of columns, by which rows are recognized that a lone quote has joined; with 0 every row is
+            as its quotes say.
+
+    Raises:
+        OpenQuote: If the last quote is never closed and what follows it is no table of rows.
     """
     pieces = iter(lambda: stream.read(PIECE_BYTES), b"")
     first = next(pieces, b"")
@@ -167,7 +183,7 @@ def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str
 
 @dataclass(frozen=True, slots=True)
 class _TableShape:
-    """What the rows of a table look like: by it rows are known that a lone quote has joined to one."""
+    """What the rows of a table look like; by it rows are recognized that a lone quote has joined to one."""
 
     delimiter: str
     quote: str
@@ -176,7 +192,7 @@ class _TableShape:
     def is_joined(self, data: bytes) -> bool:
         """Return True if a row of several lines is no row, and most of its lines are one each.
 
-        A row between tabs whose lines are all rows is joined, too: a text that a quote is around has no such lines.
+        A row between tabs of which all lines are rows is joined, too: a text in quotes has no such lines.
         """
         full = data.count(b"\n") - data.count(b"\n\n") - data.count(b"\n\r\n")
         if (
@@ -193,12 +209,14 @@ class _TableShape:
         )
 
     def is_run(self, data: bytes) -> bool:
-        """Return True if what a quote has opened is many lines, all of them rows, before it is too large for one."""
+        """Return True if a quote has opened more than RUN_LINES lines that are all rows, and so many bytes that it is
+        no field.
+        """
         lines = data.split(b"\n")[1:-1]
         return self.columns > 2 - (self.delimiter == "\t") and len(lines) > RUN_LINES and all(map(self._is_row, lines))
 
     def is_joined_to_the_end(self, data: bytes) -> bool:
-        """Return True if most lines of what a quote has opened are rows: else the file is cut off in a field."""
+        """Return True if most lines after an open quote are rows; else the file is cut off in a field."""
         lines = data.split(b"\n")
         return self.columns > 1 and len(lines) > MAX_CUT_LINES and self._are_rows(lines[1:])
 
@@ -216,7 +234,7 @@ class _TableShape:
 
 
 def _split_lines(offset: int, raw: bytes) -> list[Line]:
-    """The lines of a row that is none, each a row."""
+    """Split a row that is none into its lines, each a row."""
     lines = []
     for line in raw.split(b"\n") if not raw.endswith(b"\n") else raw[:-1].split(b"\n"):
         text = line.removesuffix(b"\r")
@@ -233,10 +251,18 @@ def _build_row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
 
 
 def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
-    r"""The fields of a row without its end. quote: "" if there is none. Raises BadRecord.
+    r"""Parse the fields of a row without its line end.
 
-    A quote that is not closed is a character like others: what it would take in is rows of their own. So are quotes
-    that are not around a whole field, unless they may have joined lines.
+    A quote that is not closed is an ordinary character: what it would take in is rows of their own. So are quotes that
+    are not around a whole field, unless they may have joined lines.
+
+    Args:
+        row: The row.
+        delimiter: The character between fields.
+        quote: The character around a field; "" if there is none.
+
+    Raises:
+        BadRecord: If a row of several lines has characters between a closing quote and the delimiter.
 
     >>> parse_row('a,"b, ""c""\nd",5" pipe,', ",", '"'), parse_row('a,"b,c', ",", '"')
     (['a', 'b, "c"\nd', '5" pipe', ''], ['a', '"b', 'c'])
@@ -276,7 +302,7 @@ def _build_field_pattern(delimiter: str, quote: str) -> "re.Pattern[str]":
 
 
 def name_fields(header: list[str], row: list[str]) -> dict[str, Any]:
-    """A row's fields by their columns' names. Raises BadRecord if there are more or fewer than columns."""
+    """Return {column name: field} of a row. Raises BadRecord if it has more or fewer fields than there are columns."""
     if len(row) != len(header):
         raise BadRecord(f"{len(row)} fields where the header names {len(header)}")
     return dict(zip(header, row, strict=True))
@@ -294,13 +320,13 @@ YEARS = range(1800, 2101)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTable:
-    """Each row that is not blank is a record, but for the first where it names the columns.
+    """The format of tables of text: each row that is not blank is a record, except a first row that names the columns.
 
-    delimiter: between the fields of a row
-    quote:     around a field that holds delimiters, line ends or, doubled, itself; "": there is none
-    others:    signs that are the delimiter instead, where they part more of the first rows alike
-    above:     rows before that which names the columns
-    named:     a row names the columns
+    delimiter:        between the fields of a row
+    quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
+    other_delimiters: characters that are the delimiter instead if they divide more of the first rows alike
+    rows_above:       number of rows before the one that names the columns
+    has_names:        True if a row names the columns
     """
 
     fields: Fields
@@ -313,11 +339,11 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """A plain file in which no field holds a line end every 8 MB, any other whole."""
+        """Cut a plain file in which no field can hold a line end every 8 MB; any other file is one slice."""
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each row. Raises InputError for a file that cannot be read to its end."""
+        """Yield one record for each row. Raises InputError for a file that cannot be read to its end."""
         path = parse_raw_path(piece.file.path)
         wide = "" if piece.start else find_line_encoding(path, self.encoding)
         with open_lines(path, wide) as stream, explain_damage(path):
@@ -335,14 +361,20 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The bytes of a row, without its end; of UTF-16 as UTF-8."""
+        """Return the bytes of a row, without its end; if the file is UTF-16, as UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
-        """The table as one file has it, and the names of its columns; None of an empty file.
+        """Fit the table to one file: find its delimiter, and whether a row names its columns.
 
-        The usual delimiter stays where it finds all that `fields` names, or no other parts more rows alike.
-        Raises InputError, and OpenQuote.
+        The usual delimiter stays if it finds all that `fields` names, or no other divides more rows alike.
+
+        Returns:
+            The fitted table, and the names of the columns; None for an empty file.
+
+        Raises:
+            InputError: If the file or its header cannot be read.
+            OpenQuote: If a quote is never closed.
         """
         if sign := self._read_stated_delimiter(path):
             return replace(self, delimiter=sign, other_delimiters="", rows_above=1)._fit_to_file(path)
@@ -371,7 +403,7 @@ class TextTable:
         return replace(table, has_names=False)._with_settled_fields(columns), columns
 
     def _read_stated_delimiter(self, path: Path) -> str:
-        """The delimiter that a file's first line states, as in `sep=;`; "" for none. Raises InputError."""
+        """Return the delimiter that a file's first line states, as in `sep=;`; "" for none. Raises InputError."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             match = STATED_DELIMITER.fullmatch(stream.readline(MAX_STATED_BYTES).removeprefix(codecs.BOM_UTF8))
         return match[1].decode() if match else ""
@@ -380,7 +412,7 @@ class TextTable:
         return replace(self, fields=choose_names(self.fields, columns.__contains__))
 
     def iter_rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
-        """The rows of a file by their columns' names; None for one that cannot be read. Raises InputError."""
+        """Yield the rows of a file as {column name: field}; None for one that cannot be parsed. Raises InputError."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             cut = self._read_rows(stream, 0, None, len(columns))
             rows = (row for row in cut if row.data is not None and row.data.strip())
@@ -406,9 +438,9 @@ class TextTable:
         return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote, columns)
 
     def _read_first_rows(self, path: Path) -> list[list[str]]:
-        """The fields of a file's first rows, the names of its columns first; none of an empty file.
+        """Return the fields of a file's first rows, the names of its columns first; [] for an empty file.
 
-        Raises InputError, and OpenQuote.
+        Raises InputError and OpenQuote.
         """
         try:
             first = self._read_sample(path, SAMPLE_ROWS)
@@ -428,13 +460,13 @@ class TextTable:
         return fields
 
     def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
-        """The first rows of a file that are not blank. Raises InputError, and OpenQuote."""
+        """Return the first `max_rows` rows of a file that are not blank. Raises InputError and OpenQuote."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             rows = (row for row in self._read_rows(stream, 0, None, columns) if row.data is None or row.data.strip())
             return list(islice(_take_first(rows, SAMPLE_BYTES), self.rows_above, self.rows_above + max_rows))
 
     def _check_named(self, columns: list[str], path: Path) -> None:
-        """Raise InputError if a column that `fields` names is not there once."""
+        """Raise InputError unless each column that `fields` names is there exactly once."""
         for name, names in self.fields.items():
             if columns.count(str(names)) != 1:
                 problem = "twice" if names in columns else "not"
@@ -445,7 +477,7 @@ class TextTable:
                 )
 
     def _parse_fields(self, row: Line) -> list[str]:
-        """The fields of a row. Raises BadRecord."""
+        """Parse the fields of a row. Raises BadRecord."""
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
     def _build_record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
@@ -465,7 +497,7 @@ class TextTable:
 
 
 def _take_first(rows: Iterator[Line], size: int) -> Iterator[Line]:
-    """The rows that begin in the first bytes."""
+    """Yield the rows that begin in the first `size` bytes."""
     for row in rows:
         if row.offset > size:
             return
@@ -473,14 +505,17 @@ def _take_first(rows: Iterator[Line], size: int) -> Iterator[Line]:
 
 
 def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
-    """Return how well a delimiter parts rows: over half into as many fields as the first; how many; into how many."""
+    """Score how well a delimiter divides rows; larger is better.
+
+    Returns True if over half of the rows have as many fields as the first, the number of these rows, and of the fields.
+    """
     columns = len(rows[0]) if rows else 0
     alike = sum(len(row) == columns for row in rows[1:])
     return columns > 1 and 2 * alike >= len(rows) - 1, alike if columns > 1 else 0, columns
 
 
 def is_data(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Return True if the first row of a table is none of names: it holds a sentence, or a number as those below it do.
+    """Return True if the first row of a table names no columns: it holds a sentence, or a number as those below it do.
 
     >>> is_data(["1", "great film"], [["2", "a bore"]]), is_data(["id", "text"], [["2", "a bore"]])
     (True, False)

@@ -79,6 +79,8 @@ class DecodedText(NamedTuple):
 def decode_html(body: bytes, http_charset: str = "") -> DecodedText:
     r"""Decode a page by its byte order mark, the HTTP head, its `<meta>` or `<?xml`, or else as UTF-8 or windows-1252.
 
+    It never fails: bytes that the codec cannot decode become U+FFFD.
+
     Args:
         body: The bytes of the page.
         http_charset: The charset in the HTTP head; "" if there is none.

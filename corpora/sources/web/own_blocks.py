@@ -39,10 +39,10 @@ class ShownText(NamedTuple):
 
 
 def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
-    """Return all visible text of a page without scripts, such as a mail or a text in Markdown.
+    """Return all visible text of a page without scripts, such as the HTML of a mail or of a text in Markdown.
 
     Returns:
-        The text, or `Refused` if the page exceeds a limit.
+        The text with the number of hidden pieces, or `Refused` if the page exceeds a limit.
 
     >>> extract_shown_text("<style>p {}</style><p>Dear <b>Ada</b>,</p><p>the ferry<br>was late.</p>", PageLimits())
     ShownText(text='Dear Ada,\\n\\nthe ferry\\nwas late.', hidden=0)

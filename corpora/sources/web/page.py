@@ -137,9 +137,12 @@ def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> Ti
 
 
 def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
-    """Return every text that may be the title, with its cuts of `<title>`, of the shared title and of a heading.
+    """List every text that may be the title of a page.
 
-    `NO_CUT` stands for a source that does not have the text.
+    Returns:
+        Text -> three cuts: how it is cut out of `<title>`, out of the shared title and out of a heading; `NO_CUT` if it
+            is
+        not in one of these.
     """
     found: dict[str, list[TitleCut]] = {}
     for source, titles in enumerate(((sources.title,), (sources.shared,), sources.headings)):
@@ -311,13 +314,13 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
     """Extract the main text of a page and what it says about itself.
 
     Args:
-        html: The page.
+        html: The page, decoded.
         url: Its address; "" if it is not known.
         last_day: Day of the crawl, YYYY-MM-DD. A later day is not taken for the page's.
         limits: The largest page that is read.
 
     Returns:
-        The page, or the reason why there is no text.
+        The page; or `Refused` with the reason if it exceeds a limit, has no main text or needs scripts.
     """
     tree = parse_html(html, limits)
     if isinstance(tree, Refused):

@@ -222,9 +222,10 @@ def parse_step(text: str, prefix: str) -> PathStep:
 
 
 def find_all(record: Any, path: FieldPath) -> list[Any]:
-    """Return the elements that a path finds below a record, or the values of its attribute, in document order.
+    """Return the elements that a path finds below a record, or the values of its attribute.
 
-    With `//`, an element below two nested elements that match is found twice, as in `//sec//p` if sections are nested.
+    They are in the order of the elements that the step before finds. With `//`, an element below two nested elements
+    that match is found twice, as in `//sec//p` if sections are nested.
     """
     elements = [record]
     for step in path.steps:
@@ -282,7 +283,8 @@ def parse_record(data: bytes, encoding: str, namespaces: bytes) -> Any:
         resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
     )
     try:
-        text = DELETED_TEXT.sub(_keep_tags, with_characters(text))
+        # Of what is deleted the tags stay: it may begin in one element and end in another.
+        text = DELETED_TEXT.sub(lambda match: b"".join(TAG.findall(match[1])), with_characters(text))
         root = etree.fromstring(b"<r" + namespaces + b">" + text + b"</r>", parser)
     except etree.XMLSyntaxError as error:
         raise BadRecord(f"not well-formed XML: {error.msg}") from error
@@ -306,11 +308,6 @@ def with_characters(data: bytes) -> bytes:
     parts = CDATA.split(data[:last])
     parts[-1] += data[last:]
     return b"".join(part if part.startswith(b"<![CDATA[") else ENTITY.sub(_replace_entity, part) for part in parts)
-
-
-def _keep_tags(match: "re.Match[bytes]") -> bytes:
-    """Return only the tags of deleted text, which may begin in one element and end in another."""
-    return b"".join(TAG.findall(match[1]))
 
 
 def _replace_entity(match: "re.Match[bytes]") -> bytes:

@@ -30,7 +30,7 @@ from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.releases import find_last_answered
 from flows.run.stage_kinds import STAGES
 from tokenizers_train.vocabularies.settings import VocabularySettings
-from trainer.job import HELPS, MOST_EPOCHS
+from trainer.job import MAX_HELPFUL_PASSES, MAX_PASSES
 
 DEFAULT_VOCABULARY_SIZE = 30_000  # of a vocabulary that is brought
 MIN_SCRATCH_BYTES = 1_000_000_000  # bytes that are worth a line
@@ -201,9 +201,9 @@ class _RunSizes:
         shards = [entry for entry in self.recipe.shards if entry.name in model.shards]
         tokens = self._count_training_tokens()
         passes = read[0] / max(1.0, sum(tokens[entry.name] / entry.settings.copies for entry in shards))
-        line = f"The training reads its text about {passes:,.0f} times, and {HELPS} are known to help."
-        refused = f" Above {MOST_EPOCHS:,} it is refused, unless max_epochs in [training] allows it."
-        return [line + (refused if passes > MOST_EPOCHS else "")] if passes > HELPS else []
+        line = f"The training reads its text about {passes:,.0f} times, and {MAX_HELPFUL_PASSES} are known to help."
+        refused = f" Above {MAX_PASSES:,} it is refused, unless max_epochs in [training] allows it."
+        return [line + (refused if passes > MAX_PASSES else "")] if passes > MAX_HELPFUL_PASSES else []
 
 
 def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from flows.recipes.model_and_tasks import ModelEntry, TaskEntry
 from flows.recipes.recipe import Recipe
 from flows.run.answers_build import MAX_DOCUMENTS_TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
-from trainer.settings.phases import PhaseSettings, num_tokens
+from trainer.settings.phases import PhaseSettings, parse_tokens
 from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -156,7 +156,7 @@ def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float
         held: number of tokens in these shard sets, for a phase with a length in epochs
     """
     if phase.tokens is not None:
-        return num_tokens("training.phase.tokens", phase.tokens)
+        return parse_tokens("training.phase.tokens", phase.tokens)
     if not phase.steps:
         return sum(phase.quotas) or round((phase.epochs or 0) * held)
     slots = [Fraction(tokens, length) for tokens, length in zip(phase.quotas, lengths, strict=False)]

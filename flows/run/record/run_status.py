@@ -33,7 +33,7 @@ from flows.run.record.run_record import (
     print_to_stderr,
 )
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 if TYPE_CHECKING:
     from flows.recipes.recipe import Recipe
@@ -85,11 +85,11 @@ class StageProgress:
 @contextmanager
 def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
     """End the heartbeat if the block fails, and let it continue otherwise."""
-    with last_word(pulse.end):
+    with call_on_stop(pulse.end):
         try:
             yield pulse
         except BaseException:
-            give_way()
+            wait_if_stopping()
             pulse.end()
             raise
 

@@ -43,13 +43,20 @@ def check_task(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> DataReport:
-    """Return what is seen in a task's files. Raises InputError if one cannot be read.
+    """Check the labelled files of a task for what would spoil a score, before anything is learnt.
 
-    table:      the task's `kind`, and settings of that kind
-    files:      that to learn from first, then those to judge by
-    unlabelled: paths of those without labels
-    max_length: tokens that are read; None: the kind's usual ones
-    model:      a folder whose tokenizer counts tokens; None: words are counted in their place
+    Args:
+        table: The `kind` of the task, and settings of that kind.
+        files: The training file first, then the evaluation files. Must not be empty.
+        unlabelled: The paths of the files that have no labels.
+        max_length: The tokens that the model reads of a text. If None, those that this kind of task usually reads.
+        model: A folder with a `tokenizer.json` to count tokens with. If None, words are counted instead.
+
+    Returns:
+        A report of all findings, those that make a score meaningless first.
+
+    Raises:
+        InputError: If the task is unknown, its settings are wrong, or a file cannot be read.
     """
     task = read_task(table)
     names = _name_files([file.path for file in files])
@@ -70,13 +77,13 @@ def check_task(
 
 
 def _name_files(paths: Sequence[str]) -> list[str]:
-    """Return how files are called: by their names, where these differ."""
+    """Return how messages call the files: by their names if these are all different, else by their paths."""
     names = [Path(path).name for path in paths]
     return names if len({*names}) == len(names) else list(map(str, paths))
 
 
 def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield the records that cannot be used, by reason."""
+    """Yield a finding for each reason for which records cannot be used, the most frequent reason first."""
     counts, most = file.counts, file.settings.max_unusable
     lost = counts.rows - counts.given
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
@@ -92,7 +99,7 @@ def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
-    """Return what is wrong with labels; where nothing can be learnt of them that alone, but for what may be why."""
+    """Find the problems of labels. If the task cannot be learnt from them, return only the problems that explain it."""
     findings = list(find_label_problems(task, files))
     try:
         task.fit(files[0].examples, files[0].name)
@@ -104,7 +111,7 @@ def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[D
 
 
 def _summarize(task: Task, files: Sequence[CheckedFile]) -> str:
-    """Return what the files hold, in a sentence."""
+    """Return a sentence on the files: their rows, the task and its classes."""
     held = ", ".join(f"{file.name} ({len(file):,} {file.counts.unit})" for file in files)
     classes = Counter({name: len(rows) for name, rows in group_rows_by_class(files[0]).items()})
     counts = [f"{name!r} {number:,}" for name, number in classes.most_common()]

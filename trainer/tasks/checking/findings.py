@@ -1,12 +1,11 @@
 """Findings: what is wrong with labelled data, as values, and as a paragraph, lines or a refusal.
 
-A finding stops where a score would mean nothing whatever the model does, such as evaluation rows that are training
-rows; it is doubtful where only its owner can say whether it is meant. Findings that are accepted by their names stop
-nothing and are still told.
+A finding stops a command if a score would mean nothing whatever the model does, such as evaluation rows that are
+training rows; it is doubtful if only the owner of the data can say whether it is meant. Findings that are accepted by
+their names stop nothing and are still shown.
 
-A file of labelled data as the judge sees it: each usable record with its line, texts and label.
-
-Records are read as fine-tuning reads them, but labels are not held to those of training, and a file with many unusable
+`CheckedFile` is a file of labelled data as the checks see it: each usable record with its line, texts and label.
+Records are read as fine-tuning reads them, but labels need not be those of training, and a file with many unusable
 records is read to its end. Memory: the records, as Python's objects.
 """
 
@@ -42,12 +41,12 @@ NAMES = tuple(dict.fromkeys(case.partition("/")[0] for case in WORDING))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFinding:
-    """One thing that was seen in labelled data.
+    """One problem that was found in labelled data.
 
-    name:     its kind, one of NAMES, by which it is accepted
+    name:     the kind of problem, one of NAMES, by which it can be accepted
     severity: "stops" or "doubtful"
-    where:    the file and the first lines
-    what:     what was seen, with its number of rows, and what to do
+    where:    the file and the first lines concerned
+    what:     what was found, in how many rows, and what to do about it
     """
 
     name: str
@@ -57,17 +56,23 @@ class DataFinding:
 
     @property
     def text(self) -> str:
-        """All of it, however long."""
+        """Return name, place and description in one text."""
         return f"{self.name}: {self.where}: {self.what}"
 
     @property
     def line(self) -> str:
-        """The same in one line, which is cut at LONGEST characters."""
+        """Return the same text on one line, cut at MAX_LINE_CHARACTERS."""
         return shorten(self.text, MAX_LINE_CHARACTERS)
 
 
 def build_finding(case: str, where: str, *, stops: bool | None = None, **values: Any) -> DataFinding:
-    """Return a finding in the words of `wording.toml`. case: its key there; stops: where the file leaves it open
+    """Build a finding with its wording from `wording.toml`.
+
+    Args:
+        case: The key of the wording; what precedes a slash in it is the name of the finding.
+        where: The file and lines concerned.
+        stops: True if the finding stops a command. Only used for wordings that leave it open.
+        **values: Values to insert into the wording.
 
     >>> build_finding("leak", "dev.tsv", stops=False, rows=format_share(1, 8, verb="are"), other="train.tsv").line
     'leak: dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two'
@@ -79,7 +84,12 @@ def build_finding(case: str, where: str, *, stops: bool | None = None, **values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataReport:
-    """What was seen in files of labelled data. looks: what they are, a sentence; rows: usable ones, by file"""
+    """The findings in all files of a task.
+
+    looks:    a sentence on what the files hold
+    rows:     the number of usable records by file
+    findings: the findings, those that stop a command first
+    """
 
     looks: str
     rows: dict[str, int]
@@ -87,12 +97,12 @@ class DataReport:
 
     @property
     def stopping_findings(self) -> tuple[DataFinding, ...]:
-        """Those that stop a command."""
+        """Return the findings that stop a command."""
         return tuple(each for each in self.findings if each.severity == "stops")
 
     @property
     def paragraph(self) -> str:
-        """The conclusion in one paragraph."""
+        """Return the conclusion in one paragraph."""
         number = len(self.stopping_findings)
         doubtful = len(self.findings) - number
         if not self.findings:
@@ -106,7 +116,14 @@ class DataReport:
         return asdict(self)
 
     def accept(self, names: Collection[str]) -> "DataReport":
-        """Return the report with what is accepted as doubtful only. Raises InputError for a name of no kind."""
+        """Return the report with accepted findings as doubtful ones.
+
+        Args:
+            names: Names of findings to accept, or "all".
+
+        Raises:
+            InputError: If a name is not in NAMES.
+        """
         check_accepted("--accept", names)
         findings = (
             replace(each, severity="doubtful") if ALL in names or each.name in names else each for each in self.findings
@@ -114,7 +131,11 @@ class DataReport:
         return replace(self, findings=tuple(findings))
 
     def check(self, table: str = "") -> None:
-        """Raise InputError, one paragraph, where something stops. table: of a recipe, which may accept it."""
+        """Raise InputError with the first finding that stops a command, if there is one.
+
+        Args:
+            table: The table of a recipe in which findings can be accepted. If "", the message names command options.
+        """
         if stopping := self.stopping_findings:
             more = f" And {len(stopping) - 1} more that stop." if len(stopping) > 1 else ""
             names = [*dict.fromkeys(each.name for each in stopping)]
@@ -128,13 +149,16 @@ class DataReport:
 
 
 def check_accepted(where: str, names: Collection[str]) -> None:
-    """Raise InputError for a name of no kind of finding."""
+    """Raise InputError if a name is neither "all" nor the name of a kind of finding.
+
+    `where` says who gave the names.
+    """
     for name in names:
         check_choice(where, name, (ALL, *NAMES))
 
 
 def shorten(text: str, max_characters: int = EXCERPT_CHARACTERS) -> str:
-    """Return the beginning of a text, on one line.
+    """Return the beginning of a text on one line, with spaces for line breaks; a cut is marked by an ellipsis.
 
     >>> shorten("two\\nlines"), shorten("three words here", 10)
     ('two lines', 'three wor…')
@@ -149,7 +173,7 @@ def quote(text: str) -> str:
 
 
 def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
-    """Return things in a row, not too many.
+    """Join the first items by commas, and say how many more there are.
 
     >>> list_some(["3", "9", "12", "40", "41"])
     '3, 9 and 3 more'
@@ -159,7 +183,7 @@ def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
 
 
 def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
-    """Return a count with its verb.
+    """Format a count with its noun and verb, both in the right number.
 
     >>> format_count(1), format_count(2_000, "question", "are")
     ('1 row has', '2,000 questions are')
@@ -169,7 +193,7 @@ def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
 
 
 def format_share(number: int, total: int, thing: str = "row", verb: str = "have") -> str:
-    """Return a count with its share of all and its verb.
+    """Format a count with its share of a total, its noun and its verb.
 
     >>> format_share(2, 16)
     '2 rows (12.5 %) have'
@@ -179,7 +203,7 @@ def format_share(number: int, total: int, thing: str = "row", verb: str = "have"
 
 
 def format_percent(part: float, whole: float) -> str:
-    """Return a share.
+    """Format a share in percent; a total of zero gives zero.
 
     >>> format_percent(1, 8), format_percent(1, 3000)
     ('12.5 %', '0.033 %')
@@ -195,7 +219,19 @@ MAX_NAME_CHARACTERS = 28
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedFile:
-    """The usable records of a file. settings: how it is read; labels: None if it has none"""
+    """The usable records of a file, as parallel sequences.
+
+    name:       what messages call the file
+    settings:   how it is read
+    examples:   the examples that the task makes of the records
+    lines:      the line of each record, from 1
+    values:     the values of each record by role (what a value is for the task, such as `text`)
+    labels:     the label of each record; None if the file has no labels
+    ids:        the id of each record, None if it has none
+    counts:     usable and unusable records
+    text_roles: the roles whose values are texts
+    features:   the further columns that the task reads next to the texts
+    """
 
     name: str
     settings: FileSettings
@@ -213,50 +249,63 @@ class CheckedFile:
 
     @property
     def short_name(self) -> str:
-        """The file's name, of a long one the end."""
+        """Return the name of the file; of a long name only the end."""
         return self.name if len(self.name) <= MAX_NAME_CHARACTERS else f"…{self.name[-MAX_NAME_CHARACTERS:]}"
 
     def locate_rows(self, rows: Sequence[int]) -> str:
-        """Return where rows are, by their numbers from 0: `train.tsv, lines 3, 9 and 3 more`."""
+        """Return the file name with the first lines of some rows, such as `train.tsv, lines 3, 9 and 3 more`.
+
+        Args:
+            rows: Zero-based row numbers. If empty, only the name is returned.
+        """
         many = "lines" if len(rows) > 1 else "line"
         name = self.short_name
         return f"{name}, {many} {list_some([str(self.lines[row]) for row in rows])}" if rows else name
 
     def build_finding(self, case: str, rows: Sequence[int] = (), /, **values: Any) -> DataFinding:
-        """Return a finding in some rows, or in the whole file. values: of its wording"""
+        """Build a finding on some rows, or on the whole file if none are given.
+
+        Args:
+            case: The key of its wording.
+            rows: Zero-based row numbers.
+            **values: Values to insert into the wording.
+        """
         return build_finding(case, self.locate_rows(rows), **values)
 
     @cached_property
     def texts(self) -> list[tuple[str, ...]]:
-        """The texts of each row, by `text_roles`."""
+        """Return the texts of each row, in the order of `text_roles`."""
         return [tuple(to_text(values.get(role)) for role in self.text_roles) for values in self.values]
 
     @cached_property
     def joined_texts(self) -> list[str]:
-        """All texts of a row as one."""
+        """Return the texts of each row joined by line feeds."""
         return [TEXT_SEPARATOR.join(texts) for texts in self.texts]
 
     @cached_property
     def number_range(self) -> float:
-        """The difference of the highest and the lowest label, where labels are numbers."""
+        """Return the difference between the highest and the lowest numeric label, 0 if labels are not numbers."""
         numbers = [label for label in self.labels or () if isinstance(label, float)]
         return max(numbers) - min(numbers) if numbers else 0.0
 
     @cached_property
     def keys(self) -> UInt64s:
-        """Hashes of all that a row has but its label: equal where rows differ by case, space or form of Unicode."""
+        """Return a hash of each row without its label: uint64 [rows].
+
+        Case, spaces and Unicode form do not change it.
+        """
         beside = [[to_text(values.get(role)) for role in self.features] for values in self.values]
         pairs = zip(self.texts, beside, strict=True)
         return np.array([hash_text("\0".join((*texts, *more))) for texts, more in pairs], np.uint64)
 
 
 def hash_text(text: str) -> int:
-    """Return the hash of a text, whatever its case, spaces and form of Unicode."""
+    """Hash a text so that case, spaces and Unicode form do not change the hash."""
     return xxhash.xxh3_64_intdigest(" ".join(to_nfc(text).casefold().split()).encode("utf-8", "replace"))
 
 
 def to_text(value: Any) -> str:
-    """Return a value of a record as a text: a list's parts one after another."""
+    """Return a value of a record as a text; the items of a list are joined by spaces, and None is ""."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
@@ -265,7 +314,17 @@ def to_text(value: Any) -> str:
 
 
 def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = True) -> CheckedFile:
-    """Return the records of a file. Raises InputError if it cannot be read. name: what messages call it"""
+    """Read all records of a file for the checks, however many are unusable.
+
+    Args:
+        task: The task that reads it.
+        name: What messages call the file.
+        file: The file and how to read it.
+        labelled: True if records must have labels.
+
+    Raises:
+        InputError: If the file cannot be read, lacks a column, or names one for a role that the task does not read.
+    """
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
     needed, optional = split_roles(task, labelled)
@@ -296,7 +355,7 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
 
 
 def find_label(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
-    """Return what is learnt of a record: as its task has it, else as the file has it."""
+    """Return the label of a record as its example has it, else the values of the roles that are learnt."""
     for name in ("label", "tags", "right", "answers", "labels"):
         if hasattr(example, name):
             return getattr(example, name)

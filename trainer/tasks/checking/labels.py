@@ -39,7 +39,12 @@ JOINERS = "\u200c\u200d"  # they change what Persian, Hindi and emoji look like
 
 
 def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield what is wrong with labels. files: the training file first"""
+    """Yield the problems of labels: null values, spellings, rare or unbalanced classes, sorted rows, outliers.
+
+    Args:
+        task: The task. Classes that its settings name are not checked for null values and spellings.
+        files: The training file first. Files without labels are ignored.
+    """
     labelled = [file for file in files if file.labels is not None and len(file)]
     if not labelled:
         return
@@ -63,7 +68,7 @@ def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[Da
 
 
 def list_class_names(label: Any) -> tuple[str, ...]:
-    """Return the classes that a label names; none of one that names no classes.
+    """List the class names in a label, and the types in tags of spans; () if the label has none.
 
     >>> list_class_names("good"), list_class_names(("B-PER", "I-PER", "O")), list_class_names(2.5)
     (('good',), ('PER',), ())
@@ -77,7 +82,7 @@ def list_class_names(label: Any) -> tuple[str, ...]:
 
 
 def group_rows_by_class(file: CheckedFile) -> dict[str, list[int]]:
-    """Return the rows of each class."""
+    """Return the zero-based rows of each class."""
     rows = defaultdict[str, list[int]](list)
     for row, label in enumerate(file.labels or ()):
         for name in list_class_names(label):
@@ -110,7 +115,7 @@ def _report_minus_one(file: CheckedFile, rows: Sequence[int]) -> DataFinding:
 def _find_label_spellings(
     files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> Iterator[DataFinding]:
-    """Yield labels that differ by case, spaces, width, hyphens or form of Unicode alone."""
+    """Yield labels that differ only by case, spaces, width, hyphens or Unicode form."""
     spelled = defaultdict[str, Counter[str]](Counter)
     for file in files:
         for name, places in rows[file.name].items():
@@ -124,7 +129,7 @@ def _find_label_spellings(
 
 
 def compute_spelling_key(name: str) -> str:
-    """Return what spellings of one label have in common.
+    """Return a key that all spellings of one label share; numbers keep their sign and point, other labels only letters.
 
     >>> len({compute_spelling_key(name) for name in ("Very good", "very_good", "very-go\\u200bod", "\\uff56ery good")})
     1
@@ -136,7 +141,7 @@ def compute_spelling_key(name: str) -> str:
 
 
 def normalize_spelling(name: str) -> str:
-    """Return the spelling that a label shares with those that look the same.
+    """Return the spelling that labels share if they look the same or are the same number.
 
     >>> [normalize_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
     ['1', '1', 'café', 'café']
@@ -149,7 +154,7 @@ def normalize_spelling(name: str) -> str:
 
 
 def _find_rare_classes(file: CheckedFile, rows: Mapping[str, Sequence[int]], training: bool) -> Iterator[DataFinding]:
-    """Yield classes that are too rare, and one that is nearly all."""
+    """Yield findings for classes with too few rows to learn or to measure, and for one with nearly all rows."""
     few = MIN_ROWS_TO_LEARN if training else MIN_ROWS_TO_MEASURE
     rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
     if rare:
@@ -171,7 +176,7 @@ def _find_rare_classes(file: CheckedFile, rows: Mapping[str, Sequence[int]], tra
 
 
 def _find_sorted_rows(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield that rows are in the order of their labels."""
+    """Yield a finding if the rows are sorted by label."""
     labels = [label for label in file.labels or () if isinstance(label, str)]
     classes, changes = len({*labels}), sum(one != other for one, other in pairwise(labels))
     if len(labels) == len(file) >= MIN_ROWS_FOR_SHARES and classes > 1 and changes == classes - 1:
@@ -181,7 +186,7 @@ def _find_sorted_rows(file: CheckedFile) -> Iterator[DataFinding]:
 def _compare_with_training(
     file: CheckedFile, training: CheckedFile, rows: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> Iterator[DataFinding]:
-    """Yield classes that training has not, or much more or less often."""
+    """Yield findings for classes that the training file lacks, or has much more or less often."""
     ours, theirs = rows[file.name], rows[training.name]
     unseen = sorted({*ours} - {*theirs})
     if unseen:
@@ -209,7 +214,7 @@ def _compare_with_training(
 
 
 def _find_outliers(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield numbers that are far from all others."""
+    """Yield findings for numbers far from all others, for -1 as a missing value, and for one number everywhere."""
     numbers = np.array([np.nan if label is None else label for label in file.labels or ()], np.float64)
     low, high = np.nanquantile(numbers, CENTRAL_QUANTILES)
     beyond = OUTLIER_RANGES * (high - low)

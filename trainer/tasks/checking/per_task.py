@@ -1,4 +1,4 @@
-"""What can be wrong with one kind of task alone: tags, answers in a text, pairs, passages, choices.
+"""Problems that only one kind of task can have: in tags, answers in a text, pairs, passages, choices.
 
 Cost: one pass over the records.
 """
@@ -25,7 +25,7 @@ MAX_CUT_SHARE = 0.02  # share of answers that begin or end within a word
 
 
 def find_kind_problems(kind: str, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield what is wrong with files of a kind of task."""
+    """Yield the problems that only this kind of task can have. Kinds without checks of their own have none."""
     for file in files:
         if kind in CHECKS_BY_KIND and len(file):
             yield from CHECKS_BY_KIND[kind](file)
@@ -54,7 +54,7 @@ def _find_cut_answers(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _is_within_word(context: str, begin: int, end: int) -> bool:
-    """Tells whether a span begins or ends between two letters of scripts with spaces."""
+    """Check whether a span begins or ends between two letters, in scripts that put spaces between words."""
     edges = (context[begin - 1 : begin + 1] if begin else "", context[end - 1 : end + 1])
     return any(len(edge) == 2 and edge.isalpha() and max(edge) < "\u0530" for edge in edges)
 
@@ -63,7 +63,7 @@ def _is_within_word(context: str, begin: int, end: int) -> bool:
 
 
 def _find_pair_problems(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield pairs of one text with itself, and passages that are the query, or both an answer and none."""
+    """Yield findings for pairs of equal texts, and for passages that are both positive and negative for a query."""
     roles = ("query", "positive") if "positive" in file.text_roles else ("text", "second")
     if not {*roles} <= {*file.text_roles}:
         return
@@ -93,7 +93,7 @@ def _list_negatives(value: object) -> Sequence[str]:
 
 
 def _find_choice_problems(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield questions with one choice twice, and right choices that are always at one place."""
+    """Yield findings for questions with the same choice twice, and for right choices that are always at one place."""
     given = [
         [to_text(each) for each in (values["choices"] if "choices" in values else _list_endings(file, values))]
         for values in file.values

@@ -1,10 +1,9 @@
-"""Repeats: rows that come again, within a file and across files, exactly and nearly, with the same label or another.
+"""Rows that occur again, in a file or in another, exactly or nearly, with the same label or another.
 
-Exact ones are rows whose texts differ by case, spaces and form of Unicode at most. Near ones are what the deduplicator
-of corpora calls so (`corpora.duplicates`: .8 of the runs of five words in common, counted, not estimated), for rows of
-12 words or more; of rows with several texts, each text must be alike. Cost: linear in the
-rows, as the deduplicator is. Memory: keys of each row while near ones are sought, and the runs of words of those that
-are compared.
+Exact repeats are rows whose texts differ at most by case, spaces and Unicode form. Near repeats share at least .8 of
+their runs of five words (`corpora.duplicates`; counted, not estimated), for rows of 12 words or more; of rows with
+several texts each text must be alike. Cost: linear in the rows. Memory: keys of each row, and the runs of words of rows
+that are compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +44,11 @@ SHARED_ROLES = ("context", "query")  # roles that several rows may share within 
 
 
 def find_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield rows that come again. files: the training file first"""
+    """Yield the rows that occur more than once, in one file or in two.
+
+    Args:
+        files: The training file first. Findings on rows that are in it too may stop a command.
+    """
     for file in files:
         yield from _find_repeats_within(file)
         yield from _find_repeated_ids(file)
@@ -96,7 +99,7 @@ def _find_repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_repeats_across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
-    """Yield rows that an earlier file has too. learnt: whether it is the training file"""
+    """Yield findings for rows that an earlier file has too. `learnt` is True if that is the training file."""
     rows = np.flatnonzero(np.isin(file.keys, earlier.keys)).tolist()
     share = len(rows) / max(1, len(file))
     if rows and learnt and share >= SAME_FILE_SHARE:
@@ -116,7 +119,7 @@ def _find_repeats_across(file: CheckedFile, earlier: CheckedFile, learnt: bool) 
 
 
 def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[DataFinding]:
-    """Yield contexts or queries that two files share."""
+    """Yield a finding for contexts or queries that two files have in common."""
     place = file.text_roles.index(role)
     theirs = {hash_text(texts[place]) for texts in earlier.texts}
     rows = [row for row, texts in enumerate(file.texts) if hash_text(texts[place]) in theirs]
@@ -131,7 +134,7 @@ def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> It
 
 
 def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield rows that are nearly like an earlier one, of the same file or of one before."""
+    """Yield findings for rows that are nearly the same as an earlier row, of the same file or of one before."""
     ends = np.cumsum([0, *map(len, files)])
     owner = np.repeat(np.arange(len(files)), [len(file) for file in files])
     survivor = find_near_rows([whole for file in files for whole in file.joined_texts], _mark_repeats(files))
@@ -155,14 +158,22 @@ def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
 
 
 def _mark_repeats(files: Sequence[CheckedFile]) -> Bools:
-    """Mark rows whose texts are exactly those of an earlier row of any file."""
+    """Mark each row that is the exact repeat of an earlier one, across all files: bool [rows]."""
     keys = np.concatenate([file.keys for file in files])
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return np.asarray(first[inverse] != np.arange(len(keys)), np.bool_)
 
 
 def find_near_rows(texts: Sequence[str], skipped: Bools) -> Int64s:
-    """Return for each text the earlier one that it is nearly, KEPT where none is. left_out: rows not to compare"""
+    """Find for each text an earlier text that is nearly the same.
+
+    Args:
+        texts: The texts.
+        skipped: bool [texts], True for texts not to compare.
+
+    Returns:
+        int64 [texts], the index of the earlier text; KEPT if there is none.
+    """
     signed = [
         compute_signatures(_to_arrow(texts[at : at + ROWS_AT_ONCE]), NEAR_SETTINGS.signature)
         for at in range(0, len(texts), ROWS_AT_ONCE)

@@ -54,7 +54,14 @@ LETTER = re.compile(r"\w")
 def find_text_problems(
     task: Task, files: Sequence[CheckedFile], max_length: int, model: Path | None
 ) -> Iterator[DataFinding]:
-    """Yield what is wrong with texts. max_length: tokens that are read; model: a folder with a tokenizer"""
+    """Yield the problems of texts: cut, broken, without letters, constant, with markup, in several languages.
+
+    Args:
+        task: The task. Kinds that read long texts in windows cut nothing.
+        files: The training file first.
+        max_length: The tokens that the model reads of a text.
+        model: A folder with a `tokenizer.json`. If None, words are counted instead of tokens.
+    """
     for file in files:
         if not isinstance(task, WINDOWED_TASKS):
             yield from _find_cut_texts(file, isinstance(task, VectorTask), max_length, model)
@@ -66,7 +73,7 @@ def find_text_problems(
 
 
 def sample_rows(rows: int, max_rows: int) -> range:
-    """Return rows at equal distances: at most so many.
+    """Choose at most a given number of rows, evenly spaced over the file.
 
     >>> sample_rows(5, 10), sample_rows(25, 10)
     (range(0, 5), range(0, 25, 3))
@@ -79,9 +86,13 @@ def _format_sample(rows: Sequence[int], file: CheckedFile) -> str:
 
 
 def _find_cut_texts(file: CheckedFile, is_separate: bool, max_length: int, model: Path | None) -> Iterator[DataFinding]:
-    """Yield that texts are cut: by the model's tokenizer, without one where there are more words than tokens.
+    """Yield a finding if more texts than MAX_CUT_SHARE are longer than the model reads.
 
-    apart: whether the texts of a row are read one by one
+    Args:
+        file: The file.
+        is_separate: True if the model reads the texts of a row one by one.
+        max_length: The tokens that the model reads.
+        model: A folder with a `tokenizer.json`. If None, words are counted instead of tokens.
     """
     rows = sample_rows(len(file), MAX_SAMPLED_ROWS)
     texts = [text for row in rows for text in (_list_sequences(file, row, is_separate))]
@@ -110,7 +121,7 @@ def _find_cut_texts(file: CheckedFile, is_separate: bool, max_length: int, model
 
 
 def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[str]:
-    """Return the sequences of a row: each text, or all as one; of choices the first."""
+    """List the sequences that are made of a row: each text, or all as one, with the longest of its choices."""
     if is_separate:
         return file.texts[row]
     choices = file.values[row].get("choices")
@@ -121,7 +132,7 @@ def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[
 
 
 def _find_broken_characters(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield texts that were decoded wrongly, as ftfy would mend them, or with the replacement character."""
+    """Yield a finding for texts that were decoded wrongly: ftfy would repair them, or they have U+FFFD."""
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     bad = [row for row in rows if not file.joined_texts[row].isascii() and _is_broken(file.joined_texts[row])]
     if len(bad) > MAX_BROKEN_SHARE * len(rows):
@@ -139,7 +150,7 @@ def _is_broken(text: str) -> bool:
 
 
 def _quote_broken_word(text: str) -> str:
-    """Return the word that looks broken."""
+    """Return the first word that looks broken, in quotes."""
     return repr(next((word[:30] for word in text.split() if not word.isascii() and _is_broken(word)), text[:30]))
 
 
@@ -157,7 +168,7 @@ def _find_markup(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_null_texts(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield texts that are null values, or without a letter or digit; and columns of ids in place of texts."""
+    """Yield findings for texts that are null values or have no letter or digit, and for ids instead of texts."""
     for place, role in enumerate(file.text_roles):
         column = [texts[place].strip() for texts in file.texts]
         given = [row for row, text in enumerate(column) if text]
@@ -176,7 +187,7 @@ def _find_null_texts(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_constant_columns(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield texts and columns that are the same in every row."""
+    """Yield findings for texts and further columns that are the same in every row."""
     for name in (*file.text_roles, *file.features):
         first = file.values[0].get(name) if len(file) >= MIN_CONSTANT_ROWS else None
         if first is not None and all(values.get(name) == first for values in file.values):
@@ -188,7 +199,7 @@ def _find_constant_columns(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_mixed_languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield languages that are mixed in a file, and files of another language than the first."""
+    """Yield findings for files with several languages, and for files in another language than the first file."""
     mains = list[str]()
     for file in files:
         rows = sample_rows(len(file), MAX_SAMPLED_ROWS)
@@ -221,7 +232,11 @@ MIN_DISTINCT_SHARE = 0.9  # share of values that are met once, from which a colu
 
 
 def find_hints(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield what tells labels. files: the training file first, which is looked at"""
+    """Yield what gives labels away: a word that always comes with a class, a column, an id.
+
+    Args:
+        files: The training file first; only this one is checked.
+    """
     file = files[0]
     for name in file.features:
         column = [values.get(name) for values in file.values]
@@ -232,7 +247,7 @@ def find_hints(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
 
 
 def _find_telling_words(file: CheckedFile, labels: Sequence[str]) -> Iterator[DataFinding]:
-    """Yield words that nearly all rows of a class have, and hardly any other row."""
+    """Yield a finding for words that nearly all rows of a class have, and hardly any other row."""
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     sizes = Counter(labels[row] for row in rows)
     if not 2 <= len(sizes) <= MAX_CLASSES:
@@ -257,7 +272,7 @@ def _find_telling_words(file: CheckedFile, labels: Sequence[str]) -> Iterator[Da
 
 
 def _find_id_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield that a column holds an id: each category once, or whole numbers one after another."""
+    """Yield a finding if a column holds ids: values that are nearly all different, or numbers that only rise."""
     values = [str(value) for value in column]
     is_numeric = all(value.lstrip("-").isdecimal() for value in values)
     steps = np.diff([int(value) for value in values]) if is_numeric else np.zeros(0)
@@ -279,7 +294,7 @@ def _is_number(value: str) -> bool:
 
 
 def _find_telling_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield that a column alone tells the label: its values' commonest labels are right, or it is the number."""
+    """Yield a finding if a column alone gives the label: a category for each class, or the label's number itself."""
     labels = file.labels or ()
     if len(labels) < 2 * MIN_CLASS_ROWS:
         return

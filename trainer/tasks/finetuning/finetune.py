@@ -41,8 +41,8 @@ from corpora.store.places.files import explain_disk_error, to_unfinished_path
 from corpora.store.randomness import compute_keys
 from corpora.store.settings import to_settings_json
 from trainer.checkpoints.folders import Checkpoints, Cursor
-from trainer.complete_folders import alone, check_output
-from trainer.compute import settle
+from trainer.complete_folders import check_output, hold_output
+from trainer.compute import resolve_auto
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.huggingface.config import read_json
 from trainer.huggingface.sentence_transformers import read_sentences
@@ -76,9 +76,11 @@ from trainer.watch import NonFinite
 
 
 def main(arguments: list[str]) -> int:
-    """Fine-tune as a job's file says; 0, or 2 if the user can fix what is wrong (a line of the output says it).
+    """Fine-tune as the file of a job says.
 
-    Stopped by a signal: 128 and the signal, after a checkpoint.
+    Returns:
+        0; 2 if the user can fix what is wrong (a line of the output has the message); 128 plus the signal if one
+        stopped training, after a checkpoint.
     """
     job = read_job(FinetuneJob, arguments)
     with join_process_group(job.settings.device) as ranks:
@@ -90,9 +92,13 @@ def main(arguments: list[str]) -> int:
 
 
 def finetune(job: FinetuneJob, ranks: Ranks) -> int:
-    """Read, score baselines, train, export; 0, or 128 and the signal that stopped it. All processes call it.
+    """Read the data, score baselines, train all restarts and export the best epoch. All processes must call it.
 
-    Raises InputError.
+    Returns:
+        0, or 128 plus the signal that stopped it.
+
+    Raises:
+        InputError: If the model, a file or the output cannot be used, or training diverged.
     """
     output = Path(job.output)
     if is_done(job):
@@ -116,7 +122,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     baselines = compute_baseline_scores(data.task, data.training.examples, data.evaluation.examples)
     data = data._replace(training=replace(data.training, examples=()))  # their items are all that is needed now
 
-    with explain_disk(output), alone(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
+    with explain_disk(output), hold_output(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
         check_output(output)
         stop = train_task(job, settings, data, files, ranks, export=partial(write_output, job, files, data, baselines))
     ranks.wait()
@@ -152,7 +158,9 @@ def train_task(
     resume_from, faults = checkpoints.find_newest(check_best)
     before = None if resume_from is None else resume_from.choice
     items = data.training.items
-    settings, choice, computes = settle(plan_training(tuning, len(items)), data.pretrained.settings, ranks, before)
+    settings, choice, computes = resolve_auto(
+        plan_training(tuning, len(items)), data.pretrained.settings, ranks, before
+    )
     phases, steps_per_epoch = split_phases(settings), settings.evaluate_every  # a restart is a phase
     scores = EpochScores(tuning=tuning, metric=data.task.metrics[0])
 
@@ -217,8 +225,8 @@ def train_task(
     def log_start(step: int) -> None:
         log.cut(-1 if resume_from is None else step)
         if other:
-            log.say("warning", step, message=f"The earlier run {other}, so this one starts over.")
-        log.say(
+            log.write_event("warning", step, message=f"The earlier run {other}, so this one starts over.")
+        log.write_event(
             "start",
             step,
             steps=settings.steps,
@@ -234,7 +242,7 @@ def train_task(
             evaluation=data.evaluation.ledger.to_json(),
         )
         for fault in faults:
-            log.say("damaged", step, message=fault)
+            log.write_event("damaged", step, message=fault)
 
     # The restarts, from that of the checkpoint on.
     first, step = 0, 0
@@ -261,7 +269,7 @@ def train_task(
 
 
 def explain_divergence(step: int, micro_batch: int) -> InputError:
-    """Return the refusal of a step whose loss or gradient is not finite."""
+    """Return the error for a step with a loss or gradient that is not finite."""
     return InputError(
         f"At step {step} the loss or the gradient is no longer finite: training has diverged. Lower learning_rate, "
         "raise warmup, or set clip_norm."
@@ -269,7 +277,7 @@ def explain_divergence(step: int, micro_batch: int) -> InputError:
 
 
 def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
-    """Return the losses of a line; if the task has one term, without the name of that."""
+    """Return the losses of a line of the log; if the task has one term, its name is left out."""
     terms = task.list_terms()
     if len(terms) > 1:
         return losses
@@ -278,7 +286,7 @@ def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
 
 
 def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
-    """Return a model as it was before any training: the same on every process."""
+    """Return a model with random first weights instead of its own, the same on every process."""
     torch.manual_seed(seed)
     model = build_model(pretrained.settings, pretrained.inputs)
     model.init_weights()
@@ -288,7 +296,7 @@ def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
 
 @contextmanager
 def explain_disk(output: Path) -> Iterator[None]:
-    """Turn what the disk refuses of an output into a paragraph."""
+    """Turn errors of the disk on which an output is written into an InputError with a remedy."""
     try:
         yield
     except OSError as error:
@@ -300,7 +308,17 @@ def explain_disk(output: Path) -> Iterator[None]:
 
 
 def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
-    """Return the most tokens of a sequence. Raises InputError if the model reads fewer than the settings ask for."""
+    """Return the tokens of a sequence.
+
+    Args:
+        task: The task.
+        asked: The length that the settings ask for, or None.
+        pretrained: The model.
+        model: The folder of the model, for messages.
+
+    Raises:
+        InputError: If the model reads fewer tokens than the settings ask for.
+    """
     positions = pretrained.settings.positions
     if asked is not None and asked > positions:
         raise InputError(f"max_length = {asked}, and the model {model} reads {positions} tokens: lower it.")
@@ -310,7 +328,11 @@ def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: 
 
 
 def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrained, ranks: Ranks) -> TaskData:
-    """Return the examples of both files as items, the task fitted to them. Raises InputError."""
+    """Read the examples of both files as items, and fit the task to the training examples. All processes must call it.
+
+    Raises:
+        InputError: If a file cannot be read or learnt from.
+    """
     task = read_task(job.task)
     if isinstance(task, VectorTask) and (sentences := read_sentences(Path(job.model))) is not None:
         pretrained, task = pretrained._replace(sentences=sentences), task.with_folder_settings(sentences)

@@ -19,7 +19,19 @@ from trainer.tasks.task import Task
 
 
 def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
-    """Return the numbers of the examples to learn from, and of those to judge by. Raises InputError for few groups."""
+    """Choose the examples to learn from and those to hold out for evaluation.
+
+    Args:
+        task: The task, which tells what examples of one text are.
+        file: The examples.
+        job: The number of folds, the fold to hold out, and the column of groups.
+
+    Returns:
+        The indices of the examples to learn from, and of those held out.
+
+    Raises:
+        InputError: If there are fewer groups than folds.
+    """
     groups = [repr(each[job.group] if job.group else task.find_source(example)) for each, example in _with_kept(file)]
     folds = assign_folds(groups, job.folds, job.settings.seed)
     if len({*folds}) < job.folds:
@@ -37,7 +49,7 @@ def _with_kept(file: FileExamples) -> list[tuple[dict[str, object], object]]:
 
 
 def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
-    """Return the fold of each example, from 0: group after group goes to the fold with the fewest so far.
+    """Assign each example to a fold, zero-based: group by group to the fold with the fewest examples so far.
 
     >>> sorted(assign_folds(["a", "b", "c", "d"], 2, 42)), len({*assign_folds(["a", "a", "b"], 2, 42)[:2]})
     ([0, 0, 1, 1], 1)
@@ -53,7 +65,13 @@ def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
 
 
 def select_examples(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExamples:
-    """Return some examples of a file. judges: they are held out, so records that are unusable count elsewhere"""
+    """Return some examples of a file.
+
+    Args:
+        file: The examples.
+        numbers: The indices of the examples to select.
+        judges: True if they are held out. Unusable records then count only for the other examples.
+    """
     counts, some = file.counts, len(numbers)
     rest = len(file) - some
     counted = (
@@ -72,5 +90,9 @@ def select_examples(file: FileExamples, numbers: Sequence[int], judges: bool) ->
 
 
 def select_judged(task: Task, file: FileExamples, numbers: Sequence[int]) -> FileExamples:
-    """Return the examples that are held out, for the task that was fitted to the others. Raises InputError."""
+    """Return the examples that are held out, with counts of labels that the task, fitted to the others, does not know.
+
+    Raises:
+        InputError: If the task knows the label of none.
+    """
     return with_unknown_counts(task, select_examples(file, numbers, judges=True))

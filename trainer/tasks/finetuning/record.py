@@ -20,11 +20,11 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import check_files, describe_files, list_files, mark_complete, read_complete_file
 from corpora.store.damage import Damaged
 from corpora.store.settings import to_settings_json
-from trainer.checkpoints.folders import FOLDER, name_of, read_weights
-from trainer.complete_folders import written_json
+from trainer.checkpoints.folders import FOLDER, format_checkpoint_name, read_weights
+from trainer.complete_folders import write_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
-from trainer.huggingface.sentence_transformers import sentence_files
+from trainer.huggingface.sentence_transformers import list_sentence_files
 from trainer.metrics import METRICS_FILE
 from trainer.tasks.data import describe_file
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData
@@ -38,7 +38,7 @@ EXPORT = "export"
 
 
 def is_done(job: FinetuneJob) -> bool:
-    """Return whether the output is what the job asks for: the same settings, and the same bytes to learn from."""
+    """Check whether the output is what the job asks for: the same settings, and the same bytes to learn from."""
     path = Path(job.output) / RECORD
     if not path.is_file():
         return False
@@ -48,7 +48,7 @@ def is_done(job: FinetuneJob) -> bool:
 
 
 def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the digest of all that decides what a job ends with; "" if a file can be read only once, as a pipe."""
+    """Return the digest of everything that decides the result of a job; "" if a file is a pipe, read only once."""
     if None in (file["sha256"] for file in files.values()):
         return ""
     teacher = {"teacher": _digest_files(Path(job.task["teacher"]))} if job.task.get("teacher") else {}
@@ -67,9 +67,12 @@ def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what is asked for, and digests of all that is read, as a JSON document has it.
+    """Describe what a run must have in common with an earlier one to resume it, as a JSON document.
 
-    task: fitted, with the digest of its teacher; files: by name, as `describe_file` describes them
+    Args:
+        job: The job.
+        task: The task, fitted, with the digest of its teacher.
+        files: The files by name, as `describe_file` describes them.
     """
     asked = {
         "job": dataclasses.asdict(job),
@@ -82,13 +85,13 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
 
 
 def _digest_files(folder: Path) -> dict[str, Any]:
-    """Return sizes and digests of those files in a model's folder that are read."""
-    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *sentence_files(folder))
+    """Return sizes and digests of the files of a model folder that are read."""
+    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *list_sentence_files(folder))
     return describe_files(folder, [name for name in names if (folder / name).is_file()])
 
 
 def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
-    """Return how the run that left an unfinished folder differs from this one; "" if it does not."""
+    """Return how the run that left an unfinished folder differs from this one; "" if it does not differ."""
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
             return describe_difference(read_complete_file(path)["identity"], identity)
@@ -110,8 +113,8 @@ def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> st
 
 
 def check_best(path: Path, facts: Mapping[str, Any]) -> None:
-    """Raise Damaged if the checkpoint of the best epoch, which another one names, is not as it was written."""
-    best = path.with_name(name_of(facts["best_step"]))
+    """Raise Damaged if the checkpoint of the best epoch is damaged. Checkpoints of later epochs refer to it."""
+    best = path.with_name(format_checkpoint_name(facts["best_step"]))
     if facts["best_step"] and best != path:
         try:
             check_files(best, read_complete_file(best)["files"])
@@ -130,15 +133,25 @@ def write_output(
     scores: EpochScores,
     folder: Path,
 ) -> dict[str, Any]:
-    """Write the kept epoch as a folder, made visible in one step, and return its record.
+    """Write the best epoch as a folder that appears in one step, and return its record.
 
-    What is needed to make it again goes after that.
-    files: by name, as `describe_file` describes them; folder: the unfinished one
+    After that the unfinished folder is removed.
+
+    Args:
+        job: The job.
+        files: The files by name, as `describe_file` describes them.
+        data: The data of the task.
+        baselines: The scores of baselines.
+        scores: The scores of all epochs.
+        folder: The unfinished folder with the checkpoints.
+
+    Raises:
+        InputError: If the disk is too small, or the checkpoint is damaged.
     """
     output, new = Path(job.output), folder / EXPORT
     kept = scores.restarts[scores.best]
     task = data.task.tune(kept["epochs"][kept["kept"] - 1])
-    state = read_best_weights(folder / FOLDER / name_of(scores.best_step))
+    state = read_best_weights(folder / FOLDER / format_checkpoint_name(scores.best_step))
     shutil.rmtree(new, ignore_errors=True)
     check_room(folder, sum(tensor.nbytes for tensor in state.values()))
     write_task(new, state, task, data.pretrained.settings, data.pretrained.inputs)
@@ -149,7 +162,7 @@ def write_output(
     record = {**describe_restarts(scores, data, task, files, baselines, new), "asked": digest_job(job, files)}
     if job.folds:
         record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
-    written_json(new / RECORD, record)
+    write_json(new / RECORD, record)
     mark_complete(new, (name for name in list_files(new) if name != METRICS_FILE))  # that has times
     if output.is_dir():
         output.rmdir()  # seen to be empty
@@ -159,7 +172,7 @@ def write_output(
 
 
 def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Return what is reported of a finished model. record: its own"""
+    """Return the summary of a finished model from its record."""
     best = record["restarts"][record["best"]]
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
     beside = {"metric": record["metric"], "baselines": record["baselines"]}
@@ -167,7 +180,7 @@ def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
 
 
 def read_best_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint. Raises InputError if it is not as it was written."""
+    """Read the weights of a checkpoint. Raises InputError if it is damaged."""
     try:
         check_files(path, read_complete_file(path)["files"])
     except Damaged as damage:
@@ -178,7 +191,7 @@ def read_best_weights(path: Path) -> dict[str, Tensor]:
 
 
 def check_room(folder: Path, size_bytes: int) -> None:
-    """Raise InputError if a folder's disk has no room for so much more."""
+    """Raise InputError if the disk of a folder has less than `size_bytes` free."""
     free = shutil.disk_usage(folder).free
     if free < size_bytes:
         raise InputError(
@@ -188,7 +201,7 @@ def check_room(folder: Path, size_bytes: int) -> None:
 
 
 def copy_tokenizer(source: Path, folder: Path, max_length: int) -> None:
-    """Copy a tokenizer with the length at which texts were cut for the scores: so the model reads the same in use."""
+    """Copy a tokenizer, and record the length at which texts were cut: so a user of the model cuts them alike."""
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
@@ -205,7 +218,7 @@ def describe_restarts(
     baselines: Mapping[str, Mapping[str, float]],
     folder: Path,
 ) -> dict[str, Any]:
-    """Return how the model in a folder was made, without a path of this machine."""
+    """Return the record of how the model in a folder was made, without local paths."""
     restarts = [
         {**each, "scores": {k: v for k, v in each["epochs"][each["kept"] - 1].items() if k != "epoch"}}
         for each in scores.restarts

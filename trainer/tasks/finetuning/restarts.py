@@ -27,10 +27,7 @@ SAVE_MINUTES = 5.0  # after which a run is written down within an epoch
 
 
 class TaskData(NamedTuple):
-    """The data of a task.
-
-    task: fitted; training, evaluation: as items of the model; pretrained: the model
-    """
+    """The data of a fine-tuning: the fitted task, encoded examples to learn from and to evaluate, and the model."""
 
     task: Task
     training: EncodedExamples
@@ -40,7 +37,12 @@ class TaskData(NamedTuple):
 
 
 def plan_training(settings: FinetuneSettings, num_items: int) -> TrainingSettings:
-    """Return the settings of all restarts over so many items: an epoch ends with an evaluation and a checkpoint."""
+    """Return the training settings for all restarts. An epoch ends with an evaluation and a checkpoint.
+
+    Args:
+        settings: The settings of fine-tuning.
+        num_items: The number of training items.
+    """
     steps_per_epoch = -(-num_items // (settings.batch or 1))
     return replace(
         settings.to_training_settings(steps_per_epoch * (settings.epochs or 1)),
@@ -54,13 +56,14 @@ def plan_training(settings: FinetuneSettings, num_items: int) -> TrainingSetting
 
 @dataclass(kw_only=True)
 class EpochScores:
-    """What the epochs of all restarts came to.
+    """The scores of the epochs of all restarts (runs from different seeds), and which epoch is the best.
 
-    metric:    the name of the score by which epochs are compared
-    restarts:  of each that has begun its seed, the number of the epoch to keep, from 1 (0: none yet), and the scores of
-               each epoch
-    best:      the restart whose kept epoch is the best of all; -1: none yet
-    best_step: the step after that epoch, of all restarts
+    tuning:    the settings of fine-tuning
+    metric:    the score by which epochs are compared
+    restarts:  for each restart so far its seed, the number of its best epoch (from 1; 0 if there is none), and the
+               scores of each epoch
+    best:      the index of the restart with the best epoch of all; -1 if there is none
+    best_step: the step after that epoch, counted through all restarts
     """
 
     tuning: FinetuneSettings
@@ -70,7 +73,7 @@ class EpochScores:
     best_step: int = 0
 
     def add_epoch(self, step: int, epoch: int, scores: Mapping[str, float]) -> None:
-        """Add the scores of an epoch of the restart that began last, and keep it if it is the best so far."""
+        """Add the scores of an epoch of the newest restart, and keep it if it is the best so far."""
         restart, keeps_last = self.restarts[-1], self.tuning.keep == "last"
         kept = self._compute_kept_worth(restart)
         restart["epochs"].append({"epoch": epoch, **scores})
@@ -81,34 +84,34 @@ class EpochScores:
                 self.best, self.best_step = len(self.restarts) - 1, step
 
     def _compute_worth(self, scores: Mapping[str, float]) -> tuple[float, float]:
-        """Return what epochs are compared by: the metric, and among equals the loss; the higher the better."""
+        """Return what epochs are compared by: the metric, then the lower loss."""
         return scores[self.metric], -scores["loss"]
 
     def _compute_kept_worth(self, restart: Mapping[str, Any]) -> tuple[float, float] | None:
         return self._compute_worth(restart["epochs"][restart["kept"] - 1]) if restart["kept"] else None
 
     def is_patience_out(self) -> bool:
-        """Return whether the restart that began last has not improved for too many epochs."""
+        """Return True if the newest restart has not improved for as many epochs as `patience` allows."""
         restart, patience = self.restarts[-1], self.tuning.patience
         return patience is not None and restart["kept"] > 0 and len(restart["epochs"]) - restart["kept"] >= patience
 
     @property
     def kept_steps(self) -> frozenset[int]:
-        """Return the step whose checkpoint has the best weights of all epochs, if there is one."""
+        """Return the step of the checkpoint with the best weights of all epochs, if there is one."""
         return frozenset({self.best_step} - {0})
 
     def to_json(self) -> dict[str, Json]:
-        """Return what a checkpoint holds of this."""
+        """Return the scores for a checkpoint."""
         return {"restarts": self.restarts, "best": self.best, "best_step": self.best_step}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Take up what a checkpoint holds."""
+        """Restore the scores from a checkpoint."""
         self.restarts, self.best = progress["restarts"], progress["best"]
         self.best_step = progress["best_step"]
 
 
 def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, float]:
-    """Return loss and scores on the evaluation examples; the same on every process."""
+    """Compute loss and scores on the evaluation examples; the same on every process. All processes must call it."""
     assert isinstance(state.model, TaskModel)
     task, encoded = data.task, data.evaluation
     answers, sums = compute_answers(state.model, task, encoded.items, ranks, judging=True)
@@ -123,7 +126,13 @@ def cut_slots(
 ) -> list[MicroBatch]:
     """Return this process's share of a step in micro-batches, shortest items first: attention likes equal lengths.
 
-    slots: of all epochs, each a place in the order of an epoch's items
+    Args:
+        slots: The step's positions in the order of items, counted through all epochs.
+        items: All training items.
+        task: The task.
+        seed: The seed of the order.
+        micro_batch: The most items of a micro-batch. If None, all of the share.
+        ranks: The processes that share the step. All get the same number of micro-batches.
     """
     mine = take_rank_share(slots, ranks.rank, ranks.count)
     places = np.arange(mine.start, mine.stop, dtype=np.int64)
@@ -138,12 +147,12 @@ def cut_slots(
 
 
 def pack_items(items: Sequence[TaskItem], task: Task, ranks: Ranks) -> MicroBatch:
-    """Return items as a micro-batch; one that is void stands in for a process without any."""
+    """Build a micro-batch of items. An empty item stands in on a process without a share."""
     real, batch = [item for item in items if item.sequences], batch_items(items)
     counts = {"sequences": len(real), "tokens": len(batch.ids)}
     of_terms = task.count_targets(real) if real else (0,) * len(task.list_terms())
     return MicroBatch(
-        batch=batch.pinned() if ranks.device.type == "cuda" else batch,
+        batch=batch.pin() if ranks.device.type == "cuda" else batch,
         guessed=np.empty(0, np.int64),
         counts=np.array([*(counts.get(name, 0) for name in STEP_COUNTS), *of_terms], np.int64),
         tallies=np.empty((0, len(TALLY_NAMES)), np.int64),

@@ -27,10 +27,17 @@ from trainer.tasks.text_encoder import TextEncoder
 def with_teacher_answers(
     task: StudentTask, encoded: Sequence[EncodedExamples], ranks: Ranks
 ) -> tuple[Task, Sequence[EncodedExamples]]:
-    """Return a fitted task that has a teacher, and its items, with the teacher's answers as the target `teacher`.
+    """Return a task that has a teacher, and its encoded examples with the teacher's answers as the target `teacher`.
 
-    The task then has the name and the digest of its teacher, in place of the folder. All processes must call it.
-    Raises InputError if the teacher is for another task.
+    The task then names the teacher with its digest instead of its folder. All processes must call it.
+
+    Args:
+        task: The task, fitted.
+        encoded: The encoded examples of each file.
+        ranks: The processes that share the work.
+
+    Raises:
+        InputError: If the teacher was fine-tuned for something else.
     """
     folder = Path(task.teacher)
     loaded = load_task(folder)

@@ -1,8 +1,8 @@
-"""Published sets by name: what is learnt from them, and their files as they are published.
+"""Published data sets by name: what is learnt from them, and their files as they are published.
 
-A name is looked up in `PUBLISHED`, which `published.toml` holds; with a folder given, `find_published_set` finds the
-files of its splits, packed or not, with the settings to read each. A set that is published in several ways has a layout
-for each, and the first that has all requested splits is used. Promise: no file is read further than its first line,
+A name is looked up in `PUBLISHED`, which is read from `published.toml`. Given a folder, `find_published_set` finds the
+files of the splits of a set, compressed or not, with the settings to read each. If a set is published in several
+layouts, the first layout that has all requested splits is used. Promise: no file is read further than its first line,
 and none is guessed: what is missing is named.
 """
 
@@ -23,12 +23,13 @@ Columns = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """One way in which a set is published.
+    """One way in which a set is published: the files of its splits and how to read them.
 
-    files:   for each split its file, or its folder
-    columns: of all splits but those of `others`, which have their own, and a header
-    ragged:  whether rows have more cells than the first one, which say where a text is from
-    first:   with what the first line of the train split begins, where files of one name differ
+    files:   for each split its file or folder, relative to the folder of the set
+    columns: for each role its column, in all splits that `others` does not list
+    others:  for a split with columns of its own these columns; such a file has a header
+    ragged:  True if rows may have more cells than the first row (the extra ones name the origin of a text)
+    first:   text with which the first line of the train split begins, to tell layouts with the same file names apart
     """
 
     files: Mapping[str, str]
@@ -40,7 +41,7 @@ class FileLayout:
     first: str = ""
 
     def to_settings(self, split: str, path: Path) -> FileSettings:
-        """Return the settings to read a split's file with."""
+        """Build the settings for reading the file of one split."""
         own = self.others.get(split)
         return FileSettings(
             path=str(path),
@@ -53,13 +54,14 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """A set of labelled data.
+    """A published set of labelled data, as `published.toml` describes it.
 
-    kind:       "classes", "number", "choice", "tags" or "span"
-    folder:     what its folder is called within the benchmark's
-    labels:     the classes in the order of their outputs; none: those of the files
-    metrics:    by what it is judged, the first above all
-    hidden:     whether its test split has no labels, which its benchmark keeps
+    kind:       the task: "classes", "number", "choice", "tags" or "span"
+    layouts:    the ways in which the set is published; the first that fits a folder is used
+    folder:     the name of the folder of the set within its benchmark
+    labels:     the classes in the order of the model's outputs; if empty, those of the files
+    metrics:    the scores by which the set is judged, the main one first
+    hidden:     True if the published test split has no labels because the benchmark keeps them
     """
 
     kind: str
@@ -72,7 +74,7 @@ class PublishedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSet:
-    """A published set in a folder. files: for each split that is there how it is read."""
+    """A published set in a folder. `files` has the settings to read each split that is there."""
 
     name: str
     published: PublishedSet
@@ -80,10 +82,15 @@ class FoundSet:
 
 
 def find_published_set(name: str, folder: str, splits: Sequence[str] = DEFAULT_SPLITS) -> FoundSet:
-    """Return the set of that name in a folder, or in its own folder within that.
+    """Find the files of a published set in a folder, or in the folder of the set's own name within it.
 
-    splits: those that must be there, of the ones the set has in one layout or another; others are included as well
-    Raises InputError for an unknown name, and where files are missing.
+    Args:
+        name: A name in `PUBLISHED`, such as "glue/cola".
+        folder: The folder to look in.
+        splits: The splits that must be there, as far as any layout of the set has them. Other splits are found as well.
+
+    Raises:
+        InputError: If the name is unknown, or if no layout has all required files; the message lists the missing ones.
     """
     entry = get_published_set(name)
     missing = list[str]()
@@ -108,7 +115,7 @@ def find_published_set(name: str, folder: str, splits: Sequence[str] = DEFAULT_S
 
 
 def get_published_set(name: str) -> PublishedSet:
-    """The set of that name. Raises InputError."""
+    """Look up a published set by its name. Raises InputError for an unknown name."""
     check_keys([name], PUBLISHED, "The table of published sets")
     return PUBLISHED[name]
 
@@ -121,7 +128,7 @@ def _iter_existing_files(layout: FileLayout, root: Path) -> Iterator[tuple[str, 
 
 
 def _has_first_line(layout: FileLayout, files: Mapping[str, Path]) -> bool:
-    """Tells whether the first line is the layout's."""
+    """Check whether the train file begins with the text that a layout is recognized by, if the layout names one."""
     if not layout.first:
         return True
     path = str(next(iter(files.values())))
@@ -130,7 +137,7 @@ def _has_first_line(layout: FileLayout, files: Mapping[str, Path]) -> bool:
 
 
 def _read_table() -> Mapping[str, PublishedSet]:
-    """The sets of `published.toml`."""
+    """Read the sets of `published.toml`, by name."""
     path = Path(__file__).with_suffix(".toml")
     tables = parse_toml(path.read_text(encoding="utf-8"))
     return MappingProxyType(

@@ -48,7 +48,14 @@ Span = tuple[int, str]  # of a context: its first character, its text
 
 
 def read_squad(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
-    """Yield the questions of a file; their lines are their numbers, from 1."""
+    """Yield the questions of a JSON file of SQuAD 1.1 or 2.0.
+
+    The line of a question is its number in the file, from 1. A question that cannot be used, or whose id occurs twice,
+    is yielded as `Unusable` with its id.
+
+    Raises:
+        InputError: If the file is not JSON, or has no articles with paragraphs and questions.
+    """
     content, ids = read_whole_json(settings.path), set[str]()
     try:
         paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
@@ -71,9 +78,17 @@ def read_squad(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecor
 
 
 def parse_answers(value: Any, context: str) -> list[Span]:
-    """Answers as SQuAD has them, as lists of texts and of offsets, or as spans; each is held to its context.
+    """Parse the answers to a question in any of three forms, and check each against its context.
 
-    Raises Unusable.
+    Args:
+        value: A list of objects with `text` and `answer_start`, one object with two lists of these, or spans.
+        context: The text in which the answers stand.
+
+    Returns:
+        Pairs of offset (in characters, zero-based) and text, without repetitions. Empty if there are no answers.
+
+    Raises:
+        Unusable: If the form is another, or an answer is not in the context at its offset.
 
     >>> parse_answers([{"text": "Oslo", "answer_start": 3}], "In Oslo.")
     [(3, 'Oslo')]
@@ -98,7 +113,11 @@ def parse_answers(value: Any, context: str) -> list[Span]:
 
 
 def _make_squad_question(context: Any, asked: Any) -> dict[str, Any]:
-    """One question by role. Raises Unusable."""
+    """Build the record of one question. Its answers are None if the file has none and does not say that there is none.
+
+    Raises:
+        Unusable: If the question, the context or the id is missing, or an answer is not in the context.
+    """
     if not isinstance(asked, dict) or not isinstance(context, str) or not isinstance(asked.get("question"), str):
         raise Unusable("no question on a context")
     name = asked.get("id")
@@ -122,7 +141,11 @@ SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
 def read_copa(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
-    """COPA as its authors publish it (XML), or as SuperGLUE does (`.jsonl`). question: "cause" or "effect"."""
+    """Yield the questions of COPA, from its authors' XML or from the `.jsonl` of SuperGLUE.
+
+    The value `question` of a record is "cause" or "effect". The line is the line of the `.jsonl`, or the number of the
+    item in the XML, from 1.
+    """
     if ".jsonl" in Path(settings.path).name:
         keys = WantedRoles(("premise", "choice1", "choice2", "question"), ("label", "idx"))
         return convert_records(read_json_lines(FileSettings(path=settings.path), keys), _make_superglue_copa_question)
@@ -142,7 +165,12 @@ def _make_copa_question(item: Values) -> Values:
 
 
 def _make_choice_question(name: Any, context: Any, question: Any, choices: Any, label: Any, **more: Any) -> Values:
-    """Return a question by role. Raises Unusable."""
+    """Build the record of a question with choices. A label of None or "" means that it is unknown.
+
+    Raises:
+        Unusable: If there are fewer than two choices, one is empty, the label is no index of a choice, or there is no
+            context.
+    """
     where = "" if name is None else f"question {name}"
     if not isinstance(choices, list) or len(choices) < 2:
         raise Unusable("fewer than two choices", where)
@@ -158,7 +186,7 @@ def _make_choice_question(name: Any, context: Any, question: Any, choices: Any, 
 
 
 def _read_xml_items(path: str) -> Iterator[dict[str, str]]:
-    """Yield the attributes and the texts inside of each `item`. Raises InputError."""
+    """Yield the attributes and child texts of each `item` element. Raises InputError if the file is not XML."""
     with open_text(path) as stream:
         try:
             root = ElementTree.fromstring(stream.buffer.read())
@@ -169,9 +197,10 @@ def _read_xml_items(path: str) -> Iterator[dict[str, str]]:
 
 
 def read_race(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
-    """The questions of RACE: of one file, or of all `.txt` below a folder in the order of their names.
+    """Yield the questions of RACE from one file, or from all `.txt` files below a folder, sorted by path.
 
-    level: "middle" or "high"; the line is that of the question in its list, from 1, and `where` names the file
+    The line of a question is its number within its file, from 1; the `where` of an unusable one names the file. The
+    value `level` is "middle", "high" or None, taken from the path and the id.
     """
     root = Path(settings.path)
     for file in sorted(root.rglob("*.txt")) if root.is_dir() else [root]:
@@ -186,7 +215,7 @@ def read_race(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord
 
 
 def _parse_race_questions(text: str, file: Path) -> list[Values]:
-    """Return the questions of a file. Raises Unusable."""
+    """Parse the questions of one file of RACE. Raises Unusable if it is not JSON or its lists differ in length."""
     try:
         page = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -214,7 +243,7 @@ def _parse_race_questions(text: str, file: Path) -> list[Values]:
 
 
 def read_swag(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
-    """SWAG's `.csv` (a sentence, and four endings of the one that it begins) and HellaSwag's `.jsonl`."""
+    """Yield the questions of SWAG's `.csv` (a sentence, and four endings of the next) or of HellaSwag's `.jsonl`."""
     if ".jsonl" in Path(settings.path).name:
         keys = WantedRoles(("ctx", "endings"), ("label", "ind"))
         return convert_records(read_json_lines(FileSettings(path=settings.path), keys), _make_hellaswag_question)
@@ -228,7 +257,7 @@ def _make_hellaswag_question(values: Values) -> Values:
 
 
 def _make_swag_question(values: Values) -> Values:
-    """Return the first sentence as the context, and the second with each ending as a choice. Raises Unusable."""
+    """Build a question with the first sentence as context, and the second sentence with each ending as the choices."""
     endings = [values[ending] for ending in SWAG_ENDINGS]
     label = values.get("label")
     number = int(label) if isinstance(label, str) and label.isdecimal() else label
@@ -250,6 +279,7 @@ Rows = Iterator[dict[str, Any] | Unusable]
 def _read_lines(
     settings: FileSettings, _: WantedRoles, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
 ) -> Iterator[NumberedRecord]:
+    """Yield the records that `rows` makes of each JSON line; a line that lacks a key of the task is one `Unusable`."""
     for line, values in read_json_lines(FileSettings(path=settings.path), WantedRoles(keys)):
         if isinstance(values, Unusable):
             yield line, values
@@ -263,7 +293,7 @@ def _read_lines(
 
 
 def _parse_label(value: Any) -> str | None:
-    """Return 0, 1, false and true as the names of classes; None if there is no label. Raises TypeError."""
+    """Return 0, 1, false and true as names of classes; None if there is no label. Raises TypeError for other values."""
     if value is None:
         return None
     if not isinstance(value, int) or value not in (0, 1):
@@ -345,7 +375,7 @@ def _keep_letters(text: str) -> str:
 
 
 def _insert_marks(text: str, marks: list[tuple[int, int, str]]) -> str:
-    """A text with marks around spans of it.
+    """Put a mark before and after each given span of a text.
 
     >>> _insert_marks("It is big.", [(0, 2, "#"), (6, 9, "*")])
     '#It# is *big*.'

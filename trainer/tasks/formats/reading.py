@@ -1,6 +1,6 @@
-"""The page that all formats go through: a file's records as examples, each record accounted for.
+"""Read a file of labelled data in any format: records become examples, and each record is accounted for.
 
-Promise: the records given and those counted as unusable add up to those of the file.
+Promise: the records yielded and those counted as unusable add up to the records of the file.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +64,12 @@ Example = TypeVar("Example")
 
 
 class FormatReader(NamedTuple):
-    """The reader of a format. unit: what its records are; roles: those it gives, if they are not columns."""
+    """How to read one format.
+
+    read_records: yields the records of a file, given its settings and the roles to read
+    unit:         what a record is called in messages, in the plural
+    roles:        the roles that the format provides; () if roles are read from columns that the settings name
+    """
 
     read_records: Callable[[FileSettings, WantedRoles], Iterator[NumberedRecord]]
     unit: str = "rows"
@@ -111,14 +116,23 @@ def read_examples(
     make: Callable[[Values], Example],
     optional: Sequence[str] = (),
 ) -> Iterator[tuple[int, Example]]:
-    """Yield what is made of each record of a file, in its order, with the line where the record begins.
+    """Read the records of a file in order, and yield an example of each usable one with the line where it begins.
 
-    roles:    without which a record cannot be used: it has no such value, or an empty one
-    made:     makes an example of a record's values, or raises Unusable with the reason to count it under
-    optional: roles that are read where they are present; a file whose settings name a column for one must have it
-    Columns that are kept are given as they are.
-    Raises InputError if the file cannot be read or changes meanwhile, and at its end where too many records could
-    not be used.
+    Args:
+        settings: The file and how to read it.
+        counts: Is filled in place with the number of records, of usable ones, and of others by reason.
+        roles: The roles (meanings of values, such as `text` and `label`) that a record must have, not empty.
+        make: Makes an example of a record's values by role, or raises `Unusable` with the reason to count it under.
+        optional: Roles that are read if they are present. If the settings name a column for one, the file must have it.
+
+    Columns to keep are passed to `make` unchanged and may be empty.
+
+    Yields:
+        Pairs of line number (from 1) and example.
+
+    Raises:
+        InputError: At the first iteration if the file cannot be read or lacks a column; at the end if it changed
+            meanwhile, has no records, or has more unusable ones than the settings allow.
     """
     wanted, names = WantedRoles(tuple(roles), (*optional, *settings.kept_roles)), (ID, *settings.kept_roles)
     kind = choose_format(settings, wanted)
@@ -151,11 +165,13 @@ def read_examples(
 
 
 def choose_format(settings: FileSettings, wanted: WantedRoles) -> FormatReader:
-    """The format that is named, or that of the file's ending. Raises InputError.
+    """Choose the reader of a file: by the format that its settings name, else by its ending and content.
 
-    A folder of choices is RACE's, and a `.json` of questions on contexts that is an object, no list, is SQuAD's. A
-    `.txt` of which texts alone are wanted has one a line; a `.tsv` of words with blank lines and without a head is
-    CoNLL's.
+    A folder of choices is read as RACE, a `.json` of questions that is one object as SQuAD, a `.txt` as one text per
+    line if only texts are needed, and a `.tsv` of words with blank lines and without header as CoNLL.
+
+    Raises:
+        InputError: If the format is unknown, or the ending is and no format is named.
     """
     if settings.format:
         check_choice(f"{settings.path}: format", settings.format, FORMATS)
@@ -177,13 +193,19 @@ def choose_format(settings: FileSettings, wanted: WantedRoles) -> FormatReader:
 
 
 def is_json_object(path: str) -> bool:
-    """Tells whether a file begins with an object of JSON."""
+    """Check whether a file begins with a JSON object. Raises InputError if it cannot be read."""
     with open_text(path) as stream:
         return stream.read(1 << 10).lstrip().startswith("{")
 
 
 def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> None:
-    """Raise InputError if a column is named for what is not read. reader: who reads these roles"""
+    """Raise InputError if the settings name a column for a role that is not read.
+
+    Args:
+        settings: The settings of the file.
+        roles: The roles that are read.
+        reader: What reads them, for the message.
+    """
     unknown = [role for role in settings.columns if role not in (*roles, *settings.kept_roles)]
     if unknown:
         raise InputError(
@@ -193,6 +215,7 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
 
 
 def _suggest_remedy(settings: FileSettings, kind: FormatReader, wanted: WantedRoles, counts: RowCounts) -> str:
+    """Return what to do about unusable records, for the message that refuses a file."""
     if 2 * counts.unusable.get(NOT_UTF_8, 0) > sum(counts.unusable.values()):
         return "convert the file to UTF-8, for instance with iconv"
     if kind.roles:

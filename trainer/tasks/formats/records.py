@@ -37,7 +37,7 @@ Values = Mapping[str, Any]  # by role
 class Unusable(ValueError):
     """A record that cannot be used. The message is the reason under which it is counted.
 
-    where: what finds the record if its line does not: `question 56be4db0`
+    where: finds the record if its line does not, for example `question 56be4db0`
     """
 
     def __init__(self, reason: str, where: str = "") -> None:
@@ -51,14 +51,22 @@ NumberedRecord = tuple[
 
 
 class WantedRoles(NamedTuple):
-    """The roles that a task reads. needed: a record without one of them cannot be used; optional: read if there."""
+    """The roles that a task reads.
+
+    A record without one of `needed` cannot be used; `optional` ones are read if present.
+    """
 
     needed: Sequence[str]
     optional: Sequence[str] = ()
 
 
 def convert_records(records: Iterable[NumberedRecord], convert: Callable[[Values], Values]) -> Iterator[NumberedRecord]:
-    """Yield what is made of each record, or the reason why it cannot be used. made: may raise Unusable"""
+    """Convert the values of each record, and yield `Unusable` for those whose conversion raises it.
+
+    Args:
+        records: Pairs of line and values, or line and `Unusable`; the latter are yielded unchanged.
+        convert: Returns the new values of a record, or raises `Unusable`.
+    """
     for line, values in records:
         try:
             yield line, values if isinstance(values, Unusable) else convert(values)
@@ -97,17 +105,21 @@ class FileSettings:
                 raise InputError(f"{self.path}: {other} and {role} are both {column!r}: name a column for each.")
 
     def get_column(self, role: str) -> str:
-        """The column of a role."""
+        """Return the column of a role: the one that is named, else the role itself."""
         return self.columns.get(role, role)
 
     @property
     def kept_roles(self) -> list[str]:
-        """The roles of columns that are kept."""
+        """Return the roles of the columns that are kept: they begin with KEEP_PREFIX."""
         return [role for role in self.columns if role.startswith(KEEP_PREFIX)]
 
 
 class DroppedRecord(NamedTuple):
-    """A record that cannot be used. number: from 0, among all of its file; names: its id and what is kept of it"""
+    """A record that cannot be used.
+
+    number: its zero-based number among all records of the file
+    names:  its id and the values of columns that are kept, as far as it has them
+    """
 
     number: int
     line: int
@@ -117,7 +129,14 @@ class DroppedRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RowCounts:
-    """The fate of a file's records. first, where: the line where each reason was met first, and its place."""
+    """Counts of the records of a file: usable ones (`given`), and unusable ones by reason.
+
+    first_lines, first_places: for each reason the line where it was met first, and what else finds that record
+    rows:     all records that were read so far
+    unit:     what a record is called in messages, in the plural
+    dropped:  the unusable records, in the order of the file
+    held_out: usable records that are set aside for evaluation
+    """
 
     given: int = 0
     unusable: dict[str, int] = field(default_factory=dict)
@@ -129,7 +148,14 @@ class RowCounts:
     held_out: int = 0
 
     def drop(self, reason: str, line: int, where: str = "", names: Values = MappingProxyType({})) -> None:
-        """Count the last record, which cannot be used."""
+        """Count the record that was read last as unusable.
+
+        Args:
+            reason: The reason to count it under.
+            line: The line where it begins.
+            where: What else finds it, for messages.
+            names: Its id and the values of columns that are kept.
+        """
         self.unusable[reason] = self.unusable.get(reason, 0) + 1
         self.dropped.append(DroppedRecord(self.rows - 1, line, f"{reason} ({where})" if where else reason, names))
         if reason not in self.first_lines:
@@ -137,14 +163,14 @@ class RowCounts:
 
     @property
     def account(self) -> Account:
-        """Records of the file, and what became of each."""
+        """Return the account of all records for a ledger: given, held out, or dropped by reason."""
         dropped = {f"dropped: {reason}": number for reason, number in sorted(self.unusable.items())}
         elsewhere = {"held out": self.held_out} if self.held_out else {}
         return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **elsewhere, **dropped})
 
     @property
     def reasons(self) -> str:
-        """The reasons why records cannot be used, the most frequent first: `3 empty text (first in line 99)`."""
+        """Return the reasons with their counts, the most frequent first: `3 empty text (first in line 99)`."""
         most = sorted(self.unusable.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(
             f"{number} {reason} (first in line {self.first_lines[reason]}{self.first_places[reason]})"
@@ -152,7 +178,13 @@ class RowCounts:
         )
 
     def check(self, path: str, max_unusable: float, remedy: str = "fix them") -> None:
-        """Raise InputError if nothing is left, or too much was lost. remedy: what to do, but for allowing more."""
+        """Raise InputError if the file has no records or no usable ones, or too many unusable ones.
+
+        Args:
+            path: The file, for the message.
+            max_unusable: The largest share of records that may be unusable.
+            remedy: What the user can do besides raising `max_unusable`.
+        """
         self.account.check()
         if not self.rows:
             raise InputError(f"{path} has no {self.unit}: give a file that holds some.")
@@ -168,7 +200,11 @@ class RowCounts:
 
 
 def resolve_path(path: str) -> Path:
-    """Return a file's path; of `FILE.zip!/MEMBER`, or a zip that holds one file, the member's. Raises InputError."""
+    """Return the path of a file; for a zip the path of its only member, or of the member in `FILE.zip!/MEMBER`.
+
+    Raises:
+        InputError: If the zip cannot be read, or does not hold exactly one file.
+    """
     if not path.lower().endswith(ZIP_ENDING):
         return parse_raw_path(path)
     try:
@@ -184,7 +220,13 @@ def resolve_path(path: str) -> Path:
 
 @contextmanager
 def open_text(path: str) -> Iterator[TextIOWrapper]:
-    """A file as text of UTF-8, without its mark. Raises InputError, also for what is wrong as it is read on."""
+    """Open a file as UTF-8 text without its byte order mark, decompressed according to its ending.
+
+    Bytes that are not UTF-8 become surrogates.
+
+    Raises:
+        InputError: On entry if the file cannot be opened or has another encoding; while it is read if it is damaged.
+    """
     place = resolve_path(path)
     with open_raw(place) as raw, explain_damage(place):
         if raw.seekable():
@@ -196,7 +238,10 @@ def open_text(path: str) -> Iterator[TextIOWrapper]:
 
 
 def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
-    """The lines with their ends. Raises InputError if one does not end."""
+    """Yield the lines of an open file with their line ends.
+
+    Raises InputError for a line of MAX_LINE_CHARACTERS or more.
+    """
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_CHARACTERS), ""), 1):
         if len(line) == MAX_LINE_CHARACTERS and not line.endswith("\n"):
             raise InputError(
@@ -207,13 +252,13 @@ def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
 
 
 def iter_numbered_lines(path: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their ends and their numbers, from 1. Raises InputError."""
+    """Yield the lines of a file with their numbers, from 1, and their line ends. Raises InputError."""
     with open_text(path) as stream:
         yield from enumerate(iter_lines(stream, path), 1)
 
 
 def find_unpacked_ending(path: str) -> str:
-    """Return the ending of a file in lowercase; of a packed one that of its content.
+    """Return the ending of a file in lowercase; of a compressed file the ending of its content.
 
     >>> find_unpacked_ending("rows.JSONL.gz"), find_unpacked_ending("rows.tsv"), find_unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')
@@ -226,7 +271,11 @@ def find_unpacked_ending(path: str) -> str:
 
 
 def check_values(values: Values, wanted: WantedRoles) -> Values:
-    """The values that there are. Raises Unusable if a needed one is missing, or one is empty or no Unicode."""
+    """Return the values of a record that are not None.
+
+    Raises:
+        Unusable: If a needed value is missing, or a text is empty, not UTF-8, or holds a NUL character.
+    """
     given = dict[str, Any]()
     for role, value in values.items():
         if value is None:
@@ -241,7 +290,7 @@ def check_values(values: Values, wanted: WantedRoles) -> Values:
 
 
 def _check_text(value: Any) -> None:
-    """Raise Unusable if a text, at any depth, holds something that is not a character."""
+    """Raise Unusable if a text, at any depth of lists and objects, is not UTF-8 or holds a NUL character."""
     if isinstance(value, str):
         if not is_unicode(value):
             raise Unusable(NOT_UTF_8)
@@ -253,7 +302,7 @@ def _check_text(value: Any) -> None:
 
 
 def is_unicode(text: str) -> bool:
-    """Tells whether a text can be written as UTF-8: it holds no half of a character, and no invalid byte.
+    """Check whether a text can be encoded as UTF-8: it holds no surrogate, so no invalid byte was read.
 
     >>> is_unicode("é"), is_unicode("\\ud800")
     (True, False)
@@ -268,14 +317,17 @@ def is_unicode(text: str) -> bool:
 
 
 def as_text(value: Any, role: str) -> str:
-    """A value that must be a text. Raises Unusable."""
+    """Return a value if it is a text. Raises Unusable if it is not."""
     if isinstance(value, str):
         return value
     raise Unusable(f"{role} is no text")
 
 
 def as_label(value: Any, role: str = "label") -> str:
-    """A label as its name; a number, true and false as JSON writes them. Raises Unusable.
+    """Return the name of a label: a text without surrounding spaces, or a number, true or false as JSON writes it.
+
+    Raises:
+        Unusable: If the value is anything else, or a number that is not finite.
 
     >>> as_label(" good "), as_label(1), as_label(True)
     ('good', '1', 'true')
@@ -288,7 +340,7 @@ def as_label(value: Any, role: str = "label") -> str:
 
 
 def as_number(label: str) -> float | None:
-    """The number that a label is, if it is one.
+    """Return the finite number that a label stands for, or None if it is not a number.
 
     >>> [as_number(label) for label in ("3.80", "-1", "1e3", "good", "nan", "1_000")]
     [3.8, -1.0, 1000.0, None, None, None]
@@ -301,7 +353,7 @@ def as_number(label: str) -> float | None:
 
 
 def parse_number(value: Any, name: str) -> float:
-    """Return a finite number. Raises Unusable."""
+    """Return a value as a finite number. Raises Unusable if it is none. `name` is what the message calls it."""
     label = as_label(value, name)
     number = as_number(label)
     if number is None:
@@ -310,7 +362,7 @@ def parse_number(value: Any, name: str) -> float:
 
 
 def as_words(value: Any, role: str) -> list[str]:
-    """Return a value that must be a list of texts, or the words of one by its spaces. Raises Unusable.
+    """Return a list of texts as it is, or split a text at its spaces. Raises Unusable for other values.
 
     >>> as_words("B-PER O", "tags"), as_words(["New", "York"], "words")
     (['B-PER', 'O'], ['New', 'York'])

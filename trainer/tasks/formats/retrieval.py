@@ -28,7 +28,7 @@ BINARY_ENDINGS = (".parquet", ".xlsx", ".xlsm")
 
 
 def read_beir(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """Yield the objects of a `.jsonl` as BEIR has them."""
+    """Yield the texts of a BEIR `.jsonl`: id, and title and text joined by a space."""
     for number, line in _iter_nonblank_lines(settings.path):
         try:
             value = json.loads(line)
@@ -39,7 +39,7 @@ def read_beir(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedR
 
 
 def read_msmarco(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """Yield the lines of a `.tsv` as MS MARCO has them."""
+    """Yield the texts of an MS MARCO `.tsv` without header: id and text, or id, address, title and text."""
     for number, line in _iter_nonblank_lines(settings.path):
         name, *texts = line.rstrip("\r\n").split("\t")
         if len(texts) in (1, 3):
@@ -49,7 +49,7 @@ def read_msmarco(settings: FileSettings, wanted: WantedRoles) -> Iterator[Number
 
 
 def check_untagged(path: str) -> None:
-    """Raise InputError for a collection with the tags of TREC or SMART."""
+    """Raise InputError if a collection begins with a tag of TREC or SMART, formats that are not read."""
     if Path(path).name.lower().endswith(BINARY_ENDINGS):
         return
     if TAG_PATTERN.match(next((line for _, line in _iter_nonblank_lines(path)), "")):
@@ -61,7 +61,14 @@ def check_untagged(path: str) -> None:
 
 
 def read_judgements(path: str) -> Judgements:
-    """Read how relevant the judged documents of each query are (qrels). Raises InputError."""
+    """Read relevance judgements (qrels) from a file of TREC, MS MARCO or BEIR.
+
+    Returns:
+        For each query id its judged document ids and their relevance, a whole number.
+
+    Raises:
+        InputError: If a line is no judgement, contradicts an earlier line, or there is none at all.
+    """
     judgements = Judgements()
     for place, (number, line) in enumerate(_iter_nonblank_lines(path)):
         tabbed = line.rstrip("\r\n").split("\t")
@@ -86,7 +93,7 @@ def read_judgements(path: str) -> Judgements:
 
 
 def _iter_nonblank_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not blank, with their numbers."""
+    """Yield the lines of a file that are not blank, with their numbers."""
     return ((number, line) for number, line in iter_numbered_lines(path) if line.strip())
 
 

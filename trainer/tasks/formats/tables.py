@@ -61,12 +61,16 @@ READ_CHARACTERS = 1 << 18  # characters of a `.json`
 
 
 def read_tsv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """The rows of a `.tsv`."""
+    """Yield the rows of a `.tsv`, split at every tab; it has no quotes."""
     return _to_records(_iter_tsv_rows(settings.path), settings, wanted)
 
 
 def read_csv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """The rows of a `.csv`."""
+    """Yield the rows of a `.csv` (RFC 4180). The delimiter is that of a first line `sep=;`, else it is guessed.
+
+    Raises:
+        InputError: While it is read, if a quote is not closed or joins several rows.
+    """
     with open_text(settings.path) as stream:
         begun = [*islice(iter_lines(stream, settings.path), SAMPLE_LINES)]
         stated = SEPARATOR_LINE.fullmatch(begun[0].strip()) if begun else None
@@ -76,7 +80,7 @@ def read_csv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRe
 
 
 def _guess_delimiter(lines: list[str], names: set[str]) -> str:
-    """Return the sign that parts a table: of those by which the first line has all names, else most lines alike."""
+    """Return the delimiter whose first line has all names; of several, the one with most rows of equal length."""
 
     def rate(sign: str) -> tuple[bool, int, int]:
         head, *others = [[cell.strip('" \r\n') for cell in line.split(sign)] for line in lines] or [[]]
@@ -87,7 +91,7 @@ def _guess_delimiter(lines: list[str], names: set[str]) -> str:
 
 
 def read_text_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """The lines of a `.txt` that are not blank, each a text."""
+    """Yield the lines of a `.txt` that are not blank, each as the value of the only role."""
     [role] = wanted.needed
     for number, line in iter_numbered_lines(settings.path):
         if line.strip():
@@ -95,7 +99,11 @@ def read_text_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[Num
 
 
 def read_json_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """The objects of a `.jsonl`, one a line."""
+    """Yield the objects of a `.jsonl`. A line that is several objects without line feeds yields each of them.
+
+    Raises:
+        InputError: If the first line begins a list: then the file is a `.json`.
+    """
     columns = list_columns(settings, wanted)
     first = True
     for number, line in iter_numbered_lines(settings.path):
@@ -114,7 +122,7 @@ def read_json_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[Num
 
 
 def read_json_list(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """The objects of a `.json` that is one list of them."""
+    """Yield the objects of a `.json` that is one list of them, with the line where each begins. Raises InputError."""
     columns = list_columns(settings, wanted)
     with open_text(settings.path) as stream:
         for line, value in iter_json_items(stream, settings.path):
@@ -122,7 +130,7 @@ def read_json_list(settings: FileSettings, wanted: WantedRoles) -> Iterator[Numb
 
 
 def read_whole_json(path: str) -> Any:
-    """Return the content of a file of JSON. Raises InputError."""
+    """Load a JSON file. Raises InputError if it is not JSON."""
     with open_text(path) as stream:
         text = stream.read()
     try:
@@ -135,7 +143,7 @@ def read_whole_json(path: str) -> Any:
 
 
 def list_columns(settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, str]]:
-    """For each role its key or path."""
+    """List each role with its column: a key or a path of keys."""
     return [(role, settings.get_column(role)) for role in (*wanted.needed, *wanted.optional)]
 
 
@@ -193,13 +201,16 @@ def _to_records(rows: Rows, settings: FileSettings, wanted: WantedRoles) -> Iter
 
 
 def _find_columns(header: list[str] | None, settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, int]]:
-    """The cell of each role, from 0."""
+    """List each role with the zero-based index of its cell; optional roles only if header or settings have them."""
     roles = [*wanted.needed, *(role for role in wanted.optional if role in settings.columns or role in (header or ()))]
     return [(role, _find_column(role, header, settings)) for role in roles]
 
 
 def _find_column(role: str, header: list[str] | None, settings: FileSettings) -> int:
-    """The place of a role's column from 0. Raises InputError if the file does not have it."""
+    """Return the zero-based index of the cell of a role.
+
+    Raises InputError if the file does not have its column, or two.
+    """
     name, path = settings.get_column(role), settings.path
     if header is not None and header.count(name) > 1:
         raise InputError(f"{path}, line 1, has {header.count(name)} columns {name!r}: give the number of one.")
@@ -213,7 +224,15 @@ def _find_column(role: str, header: list[str] | None, settings: FileSettings) ->
 
 
 def explain_missing_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
-    """Return the error for a file that lacks a column. where: it names its columns"""
+    """Return the error for a file that lacks a column.
+
+    Args:
+        path: The file.
+        role: The role that is to be read.
+        name: The column that is missing.
+        header: The columns that the file has.
+        where: The place in the file where columns are named.
+    """
     purpose = "" if name == role else f" for {role}"
     return InputError(
         f"{path}, {where}, has no column {name!r}{purpose}: {suggest(name, header)} Its number does as well; if the "
@@ -233,7 +252,15 @@ def _parse_object(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] |
 
 
 def iter_json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
-    """Yield the items of a text that is one list in JSON, each with the line where it begins. Raises InputError."""
+    """Yield the items of a text that is one JSON list, each with the line where it begins.
+
+    Args:
+        stream: The text. It is read in pieces, so only one item must fit into memory.
+        path: The file, for messages.
+
+    Raises:
+        InputError: If the text is no list, an item is not JSON, or text follows the list.
+    """
     decode, text = json.JSONDecoder().raw_decode, stream.read(READ_CHARACTERS)
     opening = re.match(r"\s*(?:\[(\s*\])?|$)", text)
     if opening is None:
@@ -273,12 +300,12 @@ def _skip_spaces(text: str, at: int) -> int:
 
 
 def pick_values(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
-    """Return an object's value for each role, None if it has none."""
+    """Return the value of each role from an object, None if the object has none."""
     return {role: get_at_path(value, column) for role, column in columns}
 
 
 def get_at_path(value: Any, path: str) -> Any:
-    """Return the value under a key, or at a path of keys and of places in lists from 0; None if there is none.
+    """Return the value under a key, or at a path of keys and list indices joined by dots; None if there is none.
 
     >>> get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b.0"), get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b")
     (7, 8)
@@ -299,7 +326,11 @@ BATCH_ROWS = 1_024
 
 
 def read_parquet(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """Yield the rows of a Parquet file; their lines are their numbers from 1."""
+    """Yield the rows of a Parquet file, with their numbers from 1 as lines.
+
+    Raises:
+        InputError: If the file is compressed as a whole, damaged, or lacks a column.
+    """
     if is_packed(settings.path):
         raise InputError(f"{settings.path} is packed around Parquet, which is packed inside: unpack it.")
     path = resolve_path(settings.path)
@@ -313,7 +344,10 @@ def read_parquet(settings: FileSettings, wanted: WantedRoles) -> Iterator[Number
 
 
 def _resolve_columns(names: list[str], settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, str]]:
-    """Return for each role its column or path, numbers as names. Raises InputError."""
+    """Return each role with its column or path; a column may be given as a number from 1.
+
+    Raises InputError if one lacks.
+    """
     columns = list[tuple[str, str]]()
     for role, name in list_columns(settings, wanted):
         if _get_top_column(name, names) in names:
@@ -333,7 +367,11 @@ MAX_UNPACKED_BYTES = 1 << 33  # bytes, of all sheets of a workbook
 
 
 def read_workbook(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """Yield the rows of a workbook's sheets. Raises InputError."""
+    """Yield the rows of all sheets of an `.xlsx` that have the needed columns.
+
+    Raises:
+        InputError: If the workbook cannot be read, or, at the end, if no sheet has the columns.
+    """
     columns, lacking, read = list_columns(settings, wanted), None, False
     with _open_sheets(settings.path) as sheets:
         for sheet in sheets:
@@ -354,7 +392,7 @@ def read_workbook(settings: FileSettings, wanted: WantedRoles) -> Iterator[Numbe
 
 @contextmanager
 def _open_sheets(path: str) -> Iterator[Iterator[Worksheet]]:
-    """Open a workbook's sheets. Raises InputError."""
+    """Open the sheets of a workbook. Raises InputError if it is locked, too large or damaged."""
     try:
         with resolve_path(path).open("rb") as stream, open_package(stream, MAX_UNPACKED_BYTES) as package:
             yield read_sheets(package, MAX_LINE_CHARACTERS)

@@ -51,7 +51,11 @@ Row = tuple[int, list[str]]  # and its columns
 
 
 def read_conll(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
-    """The sentences of a file of plain columns. columns: `words` and `tags` by number, from the end if below zero."""
+    """Yield the sentences of a file with one word per line, and a blank line between sentences.
+
+    The columns of `words` and `tags` are numbers from 1, or from -1 backwards; by default the first and the last
+    column.
+    """
     words, tags = (_find_column(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
     for lines, marks in _read_conll_sentences(settings.path):
         rows = _without_comments(lines)
@@ -60,14 +64,14 @@ def read_conll(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecor
 
 
 def is_like_conll(settings: FileSettings) -> bool:
-    """Tells whether a file has a word a line: no head with the column of the words, and a blank line between two."""
+    """Check whether a table looks like CoNLL: no header with the column of words, and blank lines among the first."""
     lines = [line.strip("\r\n") for _, line in islice(iter_numbered_lines(settings.path), SAMPLE_LINES)]
     begun = list(dropwhile(lambda line: not line.strip(), lines))
     return bool(begun) and settings.get_column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
 
 
 def read_iob1(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
-    """The sentences of a file of plain columns with tags of IOB1, as CoNLL-2003's, or of BIO; they become BIO's."""
+    """Yield the sentences of a file with tags in IOB1, as CoNLL-2003 has them, or in BIO; tags are converted to BIO."""
     return convert_records(
         read_conll(settings, wanted),
         lambda values: {**values, "tags": None if values["tags"] is None else to_bio2(values["tags"])},
@@ -75,7 +79,11 @@ def read_iob1(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedR
 
 
 def read_conllu(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
-    """The sentences of a `.conllu`. columns: `words` and `tags` by CoNLL-U's names, `upos` or `xpos`, or by number."""
+    """Yield the sentences of a `.conllu`. Columns are named as in CoNLL-U or numbered from 1; by default `form` and
+    `upos`.
+
+    Multiword ranges and empty nodes are skipped. If a tag of a sentence is `_`, the sentence has no tags.
+    """
     words, tags = (_find_column(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
     for lines, marks in _read_conll_sentences(settings.path, comments=True):
         rows = [(number, line.rstrip("\r\n").split("\t")) for number, line in lines]
@@ -91,7 +99,7 @@ def _drop_open_tags(tags: list[str]) -> list[str] | None:
 
 
 def to_bio2(tags: Sequence[str]) -> list[str]:
-    """Tags of BIO in which every chunk begins with B-, also where they were those of CoNLL-2003's files (IOB1).
+    """Convert tags of IOB1 or BIO to BIO, where every span begins with B-.
 
     >>> to_bio2(["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"])
     ['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC', 'B-ORG']
@@ -103,7 +111,7 @@ def to_bio2(tags: Sequence[str]) -> list[str]:
 
 
 def _find_column(settings: FileSettings, role: str, default: int, names: Sequence[str] = ()) -> int:
-    """The number of a role's column: from 1, or from the end if below zero. Raises InputError."""
+    """Return the number of the column of a role, from 1, or negative from the end. Raises InputError if it is none."""
     name = settings.columns.get(role, str(default))
     if name in names:
         return names.index(name) + 1
@@ -116,9 +124,14 @@ def _find_column(settings: FileSettings, role: str, default: int, names: Sequenc
 
 
 def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """Yield the lines of each sentence, and its document and id, None if none is marked. Raises InputError.
+    """Yield the lines of each sentence, with its document number (from 1) and its id; None if the file marks none.
 
-    comments: `#` begins one anywhere
+    Args:
+        path: The file.
+        comments: True if a line that begins with `#` is a comment anywhere, not only before a sentence.
+
+    Raises:
+        InputError: If a sentence has more than MAX_SENTENCE_WORDS words.
     """
     lines = list[Line]()
     document: int | None = None
@@ -150,7 +163,7 @@ def _split_columns(line: str) -> list[str]:
 
 
 def _without_comments(lines: list[Line]) -> list[Row]:
-    """The lines after those that are comments, as columns."""
+    """Return the lines of a sentence without leading comments, split into columns."""
     rows = [(number, _split_columns(line)) for number, line in lines]
     width = len(rows[-1][1])
     if len(rows) > 1 and rows[0][1][0] == "#" and rows[1][1][0] == "1":
@@ -164,7 +177,7 @@ def _without_comments(lines: list[Line]) -> list[Row]:
 def _make_sentence(
     lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0
 ) -> NumberedRecord:
-    """Return the words and tags of a sentence; without tags where the file has only one column."""
+    """Build the record of a sentence, or `Unusable` with its line. Without a second column it has no tags."""
     number = lines[0][0]
     width = width or len(lines[0][1])
     for line, cells in lines:
@@ -193,7 +206,7 @@ HEAD = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
 
 class Mention(NamedTuple):
-    """A span of a document's characters. line: its line in the file."""
+    """A span of a document's characters with its type (`kind`). `line` is the line of the file that lists it."""
 
     start: int
     end: int
@@ -203,7 +216,12 @@ class Mention(NamedTuple):
 
 
 def read_pubtator(settings: FileSettings, _: WantedRoles, kind: str = "") -> Iterator[NumberedRecord]:
-    """The sentences of a file. kind: one name for all types of mentions; "": their own."""
+    """Yield the sentences of PubTator documents, with BIO tags for their mentions.
+
+    Args:
+        settings: The file and how to read it.
+        kind: A type for all mentions. If "", each has its own type.
+    """
     for number, lines in enumerate(_iter_documents(settings.path), 1):
         yield from _split_pubtator_sentences(lines, number, kind)
 
@@ -212,14 +230,14 @@ read_ncbi = partial(read_pubtator, kind="Disease")  # as the corpus is scored
 
 
 def _iter_documents(path: str) -> Iterator[list[tuple[int, str]]]:
-    """The lines of each document with their numbers."""
+    """Yield the numbered lines of each document; blank lines separate documents."""
     for is_blank, lines in groupby(iter_numbered_lines(path), key=lambda each: not each[1].strip()):
         if not is_blank:
             yield [(number, line.rstrip("\r\n")) for number, line in lines]
 
 
 def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[NumberedRecord]:
-    """Yield the sentences of a document, or the reason there are none."""
+    """Yield the sentences of a document, or `Unusable` for a sentence or document that cannot be tagged."""
     heads = {match[2]: match for _, line in lines[:2] if (match := HEAD.fullmatch(line))}
     first = lines[0][0]
     if len(heads) < 2 or heads["t"][1] != heads["a"][1]:
@@ -252,7 +270,7 @@ def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kin
 
 
 def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
-    """Yield the begin and end of each sentence that has words."""
+    """Yield the first character and the end of each sentence that has words. No sentence ends within a mention."""
     ends = [title, *(match.start() for match in SENTENCE_END.finditer(text, title + 1)), len(text)]
     start = 0
     for end in ends:
@@ -264,7 +282,10 @@ def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) ->
 
 
 def _make_tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
-    """Return a tag for each word. Raises Unusable."""
+    """Return a BIO tag for each word.
+
+    Raises Unusable if a mention has another text, splits a word, or overlaps another.
+    """
     begins = {start: place for place, (start, _) in enumerate(words)}
     ends = {end: place for place, (_, end) in enumerate(words)}
     tags = ["O"] * len(words)

@@ -12,7 +12,7 @@ from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import init_weights
 from trainer.model.masked import MaskedHead
-from trainer.model.objective import state_below, sum_loss_of_words
+from trainer.model.objective import select_state, sum_loss_of_words
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.kinds.next_word import NEXT, NextTask
 
@@ -22,32 +22,32 @@ POINTS_AT_ONCE = 2048  # points whose logits are held
 
 
 class NextModel(TaskModel):
-    """A causal encoder with the head of pre-training. A batch has the target `next`: int64 [P]."""
+    """A causal encoder with the head for masked tokens of pre-training. A batch has the target `next`: int64 [P]."""
 
     def __init__(self, task: NextTask, pretrained: Pretrained) -> None:
         super().__init__(task, pretrained)
         shape = self.encoder.shape
         self.masked_head = MaskedHead(shape, self.family.masked_head)
         init_weights(self.masked_head, self.family, shape.layers)
-        if (learnt := state_below("masked_head.", pretrained.state)).keys() == self.masked_head.state_dict().keys():
+        if (learnt := select_state("masked_head.", pretrained.state)).keys() == self.masked_head.state_dict().keys():
             self.masked_head.load_state_dict(learnt)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Vectors at the points: [P, H]."""
+        """Compute the vectors at the points: [P, H]."""
         return self.encoder(batch).index_select(0, batch.points)  # type: ignore[no-any-return]
 
     def compute_logits(self, vectors_PH: Tensor) -> Tensor:
-        """Return the logits of the tokens to be guessed: [P, V] in float32."""
+        """Compute the logits of all tokens of the vocabulary: float32 [P, V]."""
         logits_PV: Tensor = self.masked_head(vectors_PH, self.encoder.embeddings.word.weight).float()
         return logits_PV
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy of the tokens, summed: [1, 2]."""
+        """Sum the cross-entropy of the tokens, and count those guessed right: [1, 2]."""
         words_VE = self.encoder.embeddings.word.weight
         return torch.stack([sum_loss_of_words(self.masked_head, outputs, words_VE, batch.targets[NEXT.name])])
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the cost of each token, and whether it is the most probable one: float32 [P, 2]."""
+        """Return the cost of each token, and 1 if it is the most probable one: float32 [P, 2]."""
         stretches = zip(
             *(torch.split(each, POINTS_AT_ONCE) for each in (outputs, batch.targets[NEXT.name])), strict=True
         )

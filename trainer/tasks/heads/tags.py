@@ -1,21 +1,18 @@
-"""A tag for each word, of the vector of its first piece: dropout and a matrix (Devlin et al. 2018, section 5.3).
+"""A tag for each word, from the vector of its first piece: dropout and a matrix (Devlin et al. 2018, section 5.3).
 
     encoder ─► matrix ─► softmax, or a chain
 
 Only the points of a batch are read, so neither special tokens nor further pieces of a word have a tag or a loss. With a
-chain (`crf`) the outputs of the matrix are its emissions.
+chain (`crf`), a linear-chain conditional random field, the tags of a sentence are scored and chosen together; the
+outputs of the matrix are then its emissions.
 
-Tags of a sentence judged and chosen together, by a linear-chain conditional random field.
+The score of tagging a sentence is the sum of the emissions of its tags, of the scores of each pair of neighbors, and of
+the first and the last tag (Lafferty et al. 2001). The loss is minus the logarithm of the share that the right tags have
+among all taggings, summed over sentences; the answer is the tagging with the highest score, by Viterbi's algorithm. If
+pairs of tags are forbidden, no tagging with one has a share, and none is an answer.
 
-A sentence's score is the sum of the emissions of its tags, of the scores of each pair of neighbors, of the first and
-last tag (Lafferty et al. 2001). The loss is minus the logarithm of the share that the right tags have in the scores of
-all, summed over sentences; the answer is what has the highest score, by Viterbi's algorithm.
-
-It is given first pieces of words alone, one after another: neither special tokens nor further pieces are ever between
-two words. Where `forbidden` pairs are given, no sentence with one has a share, and none is an answer.
-
-Points are read sentence by sentence, and step by step without an empty place (`Chains`): sentences are taken longest
-first, so those that are read at a step are the first ones of those at the step before.
+Points are read sentence by sentence, and step by step without padding (`Chains`): sentences are taken longest first, so
+those that are read at a step are the first ones of those at the step before.
 
 Cost of a step with n sentences and C tags: n x C x C; a sentence of T words takes T steps after one another.
 """
@@ -39,12 +36,13 @@ FORBIDDEN_SCORE = -1e4  # the score of what is forbidden: its share is zero in f
 
 
 class Chains(NamedTuple):
-    """Sentences of different lengths.
+    """The points of sentences of different lengths, in the order in which they are read.
 
     lengths:  int64 [S], points of each sentence
     order:    int64 [S], the sentences, longest first
-    by_step:  int64 [P], the points: the first of each sentence in that order, the second of those that have one, ...
-    sizes:    how many sentences are read at each step
+    by_step:  int64 [P], the points: the first of each sentence in that order, then the second of those that have one,
+              ...
+    sizes:    the number of sentences that are read at each step
     """
 
     lengths: Tensor
@@ -54,7 +52,7 @@ class Chains(NamedTuple):
 
     @staticmethod
     def from_lengths(lengths: Tensor) -> "Chains":
-        """Return the chains of sentences. lengths: int64 [S], none of them 0"""
+        """Build the chains of sentences. `lengths` is int64 [S], none of them 0."""
         order = lengths.argsort(descending=True, stable=True)
         longest_first = lengths[order]
         steps = torch.arange(int(longest_first[0]) if len(lengths) else 0, device=lengths.device)
@@ -64,12 +62,12 @@ class Chains(NamedTuple):
 
     @property
     def ends(self) -> Tensor:
-        """int64 [S]: the last point of each sentence."""
+        """Return the last point of each sentence: int64 [S]."""
         return self.lengths.cumsum(0) - 1
 
 
 class ForbiddenTags(NamedTuple):
-    """The forbidden tags: bool [C] as the first tag, bool [C] as the last, bool [C, C] a tag and the next."""
+    """Forbidden tags: bool [C] as the first tag, bool [C] as the last, bool [C, C] as a tag and the next."""
 
     first: Tensor
     last: Tensor
@@ -77,7 +75,7 @@ class ForbiddenTags(NamedTuple):
 
 
 class LinearChain(nn.Module):
-    """Scores of first tags, last tags, and tags that follow each other."""
+    """The scores of first tags, of last tags, and of pairs of tags that follow each other."""
 
     forbidden_first: Tensor
     forbidden_last: Tensor
@@ -94,9 +92,13 @@ class LinearChain(nn.Module):
             self.register_buffer(f"forbidden_{name}", masked, persistent=False)
 
     def compute_loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
-        """Return the loss of all sentences, summed: float32 [].
+        """Compute the loss of all sentences, summed: float32 [].
 
-        inner_S2: bool [S, 2], whether a sentence continues before its first point, and after its last
+        Args:
+            emissions_PC: The scores of tags at each point.
+            tags_P: int64, the right tags.
+            chains: The sentences.
+            inner_S2: bool [S, 2], True if a sentence continues before its first point, or after its last.
         """
         if not len(chains.lengths):
             return emissions_PC.sum() + 0 * sum(each.sum() for each in self.parameters())  # gradients of zero
@@ -112,9 +114,10 @@ class LinearChain(nn.Module):
         return whole_S.sum() - score - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
 
     def _compute_scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of first and last tags [S, C], none where a sentence continues there; of neighbors [C, C].
+        """Return the scores of first tags [S, C], of last tags [S, C] and of neighbors [C, C].
 
-        dtype: in which they are added up, in any precision of matrices
+        If a sentence continues before its first or after its last point, those scores are zero. They are added up in
+        `dtype`, whatever the precision of matrices.
         """
         start_C = self.start.to(dtype).masked_fill(self.forbidden_first, FORBIDDEN_SCORE)
         end_C = self.end.to(dtype).masked_fill(self.forbidden_last, FORBIDDEN_SCORE)
@@ -126,7 +129,7 @@ class LinearChain(nn.Module):
         return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, FORBIDDEN_SCORE)
 
     def find_best(self, emissions_PC: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
-        """The tags of highest score of each sentence: int64 [P]."""
+        """Find the tags with the highest score of each sentence: int64 [P]."""
         found_P = torch.zeros(len(emissions_PC), dtype=torch.int64, device=emissions_PC.device)
         if not len(chains.lengths):
             return found_P
@@ -151,9 +154,13 @@ class LinearChain(nn.Module):
 def _score_last_tags(
     emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor], merge: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """Return the scores of all paths to each last tag as one: [S, C], the longest sentence first.
+    """Return for each last tag the merged score of all paths to it: [S, C], the longest sentence first.
 
-    scores: as `_scores` returns them; merged: [n, C], of [n, C, C], the paths through a tag and the next, step by step
+    Args:
+        emissions_PC: The scores of tags at each point.
+        chains: The sentences.
+        scores: The scores that `_compute_scores` returns.
+        merge: Merges the paths [n, C, C] from a tag (second axis) to the next (third axis) into [n, C].
     """
     start_SC, end_SC, transitions_CC = scores
     first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
@@ -170,7 +177,7 @@ def _score_last_tags(
 class TagModel(TaskModel):
     """An encoder with a head on the first piece of every word.
 
-    A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) where it is labelled.
+    A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) if it is labelled.
     """
 
     def __init__(self, task: TagsTask, pretrained: Pretrained) -> None:
@@ -183,13 +190,13 @@ class TagModel(TaskModel):
         self.init_head(self.token_head, head.pooler, pretrained.state)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Logits [P, C] in float32."""
+        """Compute the logits of tags: float32 [P, C]."""
         words_PH = self.encoder(batch).index_select(0, batch.points)
         logits_PC: Tensor = self.token_head(words_PH).float()
         return logits_PC
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the cross-entropy of each word's tag, or of each sentence's tags together, summed: [1, 2]."""
+        """Sum the cross-entropy of each word's tag, or of each sentence's tags together: [1, 2]."""
         tags_P = batch.targets[TAG.name]
         if self.chain is None:
             return torch.stack([sum_loss(outputs, tags_P)])
@@ -199,14 +206,14 @@ class TagModel(TaskModel):
         return torch.stack([torch.stack([loss, torch.zeros_like(loss)])])
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Logits [P, C]; with a chain the tags themselves, int64 [P]."""
+        """Return the logits [P, C]; with a chain the tags, int64 [P]."""
         if self.chain is None:
             return outputs
         return self.chain.find_best(outputs, Chains.from_lengths(batch.targets[CHAINS]), batch.targets[INNER])
 
 
 def find_forbidden_tags(task: TagsTask) -> ForbiddenTags:
-    """Return the tags that no sentence of the task's scheme has."""
+    """Return the tags that no well-formed sentence of the task's scheme has."""
     labels, scheme = task.labels, task.scheme
     return ForbiddenTags(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),

@@ -1,10 +1,9 @@
-"""The base of every model of a task: a pre-trained encoder, heads on it, and answers besides its losses.
+"""The base of all models of a task: a pre-trained encoder, heads on it, and answers besides its losses.
 
-`build_task_model` makes it where the task says, `freeze` lets parts of it learn nothing, and `compute_answers` asks it
-for its answers to many items, on any number of processes. `batch_items` makes a batch of items: their sequences end to
-end, without padding.
-
-Softmax within groups of different sizes that follow one another, without a loop over them.
+`build_task_model` builds the model that the task names, `freeze` keeps parts of it from learning, and `compute_answers`
+computes its answers to many items, on any number of processes. `batch_items` makes a batch of items: their sequences
+end to end, without padding. `compute_log_softmax` is a softmax within groups of different sizes that follow one
+another, without a loop over them.
 
 Shapes in the names of tensors: N values, G groups, A answers of each value.
 """
@@ -27,9 +26,9 @@ from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.masked import Pooler
-from trainer.model.objective import JudgedBatch, Objective, state_below
+from trainer.model.objective import JudgedBatch, Objective, select_state
 from trainer.ranks import Ranks
-from trainer.settings.model import encoder_shape
+from trainer.settings.model import build_encoder_shape
 from trainer.tasks.data import PackedItems
 from trainer.tasks.settings import parse_frozen_layers
 from trainer.tasks.task import Task, TaskItem, check_finite
@@ -46,67 +45,74 @@ UNIT_COUNTS: Mapping[str, Callable[[TaskItem], int]] = {
 
 
 class TaskModel(Objective):
-    """An encoder with what a task adds to it.
+    """An encoder with the heads of a task.
 
-    A subclass defines its `outputs` and their `losses`; where the answers are not the outputs (labels from a search),
-    `compute_answers` as well.
+    A subclass defines `compute_outputs` and `compute_losses`; also `to_answers`, if its answers are not its outputs.
     """
 
     def __init__(self, task: Task, pretrained: Pretrained) -> None:
-        super().__init__(pretrained.settings.of_family, task.list_terms())
+        super().__init__(pretrained.settings.family_row, task.list_terms())
         self.encoder = build_pretrained_encoder(pretrained, task.causal)
 
     def init_head(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
-        """Set the first weights of a head: from torch's generator; its pooler from pre-training, where it has one.
+        """Set the first weights of a head from torch's generator, and its pooler from pre-training if that has one.
 
-        shape: of its pooler; state: the pre-trained one
+        Args:
+            head: The head.
+            shape: The shape of its pooler, or None.
+            state: The weights of the pre-trained model.
         """
         init_weights(head, self.family, self.encoder.shape.layers)
-        learnt = state_below(shape.pretrained, state) if shape is not None and shape.pretrained else {}
+        learnt = select_state(shape.pretrained, state) if shape is not None and shape.pretrained else {}
         pooler = getattr(head, "pooler", None)
         if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Return what losses are made of, in float32."""
+        """Compute what losses and answers are made of, in float32."""
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """float32 [terms, 2]: of each term the sum of its losses, and how many answers are right."""
+        """Return for each term the sum of its losses, and the number of right answers: float32 [terms, 2]."""
         raise NotImplementedError(f"{type(self).__name__} has no losses")
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return what a task reads of outputs: a row for each of its units."""
+        """Turn outputs into answers: a row for each sequence, point or token, as `Task.unit` says."""
         return outputs
 
-    def sums(self, batch: Batch) -> Tensor:
-        """[terms, 2]."""
+    def sum_losses(self, batch: Batch) -> Tensor:
+        """Return for each term the sum of its losses, and the number of right answers: [terms, 2]."""
         return self.compute_losses(self.compute_outputs(batch), batch)
 
-    def answers(self, batch: Batch) -> Tensor:
-        """A row for each unit of the batch; no labels are read."""
+    def answer(self, batch: Batch) -> Tensor:
+        """Return the answers for a batch: a row for each sequence, point or token. No labels are read."""
         return self.to_answers(self.compute_outputs(batch), batch)
 
-    def judged(self, batch: Batch) -> JudgedBatch:
-        """`sums` and `answers` from one pass."""
+    def judge(self, batch: Batch) -> JudgedBatch:
+        """Return sums and answers from one pass."""
         outputs = self.compute_outputs(batch)
         return JudgedBatch(self.compute_losses(outputs, batch), None, answers=self.to_answers(outputs, batch))
 
 
 def build_task_model(task: Task, pretrained: Pretrained) -> TaskModel:
-    """A pre-trained encoder with the task's heads, whose first weights come from torch's generator."""
+    """Build a pre-trained encoder with the heads of a task. Their first weights come from torch's generator."""
     module, _, name = task.builder.partition(":")
     built: TaskModel = getattr(importlib.import_module(module), name)(task, pretrained)
     return built
 
 
 def freeze(model: TaskModel, words: Iterable[str]) -> None:
-    """Let parts of the encoders learn nothing. Raises InputError for layers that there are not.
+    """Keep parts of a model from learning.
 
-    words: as `FinetuneSettings.freeze`
+    Args:
+        model: The model, changed in place.
+        words: The parts, as in `FinetuneSettings.freeze`.
+
+    Raises:
+        InputError: If a layer does not exist, or nothing is left to learn.
     """
     for word in words:
-        for encoder in model.encoders():
+        for encoder in model.list_encoders():
             layers = parse_frozen_layers(word)
             if layers is None:
                 parts: list[nn.Module] = [encoder.embeddings] if word == "embeddings" else [encoder]
@@ -124,23 +130,23 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 
 
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Return what a head for whole texts reads, [S, H]: each text's first token, or the mean of all its tokens."""
+    """Return what a head for whole texts reads: each text's first token ("cls"), or the mean of its tokens: [S, H]."""
     if pooling == "cls":
-        return hidden_TH.index_select(0, batch.first_tokens())
-    return batch.means(hidden_TH).to(hidden_TH.dtype)
+        return hidden_TH.index_select(0, batch.locate_first_tokens())
+    return batch.compute_means(hidden_TH).to(hidden_TH.dtype)
 
 
 def build_pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
-    """Return the encoder of a model with its weights."""
-    encoder = TransformerEncoder(replace(encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
-    encoder.load_state_dict(state_below("encoder.", pretrained.state))
+    """Build the encoder of a model with its weights."""
+    encoder = TransformerEncoder(replace(build_encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
+    encoder.load_state_dict(select_state("encoder.", pretrained.state))
     return encoder
 
 
 class ClassHead(nn.Module):
-    """Matrix and activation of the first token, dropout, and a matrix with a row for each answer.
+    """A pooler of the first token, dropout, and a matrix with a row for each answer.
 
-    more: numbers that are put next to the pooled vector
+    num_extra: the numbers that are put next to the pooled vector
     """
 
     def __init__(self, shape: EncoderShape, head: ClassHeadShape, num_answers: int, num_extra: int = 0) -> None:
@@ -151,7 +157,7 @@ class ClassHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size + num_extra, num_answers)
 
     def forward(self, first_SH: Tensor, more_SN: Tensor | None = None) -> Tensor:
-        """Logits [S, C]."""
+        """Compute logits: [S, C]."""
         pooled_SH = self.pooler(self.dropout(first_SH) if self.drops_first else first_SH)
         dropped = self.dropout(pooled_SH)
         logits_SC: Tensor = self.decision(dropped if more_SN is None else torch.cat([dropped, more_SN], -1))
@@ -159,7 +165,7 @@ class ClassHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Dropout and a matrix with a row for each answer, of every token by itself; in some families a pooler before."""
+    """Dropout and a matrix with a row for each answer, for every token by itself; in some families after a pooler."""
 
     def __init__(self, shape: EncoderShape, head: TokenHeadShape, num_answers: int) -> None:
         super().__init__()
@@ -168,7 +174,7 @@ class TokenHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, num_answers)
 
     def forward(self, hidden_PH: Tensor) -> Tensor:
-        """Logits [P, C]."""
+        """Compute logits: [P, C]."""
         pooled_PH = hidden_PH if self.pooler is None else self.pooler(hidden_PH)
         logits_PC: Tensor = self.decision(self.dropout(pooled_PH))
         return logits_PC
@@ -178,9 +184,20 @@ class TokenHead(nn.Module):
 def compute_answers(
     model: TaskModel, task: Task, items: PackedItems, ranks: Ranks, judging: bool = False
 ) -> tuple[list[npt.NDArray[Any]], list[float]]:
-    """Return a model's answer to each item, and the sums of its losses where it judges; the same on every process.
+    """Compute the answers of a model to all items. All processes must call it.
 
-    All processes must call it.
+    Args:
+        model: The model.
+        task: Its task.
+        items: The items.
+        ranks: The processes that share the work.
+        judging: True if the items have labels and their losses are summed too.
+
+    Returns:
+        The answer to each item, and the summed losses of each term; the same on every process.
+
+    Raises:
+        InputError: If an answer is not finite.
     """
     order = sort_by_length(items, np.arange(len(items), dtype=np.int64))
     mine = dict[int, npt.NDArray[Any]]()
@@ -207,7 +224,7 @@ def compute_answers(
 
 
 def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """Return the rows of each item. Raises InputError if one is not a finite number: scores would not show it."""
+    """Split answers into the rows of each item. Raises InputError if one is not finite: scores would not show it."""
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     check_finite(rows)
     return np.split(rows, np.cumsum([UNIT_COUNTS[unit](item) for item in items])[:-1]) if items else []
@@ -217,7 +234,9 @@ def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> lis
 
 
 def batch_items(items: Sequence[TaskItem]) -> Batch:
-    """All sequences of items, in their order; targets one after another, and `EXAMPLES`."""
+    """Build a batch of all sequences of items, in order. Targets are concatenated; EXAMPLES has the sequences of each
+    item.
+    """
     sequences = [sequence for item in items for sequence in item.sequences]
     starts = np.cumsum([0, *(item.num_tokens for item in items)])
     points = [item.points + start for item, start in zip(items, starts, strict=False)]
@@ -236,35 +255,37 @@ def batch_items(items: Sequence[TaskItem]) -> Batch:
 
 
 def sort_by_length(items: PackedItems, places: Int64s) -> Int64s:
-    """Return the places, those of the shortest items first; equal ones keep their order."""
+    """Sort indices of items by the length of the items, shortest first; equal ones keep their order."""
     return places[np.argsort(np.asarray(items.lengths)[places], kind="stable")]
 
 
 def build_empty_item(item: TaskItem) -> TaskItem:
-    """An item without a sequence, for a process that has no share of a step; with the targets of a real one."""
+    """Build an item without sequences, with empty targets like those of a real one, for a process without a share of a
+    step.
+    """
     return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
 
 
 def to_group_numbers(sizes_G: Tensor, num_values: int) -> Tensor:
-    """int64 [N]: to which group each value belongs. num_values: the sum of the sizes"""
+    """Return the group of each value: int64 [N]. `num_values` is the sum of the sizes."""
     groups = torch.arange(len(sizes_G), device=sizes_G.device)
     return torch.repeat_interleave(groups, sizes_G, output_size=num_values)
 
 
 def compute_log_softmax(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """[N, A]: of each answer by itself the logarithm of the values' shares in their group."""
+    """Compute the log-softmax of values within their groups, for each column by itself: [N, A]."""
     shifted_NA = logits_NA - _find_highest(logits_NA.detach(), groups_N, num_groups)
     sums_GA = logits_NA.new_zeros(num_groups, logits_NA.shape[1]).index_add(0, groups_N, shifted_NA.exp())
     return shifted_NA - sums_GA.log().gather(0, groups_N[:, None].expand_as(logits_NA))
 
 
 def mark_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """[N, A]: whether no other value of its group is higher."""
+    """Mark values that are the highest of their group: bool [N, A]."""
     return logits_NA == _find_highest(logits_NA, groups_N, num_groups)
 
 
 def _find_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """[N, A]: the highest value of each one's group."""
+    """Return for each value the highest one of its group: [N, A]."""
     groups_NA = groups_N[:, None].expand_as(logits_NA)
     highest_GA = logits_NA.new_zeros((num_groups, logits_NA.shape[1]))
     return highest_GA.scatter_reduce_(0, groups_NA, logits_NA, "amax", include_self=False).gather(0, groups_NA)

@@ -1,17 +1,14 @@
-"""A text or two as a whole: one class of several, several classes at once, or a number.
+"""Heads for whole texts, for spans and for choices.
 
-BERT's head is its pooler, dropout and a matrix (Devlin et al. 2018, section 4.1), and begins with the pooler that
-pre-training of pairs has learnt, where it has; what other families have is in their rows, and begins with random
-weights.
+**Texts**: one class of several, several classes at once, or a number. BERT's head is its pooler, dropout and a matrix
+(Devlin et al. 2018, section 4.1); it begins with the pooler that pre-training of pairs has learnt, if there is one.
+Other families have the heads that their rows describe, with random first weights.
 
-The head for the begin and end of an answer in a window of text (Devlin et al. 2018, section 4.2).
+**Spans**: the begin and end of an answer in a window of text (Devlin et al. 2018, section 4.2). A vector for beginnings
+and one for ends: their products with each token are the logits, and the softmax is over all tokens of the window.
 
-A vector for beginnings and one for ends: each token's products with them are the logits, and the softmax is over all
-tokens of the window.
-
-One of several texts: a score for each by the head of a whole text, and the softmax over those of a question.
-
-Devlin et al. 2018, section 4.4: a vector whose product with the vector of a choice is its score.
+**Choices**: a score for each of several texts by the head of a whole text, and the softmax over those of a question
+(Devlin et al. 2018, section 4.4).
 """
 
 import torch
@@ -42,7 +39,7 @@ class TextModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every text.
 
     A batch has the target of the labels: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]);
-    `columns` (float32 [S, N]) where texts have numbers, and `teacher` (float32 [S, C]) where there is one.
+    `columns` (float32 [S, N]) if texts have further columns, and `teacher` (float32 [S, C]) if there is a teacher.
     """
 
     def __init__(self, task: TextTask, pretrained: Pretrained) -> None:
@@ -54,15 +51,15 @@ class TextModel(TaskModel):
         self.temperature = task.temperature if isinstance(task, StudentTask) else 1.0
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Logits [S, C] in float32; of numbers [S, 1]."""
+        """Compute logits, or a number: float32 [S, C]."""
         texts_SH = pool_texts(self.encoder(batch), batch, self.pooling)
         logits_SC: Tensor = self.class_head(texts_SH, batch.targets.get(COLUMNS)).float()
         return logits_SC
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the summed cross-entropy of classes or of each class, or the squared error of numbers: [1, 2].
+        """Sum the cross-entropy of classes, or the squared error of numbers: [1, 2].
 
-        With a teacher [2, 2]: how far the answers are from its own as well.
+        With a teacher [2, 2]: the second row compares the outputs with the answers of the teacher.
         """
         term, *taught = self.terms
         losses = [LOSSES[term.name](outputs, batch.targets[term.name])]
@@ -72,21 +69,21 @@ class TextModel(TaskModel):
 
 
 def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
-    """[2]: the mean over the classes of a text, summed over texts, so that a rate does for any number of classes."""
+    """Sum over texts the mean loss over the classes of a text, so that a rate suits any number of classes: [2]."""
     loss = F.binary_cross_entropy_with_logits(logits_SC, labels_SC, reduction="none").mean(-1).sum()
     return torch.stack([loss, torch.zeros_like(loss)])
 
 
 def _sum_squared_errors(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
-    """[2]."""
+    """Sum the squared errors: [2]."""
     error = F.mse_loss(answers_S1[:, 0], numbers_S, reduction="sum")
     return torch.stack([error, torch.zeros_like(error)])
 
 
 def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """Return [2]: divergence from the teacher's shares at a temperature, times its square, and how often both agree.
+    """Return the divergence from the teacher's shares times the squared temperature, and how often both agree: [2].
 
-    With the square the gradient does not depend on the temperature where that is high (Hinton et al. 2015, section 2).
+    With the square the gradient does not depend on a high temperature (Hinton et al. 2015, section 2).
     """
     ours, theirs = ((logits / temperature).log_softmax(-1) for logits in (logits_SC, theirs_SC))
     divergence = temperature**2 * F.kl_div(ours, theirs, reduction="sum", log_target=True)
@@ -94,7 +91,7 @@ def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
 
 
 def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """[2]: the same of each class by itself, the mean over the classes."""
+    """Return the same for each class by itself, as the mean over the classes: [2]."""
     shares_SC = (theirs_SC / temperature).sigmoid()
     crossed = F.binary_cross_entropy_with_logits(logits_SC / temperature, shares_SC, reduction="none")
     own = F.binary_cross_entropy_with_logits(theirs_SC / temperature, shares_SC, reduction="none")
@@ -103,7 +100,7 @@ def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float
 
 
 def _distill_numbers(answers_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Tensor:
-    """[2]: the squared error to the teacher's number."""
+    """Sum the squared errors to the teacher's numbers: [2]."""
     return _sum_squared_errors(answers_S1, theirs_S1[:, 0])
 
 
@@ -115,7 +112,10 @@ TEACHER_LOSSES = {LABEL.name: _distill_classes, LABELS.name: _distill_each_class
 
 
 class SpanModel(TaskModel):
-    """An encoder with a head on every token. A batch has the targets `start` and `end`: places in each window, [S]."""
+    """An encoder with a head on every token.
+
+    A batch has the targets `start` and `end`: int64 [S], indices in each window.
+    """
 
     def __init__(self, task: SpanTask, pretrained: Pretrained) -> None:
         super().__init__(task, pretrained)
@@ -123,12 +123,12 @@ class SpanModel(TaskModel):
         self.init_head(self.span_head, self.family.span_head.pooler, pretrained.state)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Logits of beginning and end: [T, 2] in float32."""
+        """Compute the logits of beginning and end: float32 [T, 2]."""
         logits_T2: Tensor = self.span_head(self.encoder(batch)).float()
         return logits_T2
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Mean of the two cross-entropies of a window, summed, and how many windows have both places right: [1, 2]."""
+        """Sum over windows the mean of both cross-entropies, and count windows with both places right: [1, 2]."""
         places_S2 = torch.stack([batch.targets[START], batch.targets[END]], 1)
         places_S2 = places_S2 + batch.boundaries[: len(places_S2), None]
         windows_T = to_group_numbers(batch.boundaries.diff(), len(outputs))
@@ -152,13 +152,13 @@ class ChoiceModel(TaskModel):
         self.pooling = pretrained.settings.pooling or self.family.pooling
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """A score for each sequence: [S, 1] in float32."""
+        """Compute a score for each sequence: float32 [S, 1]."""
         texts_SH = pool_texts(self.encoder(batch), batch, self.pooling)
         scores_S1: Tensor = self.choice_head(texts_SH).float()
         return scores_S1
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Cross-entropy of the questions, summed, and how many have their right choice highest: [1, 2]."""
+        """Sum the cross-entropy of questions, and count those with the right choice highest: [1, 2]."""
         right_Q = batch.targets[CHOICE.name]
         sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
         groups_S = to_group_numbers(sizes_Q, len(outputs))

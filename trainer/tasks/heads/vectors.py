@@ -1,13 +1,11 @@
 """A vector for every text, and the losses by which vectors are learnt.
 
 The negatives of a step are the other texts of a micro-batch on all processes: their vectors are gathered, and each
-process sends the whole gradient back through its own. What micro-batches cut apart is not compared.
-So the reported loss of evaluation rows is among those that are judged together.
-Equal texts are not negatives of each other: neither a row's second text that is in another row too, nor the second
-texts of other rows with the same first text.
+process sends the whole gradient back through its own. Texts in different micro-batches are not compared, so the loss
+that is reported for evaluation rows is among those that are read together. Equal texts are not negatives of each
+other: neither a row's second text that is in another row too, nor the second texts of rows with the same first text.
 
-The vector of a text from those of its tokens: pooling, and the modules that a folder has after it.
-
+The vector of a text is pooled from those of its tokens, and passes the modules that a folder has after the pooling.
 Promise: the modes of pooling and the modules of sentence-transformers, to the rounding of float32.
 """
 
@@ -22,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import Pretrained, checked, older_weights
+from trainer.huggingface.checkpoints import Pretrained, read_older_weights, stack_tensors
 from trainer.huggingface.config import CONFIG
 from trainer.huggingface.sentence_transformers import TRUNCATE, USUAL_ACTIVATION, SentenceFolder
 from trainer.model.batches import Batch
@@ -35,9 +33,13 @@ from trainer.tasks.kinds.vectors import COSINE, MATCH, SAME, SKIPPED, SOFTMAX, V
 
 
 def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """float32 [S, H times modes]: of each sequence what the modes, joined by "+", make of its tokens' vectors.
+    """Pool the vectors of the tokens of each sequence: float32 [S, H times modes].
 
-    Tokens at the beginning that the target SKIPPED counts are left out, but the last one.
+    Args:
+        hidden_TH: The vectors of all tokens.
+        batch: The batch. Of each sequence the first tokens that its target SKIPPED counts are left out, but not the
+            last.
+        pooling: Modes joined by "+"; their vectors are concatenated.
     """
     if not batch.num_sequences:
         width = hidden_TH.shape[1] * len(pooling.split("+"))
@@ -51,7 +53,7 @@ def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
 
 
 def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
-    """float32 [S, H times modes], of rows of tokens that are there or not."""
+    """Pool padded rows of vectors: float32 [S, H times modes]. `present_SL` is True for tokens that are not padding."""
     rows_SLH, present_SL1 = hidden_SLH.float(), present_SL[..., None]
     places_L1 = torch.arange(1, rows_SLH.shape[1] + 1, device=rows_SLH.device)[:, None]
     weights_SL1 = present_SL1 * places_L1
@@ -74,7 +76,9 @@ def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
 
 
 class Dense(nn.Module):
-    """A matrix and an activation; the input may be added again, by a matrix of its own where the widths differ."""
+    """A matrix and an activation. With `use_residual` the input is added, through a matrix of its own if the widths
+    differ.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -85,20 +89,20 @@ class Dense(nn.Module):
         self.residual = changes if config.get("use_residual", False) else None
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """[S, in_features] to [S, out_features]."""
+        """Map [S, in_features] to [S, out_features]."""
         changed: Tensor = self.activation(self.linear(vectors))
         return changed if self.residual is None else changed + self.residual(vectors)
 
 
 class FunctionModule(nn.Module):
-    """A change of vectors without weights."""
+    """A module that applies a function without weights."""
 
     def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.change = change
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """[S, H]."""
+        """Apply the function to vectors: [S, H]."""
         return self.change(vectors)
 
 
@@ -112,9 +116,17 @@ _MODULES: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {
 
 
 def build_vector_modules(sentences: SentenceFolder | None, width: int) -> tuple[nn.Sequential, int]:
-    """Return the modules after a pooling, with their weights, and the width of what they make. width: of what they get
+    """Build the modules that a folder has after its pooling, with their weights.
 
-    Raises InputError if a file of weights is missing, or sizes do not fit.
+    Args:
+        sentences: What the folder says of vectors. If None, there are no modules.
+        width: The width of the pooled vectors.
+
+    Returns:
+        The modules, and the width of their output.
+
+    Raises:
+        InputError: If a file of weights is missing, or sizes do not fit.
     """
     steps = nn.Sequential()
     if sentences is None:
@@ -126,13 +138,13 @@ def build_vector_modules(sentences: SentenceFolder | None, width: int) -> tuple[
         except KeyError as error:
             raise InputError(f"{where / CONFIG} has no {error}: save or copy it again.") from error
         if ours := built.state_dict():
-            tensors = older_weights(where)
+            tensors = read_older_weights(where)
             lacking = sorted(ours.keys() ^ tensors.keys())
             if lacking:
                 raise InputError(
                     f"{where}: its weights and its {CONFIG} differ in {lacking[0]}: copy the folder again."
                 )
-            built.load_state_dict({name: checked(tensors, ours[name], (name,), str(where)) for name in ours})
+            built.load_state_dict({name: stack_tensors(tensors, ours[name], (name,), str(where)) for name in ours})
         needed = step.config.get("in_features", step.config.get("dimension", width))
         if needed != width:
             raise InputError(
@@ -150,7 +162,9 @@ Gather = Callable[[Tensor], list[Tensor]]
 
 
 class Sides(NamedTuple):
-    """The vectors of a batch by what they are in their items; same: which texts are equal, as in SAME."""
+    """The vectors of a batch as first, second and further texts. The `same` arrays number texts: equal texts, equal
+    numbers.
+    """
 
     first_PH: Tensor
     second_PH: Tensor
@@ -161,13 +175,15 @@ class Sides(NamedTuple):
 
 
 class VectorModel(TaskModel):
-    """An encoder, or one for the first and one for all other texts of an item, a pooling, and what follows it.
+    """An encoder, or one for first and one for all other texts of an item, with a pooling and the modules after it.
 
-    A batch has EXAMPLES and SAME, and for its term `cosine` (float32 [P], the wished one) or `label` (int64 [P]).
+    A batch has EXAMPLES and SAME, and for its term `cosine` (float32 [P], the wanted one) or `label` (int64 [P]).
     """
 
     def __init__(self, task: VectorTask, pretrained: Pretrained) -> None:
-        """Raises InputError for a width that the vectors have not, and for a folder whose modules do not fit."""
+        """Build the model. Raises InputError if `widths` has one as large as the vectors, or the modules of a folder do
+        not fit.
+        """
         super().__init__(task, pretrained)
         self.pooling, self.sentences = task.pooling or "mean", pretrained.sentences
         width = self.encoder.shape.hidden_size * len(self.pooling.split("+"))
@@ -186,7 +202,7 @@ class VectorModel(TaskModel):
             init_weights(self.pair_head, self.family, self.encoder.shape.layers)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """float32 [S, H]."""
+        """Compute the vector of each sequence: float32 [S, H]."""
         if not hasattr(self, "second_encoder"):
             vectors_SH: Tensor = self.after(pool_tokens(self.encoder(batch), batch, self.pooling))
             return vectors_SH
@@ -198,7 +214,7 @@ class VectorModel(TaskModel):
         return torch.cat(vectors).index_select(0, places_S)
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the loss summed over pairs and widths, with the right ones at the whole width: [1, 2]."""
+        """Sum the loss over pairs and widths, and count the pairs that are right at the full width: [1, 2]."""
         sides, [term] = split_sides(outputs, batch), self.terms
         losses = [self._compute_loss(term.name, sides, batch, width) for width in self.widths]
         return torch.stack([torch.stack([torch.stack([loss[0] for loss in losses]).sum(), losses[-1][1].detach()])])
@@ -216,7 +232,10 @@ class VectorModel(TaskModel):
         return torch.stack([error, torch.zeros_like(error)])
 
     def compute_pair_logits(self, first_PW: Tensor, second_PW: Tensor) -> Tensor:
-        """[P, C], of (u, v, |u - v|); of narrower vectors by the columns of the matrix that are theirs."""
+        """Compute the logits of the classes of pairs from (u, v, |u - v|): float32 [P, C].
+
+        For the first dimensions of vectors only the columns of the matrix that belong to them are used.
+        """
         assert self.pair_head is not None, "classes have a matrix"
         matrix_C3H = self.pair_head.weight.view(len(self.pair_head.weight), 3, -1)
         parts = matrix_C3H[:, :, : first_PW.shape[1]].flatten(1)
@@ -224,7 +243,10 @@ class VectorModel(TaskModel):
         return F.linear(compared.to(parts.dtype), parts).float()
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return [S, H]; for classes the logits of each pair follow all its vectors: [S, H + C]."""
+        """Return the vectors [S, H].
+
+        If pairs have classes, the logits of a pair follow each of its vectors: [S, H + C].
+        """
         if self.pair_head is None:
             return outputs
         sides = split_sides(outputs, batch)
@@ -233,7 +255,7 @@ class VectorModel(TaskModel):
 
 
 def _mark_firsts(batch: Batch) -> Tensor:
-    """Return bool [S]: the first sequence of each item; an item may have none."""
+    """Mark the first sequence of each item: bool [S]. An item may have no sequence."""
     sizes = batch.targets[EXAMPLES]
     firsts_S = torch.zeros(batch.num_sequences, dtype=torch.bool, device=sizes.device)
     firsts_S[(sizes.cumsum(0) - sizes)[sizes > 0]] = True
@@ -241,7 +263,7 @@ def _mark_firsts(batch: Batch) -> Tensor:
 
 
 def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
-    """Return the chosen sequences of a batch, without targets."""
+    """Return a batch of the chosen sequences, without targets."""
     lengths_S = batch.boundaries.diff()
     tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
     return Batch(
@@ -255,7 +277,7 @@ def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
 
 
 def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
-    """The vectors of first, second and further texts."""
+    """Split the vectors of a batch into those of first, second and further texts."""
     firsts_S = _mark_firsts(batch)
     seconds_S = F.pad(firsts_S, (1, 0))[:-1]
     same_S = batch.targets[SAME]
@@ -264,9 +286,18 @@ def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
 
 
 def compute_match_loss(sides: Sides, similarity: str, scale: float, width: int, gather: Gather) -> Tensor:
-    """float32 [2]: cross-entropy of each first text's second among all there are, and how many are the likest.
+    """Compute the cross-entropy of each first text's second text among all other texts: float32 [2].
 
-    The value is that of this process's pairs; the gradient is of all pairs of all processes, through its own vectors.
+    Args:
+        sides: The vectors of this process.
+        similarity: "cosine" or "dot".
+        scale: The factor of similarities.
+        width: The number of first dimensions to compare.
+        gather: Returns the rows of every process.
+
+    Returns:
+        The loss of the pairs of this process, and how many have the highest similarity. The gradient is that of all
+        pairs of all processes, through the vectors of this process.
     """
     first_PW, second_PW, more_NW = (_normalize_if_cosine(each[:, :width], similarity) for each in sides[:3])
     firsts, seconds, mores = gather(first_PW), gather(second_PW), gather(more_NW)
@@ -284,19 +315,19 @@ def compute_match_loss(sides: Sides, similarity: str, scale: float, width: int, 
 
 
 def _normalize_if_cosine(vectors: Tensor, similarity: str) -> Tensor:
-    """Return rows whose products are the similarities that `by` names."""
+    """Return rows whose dot products are the similarities."""
     return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors
 
 
 def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
-    """bool [P, P + N]: texts that belong to a pair as well as its own second one does."""
+    """Mark texts that fit a pair as well as its own second text: bool [P, P + N]. They are no negatives."""
     others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
     alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
     return torch.cat([alike & others, second_P[:, None] == more_N], 1)
 
 
 def gather_rows(rows: Tensor) -> list[Tensor]:
-    """Return the rows of every process, in order of rank: these, and those of the others as numbers."""
+    """Gather the rows of every process, in order of rank. Only the rows of this process have a gradient."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return [rows]
     count = dist.get_world_size()

@@ -56,21 +56,21 @@ Golds = Sequence[Sequence[str]]  # of each question the answers that are right
 
 
 class Match(NamedTuple):
-    """exact: 1 or 0; f1: that of the tokens."""
+    """How well an answer matches a gold answer: `exact` is 1 or 0, `f1` is the F1 of their tokens."""
 
     exact: float
     f1: float
 
 
 class Threshold(NamedTuple):
-    """A question is left unanswered where its `no_answer` is above `value`; so the mean is `score`."""
+    """A threshold on `no_answer`, and the mean score if questions above it are left unanswered."""
 
     score: float
     value: float
 
 
 def normalize_answer(text: str) -> str:
-    """In lower case, without ASCII's punctuation, then without articles, and with single spaces between words.
+    """Return a text in lower case, without ASCII punctuation and English articles, with single spaces between words.
 
     >>> normalize_answer("The  U.S.-led (an) alliance")
     'usled alliance'
@@ -79,9 +79,9 @@ def normalize_answer(text: str) -> str:
 
 
 def _compare_texts(wanted: str, answer: str) -> Match:
-    """Compare two texts in normal form; F1 of tokens as bags. Where one has no token, F1 is whether both have none.
+    """Compare two normalized texts; F1 is that of their tokens as bags, 0 unless both have tokens or they are equal.
 
-    (The script of 1.1 gives F1 0 to two texts without tokens, and exact match 1; a gold answer of 1.1 has one.)
+    (The script of SQuAD 1.1 gives two texts without tokens F1 0 and exact match 1; its gold answers have tokens.)
 
     >>> _compare_texts("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
@@ -94,7 +94,11 @@ def _compare_texts(wanted: str, answer: str) -> Match:
 
 
 def find_best_match(golds: Sequence[str], answer: str) -> Match:
-    """Return the best of each score over the gold answers, maybe of two of them; no gold answer is the empty one.
+    """Return the best exact match and the best F1 over the gold answers, possibly of two different ones.
+
+    Args:
+        golds: The gold answers. If empty, the only right answer is the empty one.
+        answer: The answer.
 
     >>> find_best_match(["Denver Broncos", "the Broncos"], "Broncos").exact
     1.0
@@ -105,8 +109,10 @@ def find_best_match(golds: Sequence[str], answer: str) -> Match:
 
 
 def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
-    """exact and f1: means over the questions (SQuAD 1.1, Rajpurkar et al. 2016, section 6.1; ReCoRD, Zhang et al. 2018,
-    section 5.1, whose gold answers are all mentions of the entity).
+    """Compute the mean `exact` and `f1` over questions that all have an answer.
+
+    SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), and ReCoRD (Zhang et al. 2018, section 5.1), whose gold answers are
+    all mentions of an entity.
 
     >>> compute_answer_scores([["Paris"], ["in 1066"]], ["Paris.", "1066"])["exact"]
     0.5
@@ -116,7 +122,7 @@ def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, flo
 
 
 def _match_all(golds: Golds, answers: Sequence[str]) -> Float64s:
-    """[questions, 2]: exact match and F1 of each."""
+    """Return exact match and F1 of each answer: float64 [questions, 2]."""
     return np.array([find_best_match(texts, answer) for texts, answer in zip(golds, answers, strict=True)])
 
 
@@ -125,12 +131,19 @@ def compute_optional_answer_scores(
 ) -> dict[str, float]:
     """Score questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
 
-    A question without gold answers is answered right by nothing alone; so is one whose gold answers are all empty in
-    their normal form, and where others are not, the empty ones do not count.
-    exact, f1: over all questions; has_answer_*, no_answer_*: over those with and without one, where there are any
-    no_answer: how much speaks for no answer: a probability, or a difference of scores. Questions above `threshold`
-        count as answered with nothing. With it come best_exact and best_f1, from the answers as they were given, and
-        their thresholds, as `find_best_threshold` finds them.
+    A question without gold answers is only answered right by an empty answer. So is one whose gold answers are all
+    empty when normalized; if others are not empty, the empty ones do not count.
+
+    Args:
+        golds: The gold answers of each question.
+        answers: The answer to each question.
+        no_answer: How much speaks for no answer, for each question: a probability, or a difference of scores.
+        threshold: Questions with a higher `no_answer` count as answered with nothing.
+
+    Returns:
+        `exact` and `f1` over all questions; with the prefixes `has_answer_` and `no_answer_` over those with and
+        without gold answers, if there are any; `best_exact`, `best_f1` and their thresholds, as `find_best_threshold`
+        returns them.
     """
     given_Q2 = _match_all([[text for text in texts if normalize_answer(text)] for texts in golds], answers)
     has_Q = np.array([bool(texts) for texts in golds])
@@ -144,13 +157,21 @@ def compute_optional_answer_scores(
 
 
 def find_best_threshold(scores: Float64s, has_answer: Bools, answered: Bools, no_answer: Float64s) -> Threshold:
-    """The best mean score as `find_best_thresh` of evaluate-v2.0.py has it, and the value of `no_answer` there.
+    """Find the threshold on `no_answer` with the best mean score, as `find_best_thresh` of evaluate-v2.0.py does.
 
-    scores: of each question as it was answered; answered: whether its answer is any text
-    One question after another, the least `no_answer` first and equal ones in their order, is answered and no longer
-    left open; the least such number of the best is taken. A question without answer then loses 1 for any text, also for
-    one that is nothing in its normal form; and the best may part questions of one value, which no threshold does. Where
-    nothing is answered the value is 0, as in the script, or the next number below the least where that is not above 0.
+    Questions are answered one after another, the lowest `no_answer` first and equal ones in order; the first best
+    number of answered questions counts. So the best score may separate questions of equal `no_answer`, which no
+    threshold does.
+
+    Args:
+        scores: float64 [questions], the score of each answer as given.
+        has_answer: bool [questions], True if a question has gold answers.
+        answered: bool [questions], True if its answer is not empty.
+        no_answer: float64 [questions], how much speaks for no answer.
+
+    Returns:
+        The best mean score and the `no_answer` of the last question that is answered. If none is answered, the
+        threshold is 0, or the next number below the lowest `no_answer` if that is not above 0.
 
     >>> has = np.array([True, False, True])
     >>> find_best_threshold(np.array([1.0, 0.0, 0.5]), has, np.array([True] * 3), np.array([0.1, 0.9, 0.2]))
@@ -181,7 +202,7 @@ NO_TOKEN_ODDS = 1e6  # the odds for no answer where a context has no token
 
 
 class SpanExample(NamedTuple):
-    """A question. answers: empty if it has none; None where that is unknown"""
+    """A question on a context. `answers` is () if it has no answer, and None if that is unknown."""
 
     question: str
     context: str
@@ -189,7 +210,7 @@ class SpanExample(NamedTuple):
 
 
 class FoundSpans(NamedTuple):
-    """The best spans, best first, and by how much the score of no answer is above that of the best."""
+    """The best spans for a question, best first, and how far the score of no answer exceeds that of the best span."""
 
     best: list[Candidate]
     null_odds: float
@@ -234,11 +255,13 @@ class SpanTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, at the threshold where questions may have no answer; while none is set, at the best one."""
+        """Return the metrics. They are computed at the threshold if answers are optional; while none is set, at the
+        best one.
+        """
         return with_first(self.metric, METRICS)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
-        """Return a question on a context. Raises Unusable for an answer that is not at its given place."""
+        """Make an example of a question. Raises Unusable if an answer is not at its offset in the context."""
         context = as_text(values["context"], "context")
         answers = _read_answers(values, context) if labelled else None
         return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
@@ -248,7 +271,7 @@ class SpanTask(Task):
         return example.context
 
     def find_unknown_label(self, example: SpanExample) -> Unusable | None:
-        """Return why a question has no answer, where each must have one."""
+        """Return a reason if a question has no answer, although all training questions have one."""
         if example.answers != () or self.impossible is not False:
             return None
         return Unusable("a question without an answer, where training had none (impossible = true learns them)")
@@ -261,13 +284,13 @@ class SpanTask(Task):
         return replace(self, impossible=impossible if self.impossible is None else self.impossible)
 
     def tune(self, scores: Mapping[str, float]) -> Self:
-        """Return the task with the threshold that is best on the evaluation rows, where none is given."""
+        """Return the task with the best threshold on the evaluation rows, if answers are optional and none is set."""
         if not self.impossible or self.null_threshold is not None:
             return self
         return replace(self, null_threshold=scores[f"best_{self.metrics[0]}_threshold"])
 
     def make_items(self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Return the windows of each question. Questions in a row on one context share its tokens."""
+        """Make an item for each window of each question. Consecutive questions on one context share its tokens."""
         items = list[TaskItem]()
         for context, group in groupby(enumerate(examples), key=lambda numbered: numbered[1].context):
             asked = list(group)
@@ -288,7 +311,7 @@ class SpanTask(Task):
         return items
 
     def make_predictions(self, examples: Sequence[SpanExample], items: Items, answers: Answers) -> list[FoundSpans]:
-        """The best spans of all windows of each question."""
+        """Find the best spans of each question in all of its windows."""
         return [
             self._find_spans(example.context, windows)
             for example, windows in zip(examples, group_windows(items, answers), strict=True)
@@ -305,12 +328,12 @@ class SpanTask(Task):
         return FoundSpans(best, null - best[0].score if best else NO_TOKEN_ODDS)
 
     def choose_answer(self, prediction: FoundSpans) -> str:
-        """Return the answer; empty if there is none."""
+        """Return the text of the best span, or "" if there is none or no answer is more likely."""
         silent = self.impossible and prediction.null_odds > (self.null_threshold or 0.0)
         return "" if silent or not prediction.best else prediction.best[0].text
 
     def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
-        """Score texts by `compute_answer_scores`, or by `compute_optional_answer_scores` if answers are optional."""
+        """Score texts by `compute_answer_scores`, or, if answers are optional, by `compute_optional_answer_scores`."""
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]
         if not self.impossible and all(golds):
@@ -323,7 +346,7 @@ class SpanTask(Task):
         return compute_optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return the answer, its place and score, the candidate spans, and, where there may be none, the odds."""
+        """Return the answer with its offset and score, the best spans, and the odds for no answer if one may lack."""
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
         return {
@@ -335,14 +358,14 @@ class SpanTask(Task):
         }
 
     def judge(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return the texts of the answers, none if there is none, and how the one that is given matches them."""
+        """Return the gold answers, and how the given answer matches them."""
         gold = [text for _, text in example.answers or ()]
         match = find_best_match([text for text in gold if normalize_answer(text)], self.choose_answer(prediction))
         return {"gold": gold, "score": match._asdict()}
 
 
 def _read_answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
-    """Raises Unusable."""
+    """Return the gold answers of a record. Raises Unusable if one is not in the context at its offset."""
     given, impossible = values.get("answers"), values.get("impossible")
     if impossible is not None and as_label(impossible, "impossible") in ("true", "1"):
         return ()
@@ -352,5 +375,5 @@ def _read_answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
 
 
 def _make_targets(places: tuple[int, int]) -> dict[str, Int64s]:
-    """[1] each."""
+    """Return begin and end as targets: int64 [1] each."""
     return {name: np.array([place], np.int64) for name, place in zip((START, END), places, strict=True)}

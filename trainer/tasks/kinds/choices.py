@@ -29,7 +29,11 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class ChoiceExample(NamedTuple):
-    """A question, or none. right: which choice, from 0; None if it is unknown. level: of RACE, or ""."""
+    """A question with choices. The question may be "".
+
+    right: the zero-based index of the right choice, None if it is unknown
+    level: the level of a question of RACE, else ""
+    """
 
     context: str
     question: str
@@ -66,16 +70,18 @@ class ChoiceTask(Task):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Context, question, the choices, the place of the right one, and the level by which scores are split."""
+        """Return the roles: context, question, choices, the index of the right choice, and a level by which scores are
+        split.
+        """
         return ("context", "question", *(self.endings or ("choices",)), "label", "level")
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The share of questions that are answered right."""
+        """Return the only metric, the share of questions that are answered right."""
         return with_first(self.metric, ("accuracy",))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
-        """A question with its choices. Raises Unusable if there are fewer than two, or one is empty."""
+        """Make an example of a question. Raises Unusable if there are fewer than two choices, or one is empty."""
         given = [values[name] for name in self.endings] if self.endings else values["choices"]
         if not isinstance(given, list | tuple) or len(given) < 2:
             raise Unusable("fewer than two choices")
@@ -92,7 +98,7 @@ class ChoiceTask(Task):
         )
 
     def make_items(self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """One each, with a sequence for each choice."""
+        """Make an item for each question, with a sequence for each choice."""
         return [
             TaskItem(
                 sequences=self._make_sequences(example, encoder),
@@ -110,11 +116,11 @@ class ChoiceTask(Task):
         return tuple(map(Tokens.from_encoding, encodings))
 
     def make_predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
-        """The score of each choice."""
+        """Return the score of each choice: float32 [choices]."""
         return [answer[:, 0] for answer in answers]
 
     def compute_scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Return the accuracy; for RACE also that of each level."""
+        """Compute the accuracy; for RACE also that of each level."""
         right = np.array([outputs.argmax() == each.right for each, outputs in zip(examples, predictions, strict=True)])
         levels = np.array([example.level for example in examples])
         of_each = {
@@ -123,7 +129,7 @@ class ChoiceTask(Task):
         return {"accuracy": float(right.mean()), **of_each}
 
     def to_row(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
-        """The place of the choice from 0, its text, and the probability of each."""
+        """Return the zero-based index of the choice, its text, and the probability of each choice."""
         chosen = int(prediction.argmax())
         return {
             "label": chosen,
@@ -132,12 +138,12 @@ class ChoiceTask(Task):
         }
 
     def judge(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the place of the right choice, and 1 where it is the answer."""
+        """Return the index of the right choice, and 1 if it was chosen, else 0."""
         return {"gold": example.right, "score": float(prediction.argmax() == example.right)}
 
 
 def format_ending(question: str, choice: str) -> str:
-    """Question and choice as one text.
+    """Join a question and a choice to one text; a gap `_` in the question is filled with the choice.
 
     >>> format_ending("", "He ran."), format_ending("Oslo is in _ .", "Norway"), format_ending("Why?", "Rain.")
     ('He ran.', 'Oslo is in Norway .', 'Why? Rain.')
@@ -150,7 +156,7 @@ def format_ending(question: str, choice: str) -> str:
 
 
 def _parse_choice(label: Any, count: int) -> int:
-    """The place of the right choice from 0, of that number or a letter from A. Raises Unusable."""
+    """Return the zero-based index of a choice, given as that number or as a letter from A. Raises Unusable."""
     place = label
     if isinstance(label, str):
         text = label.strip()

@@ -30,9 +30,13 @@ LIKELIHOOD = "log_likelihood"
 
 
 def compute_perplexity(nats: float, num_tokens: int) -> float:
-    """e to the mean cost of a token: as unsure as among so many equally probable ones. Infinite beyond float64.
+    """Return e to the mean cost of a token; infinity if that is too large for float64.
 
-    It depends on the vocabulary: of models with different ones compare `compute_bits_per_byte`.
+    It depends on the vocabulary: to compare models with different ones use `compute_bits_per_byte`.
+
+    Args:
+        nats: The summed costs of all tokens, as natural logarithms.
+        num_tokens: The number of tokens, not zero.
 
     >>> round(compute_perplexity(10 * log(8), 10), 9)
     8.0
@@ -42,7 +46,11 @@ def compute_perplexity(nats: float, num_tokens: int) -> float:
 
 
 def compute_bits_per_byte(nats: float, num_bytes: int) -> float:
-    """Return the cost of a byte of the text, in bits: the same scale for all vocabularies.
+    """Return the cost of a byte of text in bits, which does not depend on the vocabulary.
+
+    Args:
+        nats: The summed costs of all tokens, as natural logarithms.
+        num_bytes: The UTF-8 bytes of the text, not zero.
 
     >>> compute_bits_per_byte(log(2) * 30, 10)
     3.0
@@ -51,7 +59,11 @@ def compute_bits_per_byte(nats: float, num_bytes: int) -> float:
 
 
 def compute_next_scores(costs: Float64s) -> dict[str, float]:
-    """Return the scores of all texts together. costs: [N, 4], each text's nats, tokens, right ones, and bytes."""
+    """Compute the scores of all texts together.
+
+    Args:
+        costs: float64 [N, 4], for each text its nats, its tokens, the tokens guessed right, and its bytes.
+    """
     nats, tokens, right, size = costs.sum(0).tolist()
     return {
         LIKELIHOOD: -nats / tokens,
@@ -65,7 +77,7 @@ NEXT = Term("next")
 
 
 class TextCost(NamedTuple):
-    """The cost of a text for a model: nats of all its tokens, their number, and how many it guesses right."""
+    """The cost of a text for a model, in nats, with the number of its tokens and of those guessed right."""
 
     nats: float
     tokens: int
@@ -74,7 +86,7 @@ class TextCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTask(Task):
-    """The token after each. metric: by which an epoch is judged"""
+    """The task to predict the token after each token. `metric` is the score by which epochs are compared."""
 
     metric: str = ""
 
@@ -92,15 +104,15 @@ class NextTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The mean log-likelihood of a token, and how many are guessed right."""
+        """Return the metrics: the mean log-likelihood of a token, and the share of tokens that are guessed right."""
         return with_first(self.metric, (LIKELIHOOD, "accuracy"))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> str:
-        """A text."""
+        """Return the text. Raises Unusable if it is none."""
         return as_text(values["text"], "text")
 
     def make_items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """The blocks of each text."""
+        """Make an item for each block of a text, as long as the encoder allows."""
         special = encoder.inputs.special_ids
         pieces = encoder.tokenize(examples)
         wholes = [np.concatenate([[special.cls], to_ids(each), [special.sep]]).astype(np.int32) for each in pieces]
@@ -116,7 +128,13 @@ class NextTask(Task):
         ]
 
     def make_predictions(self, examples: Sequence[str], items: Items, answers: Answers) -> list[TextCost]:
-        """Return the cost of each text. answers: for each item float32 [P, 2], a token's cost, and 1 if it is right"""
+        """Sum the costs of the tokens of each text.
+
+        Args:
+            examples: The texts.
+            items: The blocks of the texts.
+            answers: For each item float32 [P, 2]: the cost of each token, and 1 if it is guessed right.
+        """
         sums = np.zeros((len(examples), 3))
         for item, answer in zip(items, answers, strict=True):
             cost, right = answer.astype(np.float64).sum(0)
@@ -124,27 +142,27 @@ class NextTask(Task):
         return [TextCost(nats, int(tokens), int(right)) for nats, tokens, right in sums.tolist()]
 
     def compute_scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
-        """Return the scores of all tokens together."""
+        """Compute the scores of all tokens together."""
         sizes = [len(example.encode()) for example in examples]
         costs = [(*cost, size) for cost, size in zip(predictions, sizes, strict=True)]
         return compute_next_scores(np.array(costs, np.float64))
 
     def to_row(self, example: str, prediction: TextCost) -> dict[str, Any]:
-        """Return the cost of a token of the text."""
+        """Return the perplexity and the number of tokens of a text."""
         return {"perplexity": compute_perplexity(prediction.nats, prediction.tokens), "tokens": prediction.tokens}
 
     def judge(self, example: str, prediction: TextCost) -> dict[str, Any]:
-        """Return what scores of several texts are made of."""
+        """Return the numbers from which scores over several texts are computed."""
         return {"nats": prediction.nats, "right": prediction.right, "bytes": len(example.encode())}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """The task of a folder that others wrote."""
+        """Return the task if the model of the folder is a decoder, else None."""
         return cls() if config.get("is_decoder") else None
 
 
 def split_blocks(ids: Int32s, longest: int) -> list[Int32s]:
-    """A text in pieces that have one token in common with the one before.
+    """Split token ids into blocks, each of which begins with the last token of the block before.
 
     >>> [block.tolist() for block in split_blocks(np.arange(6, dtype=np.int32), 3)]
     [[0, 1, 2], [2, 3, 4], [4, 5]]

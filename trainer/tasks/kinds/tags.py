@@ -68,7 +68,7 @@ _CODES = {"B": _B, "I": _I, "E": _E, "L": _E, "S": _S, "U": _S}
 
 
 class TaggedSpan(NamedTuple):
-    """first, last: its tokens, from 0 in their sentence, both in it."""
+    """A span of a sentence: its type, and its first and last token, zero-based."""
 
     type: str
     first: int
@@ -76,16 +76,19 @@ class TaggedSpan(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """last_T: at a token where a span begins, its last token, else -1. type_T: the number of its type."""
+    """Spans of sentences as arrays. `last_T` has the last token where a span begins, else -1; `type_T` the number of
+    the type.
+    """
 
     last_T: Int64s
     type_T: Int64s
 
 
 def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """precision, recall and f1 of all spans together, and token_accuracy: the share of tokens with the very tag.
+    """Compute `precision`, `recall` and `f1` over all spans, and `token_accuracy`, the share of tokens with the same
+    tag.
 
-    A score is 0 if it would be a share of nothing: f1 where neither side has a span.
+    A share of nothing is 0; f1 is 0 if neither side has a span.
 
     >>> compute_span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])["precision"]
     0.5
@@ -95,7 +98,7 @@ def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequenc
 
 
 def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> float:
-    """The share of tokens with the very tag, over all sentences: the score of part of speech, where any text is a tag.
+    """Return the share of tokens with the same tag, over all sentences; tags may be any texts.
 
     >>> compute_token_accuracy([["DET", "NOUN"], ["VERB"], []], [["DET", "VERB"], ["VERB"], []])
     0.6666666666666666
@@ -105,7 +108,7 @@ def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequ
 
 
 def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
-    """Count right, answered and gold spans: [sentences, 3]. Sums of rows give scores of any set of sentences."""
+    """Count the right, answered and gold spans of each sentence: int64 [sentences, 3]."""
     types: dict[str, int] = {}
     wanted, answered = _encode_spans(gold, types), _encode_spans(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
@@ -115,7 +118,7 @@ def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]])
 
 
 def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
-    """Return the spans of one sentence, in their order.
+    """Return the spans of one sentence, in order.
 
     >>> find_spans(["I-PER", "B-LOC"])
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
@@ -130,13 +133,13 @@ def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
 
 
 def _mark_common_spans(wanted: _Spans, answered: _Spans) -> Bools:
-    """Mark where a span begins that both sides have."""
+    """Mark the tokens at which both sides begin the same span."""
     both: Bools = (answered.last_T >= 0) & (wanted.last_T == answered.last_T) & (wanted.type_T == answered.type_T)
     return both
 
 
 def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
-    """Types that are met for the first time are numbered."""
+    """Return the spans of sentences as arrays. Types without a number in `types` get the next one, in place."""
     codes: dict[str, int] = {"O": _O}  # of each tag: 5 x type + letter
     flat: list[int] = []
     for tags in sentences:
@@ -157,7 +160,7 @@ def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> 
 
 
 def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
-    """The first token of all is an O, so that every other has one before it."""
+    """Mark the tokens at which spans begin. The first token of all must be an O."""
     before_T, type_before_T = np.roll(letter_T, 1), np.roll(type_T, 1)
     own = np.isin(letter_T, (_B, _S))
     apart = np.isin(before_T, (_O, _E, _S)) | (type_T != type_before_T)
@@ -166,7 +169,7 @@ def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
 
 
 def _encode_tag(tag: str, types: dict[str, int]) -> int:
-    """5 x type + letter, of a tag that is not O."""
+    """Return 5 times the number of the type plus the code of the letter, for a tag that is not O."""
     letter, _, name = tag.partition("-")
     if letter not in _CODES:
         letter, name = "I", tag
@@ -179,7 +182,7 @@ _SPAN = re.compile(r"[BIESLU]-.+")
 
 
 def are_spans(tags: Collection[str]) -> bool:
-    """Tells whether tags are of spans: each but O begins or continues one.
+    """Check whether tags are those of spans: each but O begins or continues one.
 
     >>> are_spans({"O", "B-PER", "I-PER"}), are_spans({"B", "I", "O"}), are_spans({"NOUN", "X"}), are_spans({"O"})
     (True, True, False, False)
@@ -190,7 +193,7 @@ def are_spans(tags: Collection[str]) -> bool:
 
 
 def is_span_tag(tag: str) -> bool:
-    """Tells whether a tag begins or continues a span of some type.
+    """Check whether a tag begins or continues a span with a type.
 
     >>> [is_span_tag(tag) for tag in ("B-PER", "X-PER", "B", "b-PER")]
     [True, False, False, False]
@@ -199,7 +202,7 @@ def is_span_tag(tag: str) -> bool:
 
 
 def guess_scheme(sentences: Iterable[Sequence[str]]) -> str:
-    """Return the scheme that sentences are in, as far as they show it.
+    """Return the scheme of the tags of sentences, as far as the tags show it.
 
     >>> guess_scheme([["I-PER", "I-PER", "B-PER"]]), guess_scheme([["B-PER", "I-PER"]]), guess_scheme([["S-PER"]])
     ('BIO1', 'BIO2', 'BIOES')
@@ -221,7 +224,7 @@ def guess_scheme(sentences: Iterable[Sequence[str]]) -> str:
 
 
 def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """Return the same spans in another scheme, well formed.
+    """Return tags for the same spans in another scheme, "bio2" or "bioes".
 
     >>> to_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bio2")
     ['B-PER', 'I-PER', 'B-PER', 'O', 'B-LOC']
@@ -238,12 +241,13 @@ def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def format_tag(letter: str, kind: str) -> str:
-    """A tag. kind: "" where files have letters alone"""
+    """Join a letter and a type to a tag. If the type is "", the tag is the letter."""
     return f"{letter}-{kind}" if kind else letter
 
 
 def may_follow(before: str | None, after: str | None, scheme: str) -> bool:
-    """Tells whether a tag may come after another in a well-formed sentence. None: its begin, or its end.
+    """Check whether a tag may come after another in a well-formed sentence. None is the begin or the end of the
+    sentence.
 
     >>> [may_follow(before, "I-PER", "bio2") for before in ("B-PER", "I-PER", "B-LOC", "O", None)]
     [True, True, False, False, False]
@@ -267,7 +271,7 @@ MAX_TAGS = 1_000  # more are taken for a column that holds no tags
 
 
 class TaggedSentence(NamedTuple):
-    """Words, and their tags as the file has them. document: in which it is, where the file marks it"""
+    """A sentence of words, with their tags as the file has them, and its document; None for what the file lacks."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None
@@ -329,26 +333,26 @@ class TagsTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, with the requested one first."""
+        """Return the metrics, the requested one first."""
         return with_first(self.metric, WORD_METRICS if self.units == "words" else SPAN_METRICS)
 
     @property
     def export_architecture(self) -> str:
-        """Hugging Face's class for token classification; it has no place for more than a matrix of each word."""
+        """Return the key of Hugging Face's class for token classification, or "encoder" if the model has a chain."""
         return "encoder" if self.crf else self.architecture
 
     @property
     def num_outputs(self) -> int:
-        """One a tag."""
+        """Return the number of outputs for a word, one for each tag."""
         return len(self.labels)
 
     @property
     def term(self) -> Term:
-        """The term of each word, or of a sentence together."""
+        """Return the loss term of single words, or of the tags of a sentence together."""
         return SENTENCE_TAGS if self.crf else TAG
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
-        """Return a sentence. Raises Unusable if its tags are not one a word, or not those of training."""
+        """Make an example of a sentence. Raises Unusable if it has no words, or not one tag for each word."""
         words = tuple(as_words(values["words"], "words"))
         if not words:
             raise Unusable("no words")
@@ -361,11 +365,11 @@ class TagsTask(Task):
         return TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
 
     def find_source(self, example: TaggedSentence) -> str:
-        """Return the document, or the words."""
+        """Return the document of a sentence, or its words if it has none."""
         return example.document or " ".join(example.words)
 
     def find_unknown_label(self, example: TaggedSentence) -> Unusable | None:
-        """Return why a sentence has a tag that training had not."""
+        """Return a reason if a sentence has a tag that no training sentence has."""
         if example.tags is None or not self.labels:
             return None
         tags = enumerate(self.convert_tags(example), 1)
@@ -375,12 +379,17 @@ class TagsTask(Task):
         return next(reasons, None)
 
     def convert_tags(self, example: TaggedSentence) -> Sequence[str]:
-        """The tags of a labelled sentence in the scheme that is learnt."""
+        """Return the tags of a labelled sentence, in the scheme in which they are learnt."""
         assert example.tags is not None
         return to_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
 
     def fit(self, examples: Sequence[TaggedSentence], where: str) -> Self:
-        """Return the task with the names of the tags. Raises InputError for fewer than two, or without a document."""
+        """Return the task with the tags, their unit and scheme.
+
+        Raises:
+            InputError: If there are fewer than two tags or too many, or no document although `context` is "document".
+            Misfit: If some tags are of spans and others are not.
+        """
         met = Counter(tag for example in examples for tag in example.tags or ())
         if self.context == "document" and not any(example.document for example in examples):
             raise InputError(
@@ -407,7 +416,7 @@ class TagsTask(Task):
         return replace(self, units=units, labels=labels, usual=usual, written=written)
 
     def make_items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Runs of sentences that are read together: one each, or with context those of half a window."""
+        """Make items of sentences that are read together: each alone, or with context as many as fill half a window."""
         pieces = split_into_pieces(encoder, [example.words for example in examples])
         numbers = [self._to_tag_numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
         return [
@@ -418,13 +427,15 @@ class TagsTask(Task):
         ]
 
     def _to_tag_numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
-        """[W]: the tags of words with pieces: what is left of a span is a span. An unknown one is the usual one."""
+        """Return the tag numbers of words with pieces: int64 [W]. What is left of a span is a span; unknown tags are
+        usual ones.
+        """
         assert example.tags is not None
         tags = self.convert_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
         return np.array([self.labels.index(tag if tag in self.labels else self.usual) for tag in tags], np.int64)
 
     def iter_groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
-        """Sentences that are read as one text: a document's, or each alone."""
+        """Yield ranges of sentences that are read as one text: those of a document, or each alone."""
 
         def text(number: int) -> tuple[str | None, int]:
             document = examples[number].document if self.context == "document" else None
@@ -435,7 +446,7 @@ class TagsTask(Task):
             yield range(numbers[0], numbers[-1] + 1)
 
     def _iter_runs(self, text: range, pieces: Sequence[Pieces], room: int) -> Iterator[range]:
-        """Sentences of a text that are judged together: so many as fill half a window, so that all have context."""
+        """Yield ranges of sentences of a text that fill half a window, so that all have context."""
         begin, size = text.start, 0
         for number in text:
             length = len(pieces[number].ids)
@@ -448,7 +459,15 @@ class TagsTask(Task):
     def _iter_items(
         self, text: range, run: range, pieces: Sequence[Pieces], numbers: Sequence[Int64s] | None, encoder: TextEncoder
     ) -> Iterator[TaskItem]:
-        """Yield the items of a run of sentences; none if no word of it has a piece. numbers: of tags, by example"""
+        """Yield the items of a range of sentences; none if no word of it has a piece.
+
+        Args:
+            text: The sentences of the whole text.
+            run: The sentences to read.
+            pieces: The pieces of each example.
+            numbers: The tag numbers of each example. If None, the items have no labels.
+            encoder: The encoder, which tells the length of a window.
+        """
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
         offsets = dict(zip(text, starts.tolist(), strict=False))
         places = np.concatenate([pieces[number].firsts + offsets[number] for number in run])
@@ -472,7 +491,7 @@ class TagsTask(Task):
             )
 
     def make_predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
-        """Return a tag for each word."""
+        """Return a tag for each word; words without pieces get the usual tag."""
         tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
             tags = answer.argmax(-1) if answer.ndim > 1 else answer
@@ -481,7 +500,7 @@ class TagsTask(Task):
         return tagged
 
     def compute_scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
-        """Return the `compute_span_scores`; for words the share that is right."""
+        """Compute the scores of spans, or of words the share with the right tag."""
         gold = [list(self.convert_tags(example)) for example in examples]
         if self.units == "spans":
             scores = compute_span_scores(gold, predictions)
@@ -489,7 +508,7 @@ class TagsTask(Task):
         return {"token_accuracy": compute_token_accuracy(gold, predictions)}
 
     def to_row(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Return words and tags, and the spans: type, first word and last word by number from 0, and words."""
+        """Return words and tags. If spans are tagged, also their types, first and last word (zero-based), and texts."""
         row: dict[str, Any] = {"words": list(example.words), "tags": prediction}
         if self.units != "spans":
             return row
@@ -500,7 +519,7 @@ class TagsTask(Task):
         return {**row, "spans": spans}
 
     def judge(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Return the tags in the scheme that is learnt; how many are right, answered, labelled."""
+        """Return the gold tags, and how many spans or words are right, answered and labelled."""
         gold = list(self.convert_tags(example))
         if self.units == "spans":
             counts = count_spans([gold], [prediction])[0].tolist()
@@ -509,12 +528,12 @@ class TagsTask(Task):
         return {"gold": gold, "score": dict(zip(("right", "answered", "labelled"), counts, strict=True))}
 
     def to_config(self) -> Mapping[str, Any]:
-        """The names of the tags."""
+        """Return the names of the tags."""
         return to_label_keys(self.labels)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The task of a folder that others wrote."""
+        """Return the task of a model folder that other programs wrote; its labels tell unit and scheme."""
         labels = parse_labels(config)
         return cls(
             units="spans" if are_spans(labels) else "words",
@@ -525,7 +544,12 @@ class TagsTask(Task):
 
 
 def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
-    """CHAINS and INNER. of: the sentence of each point of a run; points: those that are read together, without a gap"""
+    """Return the targets CHAINS and INNER.
+
+    Args:
+        of: int64, the sentence of each point of a range of sentences.
+        points: int64, the points that one item reads, without a gap.
+    """
     ends = np.flatnonzero(np.append(np.diff(of[points]), 1))
     begins = np.append(0, ends[:-1] + 1)
     outside = np.concatenate([[-1], of, [-1]])  # what is before a point is at its own number
@@ -534,7 +558,7 @@ def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any
 
 
 def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
-    """Return what tags are of. Raises Misfit if some are of spans and another is not: it may be a slip."""
+    """Return "spans" or "words", whichever the tags are of. Raises Misfit if they are mixed, which may be a slip."""
     if are_spans(met):
         return "spans"
     if not any(map(is_span_tag, met)):
@@ -555,7 +579,7 @@ def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> 
 
 
 def _parse_tags(value: Any) -> tuple[str, ...]:
-    """Tags as texts, also where they are numbers. Raises Unusable."""
+    """Return tags as texts, also if they are numbers. Raises Unusable if they are neither."""
     if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
         return tuple(as_label(item, "tags") for item in value)
     return tuple(as_words(value, "tags"))

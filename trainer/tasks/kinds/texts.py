@@ -4,18 +4,14 @@ A text may have numbers and categories in further columns: they are put next to 
 number is standardized by the mean and deviation of the training rows; a category is one of the values met there, or
 none of them.
 
-Classes and numbers may be learnt from a teacher as well: a model that was fine-tuned for the same, whose answers to the
-training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuning.teacher` asks it once, before
-anything else.
+Classes and numbers may be learnt from a teacher as well: a model that was fine-tuned for the same task. Its answers to
+the training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuning.teacher` asks it once, before
+training.
 
-Scores of answers for whole texts: one label of several, several at once, options grouped by question, numbers.
-
-`compute_rates` has precision, recall and F1 of three counts, whatever is counted.
-
-Of one label each, all scores come from one table: how often label i was answered with j. Tables of parts, and of
-processes, add up; so the scores do not depend on how the rows were divided.
-Cost: a table of a million rows takes some milliseconds, several labels at once 1 ns a cell; Spearman's correlation
-sorts, 0.4 s for a million rows.
+Scores of answers for whole texts follow: one label of several, several at once, options grouped by question, numbers.
+If each row has one label, all scores come from one table: how often label i was answered with j. Tables of parts, and
+of processes, add up; so the scores do not depend on how the rows were divided. Cost: a table of a million rows takes
+some milliseconds, several labels at once 1 ns a cell; Spearman's correlation sorts, 0.4 s for a million rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +47,7 @@ from trainer.tasks.text_encoder import TextEncoder
 
 
 class Rates(NamedTuple):
-    """precision: of what was answered, the share that is right; recall: of what is gold; f1: their harmonic mean."""
+    """Precision (right among answered), recall (right among gold), and F1, their harmonic mean."""
 
     precision: float
     recall: float
@@ -59,7 +55,7 @@ class Rates(NamedTuple):
 
 
 def compute_rates(right: int, answered: int, gold: int) -> Rates:
-    """0 if there is nothing to be a share of: no answer has precision 0, no gold has recall 0, neither has F1 0.
+    """Compute precision, recall and F1 from counts. A share of nothing is 0.
 
     >>> compute_rates(2, 4, 2)
     Rates(precision=0.5, recall=1.0, f1=0.6666666666666666)
@@ -72,12 +68,17 @@ def compute_rates(right: int, answered: int, gold: int) -> Rates:
 
 
 def compute_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each score over the rows that have it."""
+    """Return the mean of each score over rows that all have the same scores. `rows` must not be empty."""
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def build_confusion_table(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
-    """Return int64 [C, C]: the number of rows with label i and answer j. More classes than asked for if labels are.
+    """Count the rows with label i and answer j: int64 [C, C].
+
+    Args:
+        labels: The label of each row, zero-based.
+        answers: The answer of each row.
+        num_classes: The number of classes C. It is raised if a label is higher.
 
     >>> build_confusion_table(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
@@ -89,14 +90,17 @@ def build_confusion_table(labels: npt.ArrayLike, answers: npt.ArrayLike, num_cla
 
 
 def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float]:
-    """Return accuracy, macro_f1 and matthews of a confusion table of at least one row; for two classes the second's f1.
+    """Compute accuracy, macro F1 and Matthews correlation of a confusion table; of two classes also F1.
 
-    num_classes: that answers have; labels may have more, which no answer is; 0: as the table has
+    Args:
+        table: int64 [C, C], label i and answer j, at least one row in all.
+        num_classes: The classes that answers have. Labels may have more, which no answer is. If 0, those of the table.
 
-    accuracy, macro_f1: in [0, 1]; macro_f1 is the mean over the classes that are a label or an answer anywhere, each
-              2 TP / (2 TP + FP + FN)
-    f1:       of the positive class of MRPC and QQP, the second (GLUE, Wang et al. 2018, section 2.2)
-    matthews: in [-1, 1], 0 for an answer that is always the same; for any number of classes (Gorodkin 2004)
+    Returns:
+        accuracy: in [0, 1]
+        macro_f1: the mean F1 over the classes that are a label or an answer anywhere, each 2 TP / (2 TP + FP + FN)
+        matthews: in [-1, 1], 0 for an answer that is always the same; for any number of classes (Gorodkin 2004)
+        f1:       of the second class, the positive one of MRPC and QQP (GLUE, Wang et al. 2018, section 2.2)
     """
     total, right = int(table.sum()), np.diag(table)
     labelled, answered = table.sum(1), table.sum(0)
@@ -115,9 +119,9 @@ def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float
 
 
 def compute_class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
-    """The scores of `compute_table_scores`, of a row at least.
+    """Compute the scores of `compute_table_scores` from labels and answers.
 
-    Micro F1 of one label each is the accuracy: every wrong answer is one false positive and one false negative.
+    Micro F1 is not among them: with one label each it is the accuracy.
 
     >>> compute_class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
     0.6666666666666666
@@ -126,11 +130,16 @@ def compute_class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_clas
 
 
 def compute_multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
-    """Return micro_f1, macro_f1 and subset_accuracy of rows with any number of labels: two tables [N, C] of 0 and 1.
+    """Compute the scores of rows that have any number of labels.
 
-    micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 if nothing is labelled and nothing answered
-    macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 if none is
-    subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy of such tables)
+    Args:
+        labels: bool [N, C], the labels of each row.
+        answers: bool [N, C], the answers.
+
+    Returns:
+        micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 if nothing is labelled and nothing answered
+        macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 if none is
+        subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy of such tables)
 
     >>> compute_multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
@@ -146,12 +155,15 @@ def compute_multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> 
 
 
 def compute_option_scores(questions: npt.ArrayLike) -> dict[str, float]:
-    """Score MultiRC (Khashabi et al. 2018, section 4; SuperGLUE): options, right or wrong, by question.
+    """Compute the scores of MultiRC: options, right or wrong, grouped by question (Khashabi et al. 2018, section 4).
 
-    f1a: the F1 of right options over all; 0 if none is right and none is answered so
-    exact: the share of questions whose options are all answered right (SuperGLUE's EM)
-    questions: [Q, 4], of each how many options are right and answered so, are answered so, are right; 1 where all are
-              answered right
+    Args:
+        questions: [Q, 4], for each question its options that are right and answered so, answered so, and right; and 1
+            if all its options are answered right, else 0.
+
+    Returns:
+        f1a: the F1 of right options over all questions; 0 if none is right and none is answered so
+        exact: the share of questions whose options are all answered right (SuperGLUE's EM)
 
     >>> compute_option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
     {'f1a': 0.8, 'exact': 0.5}
@@ -162,10 +174,10 @@ def compute_option_scores(questions: npt.ArrayLike) -> dict[str, float]:
 
 
 def compute_correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
-    """Pearson's and Spearman's correlation, in [-1, 1]; 0 if one side is always the same.
+    """Compute Pearson's and Spearman's correlation, in [-1, 1]; 0 if one side is always the same.
 
-    STS-B is judged by the two (GLUE, Wang et al. 2018, section 2.2). Spearman's is Pearson's of the ranks, where equal
-    values share the mean of theirs.
+    Spearman's is Pearson's of the ranks; equal values share their mean rank. STS-B is scored by both (GLUE, Wang et al.
+    2018, section 2.2).
 
     >>> compute_correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
     1.0
@@ -186,7 +198,7 @@ def _compute_pearson(one: Float64s, other: Float64s) -> float:
 
 
 def _compute_ranks(values: Float64s) -> Float64s:
-    """The ranks from 0; equal values share the mean of theirs."""
+    """Return zero-based ranks; equal values share their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Float64s = (np.cumsum(counts) - (counts + 1) / 2)[places]
     return ranks
@@ -202,7 +214,7 @@ MAX_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 
 class TextExample(NamedTuple):
-    """A text, or two. label: None if it is unknown; beside: values of the further columns, in their order"""
+    """A text, or two. `label` is None if it is unknown; `extra` has the values of the further columns, in order."""
 
     text: str
     second: str | None
@@ -243,34 +255,39 @@ class TextTask(Task):
 
     @property
     def num_outputs(self) -> int:
-        """The number of the head's outputs for a text."""
+        """Return the number of outputs that the head has for a text."""
         raise NotImplementedError
 
     @property
     def num_columns(self) -> int:
-        """The number of further columns with a text."""
+        """Return the number of values that are put next to the vector of a text: a category takes one for each known
+        value.
+        """
         return len(self.numeric) + sum(map(len, self.categories))
 
     @property
     def export_architecture(self) -> str:
-        """The name under which families have the exported class: none of theirs reads further columns."""
+        """Return the key of the exported class: "encoder" if texts have further columns, which no class reads."""
         return "encoder" if self.num_columns else self.architecture
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The text, a second one, what is learnt, and further columns."""
+        """Return the roles: the text, a second one, the label, and further columns."""
         return ("text", "second", "label", *self.numeric, *self.categorical)
 
     def parse_label(self, value: Any) -> Any:
-        """Return the label of a cell. Raises Unusable."""
+        """Return the label in a cell. Raises Unusable if it is none."""
         raise NotImplementedError
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """The same as the model takes it: [1, ...]."""
+        """Return a label as the target of one text: [1, ...]."""
         raise NotImplementedError
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
-        """Return a text, its label, and its further columns. Raises Unusable, also for one text in place of two."""
+        """Make an example of a record.
+
+        Raises Unusable, also if it has two texts and training rows one, or the reverse.
+        """
         second, label = values.get("second"), values.get("label")
         if self.pairs is not None and self.pairs != (second is not None):
             raise Unusable(
@@ -287,7 +304,11 @@ class TextTask(Task):
         )
 
     def fit_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
-        """Return what training rows show of further columns and a second text. Raises InputError: see `_are_pairs`."""
+        """Return the settings that follow from further columns and second texts of training rows.
+
+        Raises:
+            InputError: If some rows have a second text and others none.
+        """
         count = len(self.numeric)
         numbers = np.array([example.extra[:count] for example in examples], np.float64).reshape(len(examples), count)
         met = [sorted({example.extra[count + place] for example in examples}) for place in range(len(self.categorical))]
@@ -299,7 +320,7 @@ class TextTask(Task):
         }
 
     def make_items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Return one sequence each. Raises InputError if some have a second text and others none."""
+        """Make an item of one sequence for each text. Raises InputError if some have a second text and others none."""
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
@@ -316,7 +337,7 @@ class TextTask(Task):
         return {self.list_terms()[0].name: self.to_target(example.label), **beside} if labelled else beside
 
     def _to_column_vector(self, values: tuple[Any, ...]) -> Float32s:
-        """Return [1, N]: numbers standardized, then a one for each category."""
+        """Return the further columns of a text as float32 [1, N]: standardized numbers and one-hot categories."""
         numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
         standard = [
             (number - mean) / deviation if deviation else 0.0
@@ -326,18 +347,18 @@ class TextTask(Task):
         return np.array([[*standard, *ones]], np.float32)
 
     def make_predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the head's outputs for each text: logits, or a number."""
+        """Return the outputs of the head for each text: logits, or a number."""
         return [answer[0] for answer in answers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudentTask(TextTask):
-    """A task on whole texts that may have a teacher.
+    """A task on whole texts that may learn from a teacher, a model that was fine-tuned for the same task.
 
-    teacher:        folder of a model that was fine-tuned for the same; "": none
-    temperature:    by which logits are divided, those of the teacher too, before they are compared; numbers are not
-    teacher_weight: of the teacher's answers in the loss; that of the labels is what is left to 1
-    taught_by:      digest of the teacher's weights; found, not said
+    teacher:        folder of the teacher; "": none
+    temperature:    divisor of the logits of both before they are compared; numbers are not divided
+    teacher_weight: weight of the teacher's answers in the loss; the labels have the rest of 1
+    taught_by:      digest of the teacher's weights; found, not set by the user
     """
 
     teacher: str = ""
@@ -353,14 +374,14 @@ class StudentTask(TextTask):
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
     def list_terms(self) -> tuple[Term, ...]:
-        """The terms of the labels, and of the teacher's answers where there is one: right is what it would answer."""
+        """List the term of the labels and, if there is a teacher, that of its answers, which count as right."""
         term = self.term
         if not self.teacher:
             return (term,)
         return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
 
     def check_teacher(self, teacher: "StudentTask") -> None:
-        """Raise InputError if the teacher has learnt something else."""
+        """Raise InputError if the teacher was fine-tuned for something else."""
         for name in ("kind", "numeric", "categorical", "multi_label"):
             theirs, ours = getattr(teacher, name, None), getattr(self, name, None)
             if theirs != ours:
@@ -370,7 +391,7 @@ class StudentTask(TextTask):
                 )
 
     def to_student_order(self, teacher: "StudentTask", answer: Float32s) -> Float32s:
-        """Return the teacher's answer to a text, in the student's order: float32 [C]."""
+        """Return the teacher's answer to a text with classes in the student's order: float32 [C]."""
         return answer
 
 
@@ -401,21 +422,21 @@ class ClassesTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, with the requested one first."""
+        """Return the metrics, the requested one first."""
         return with_first(self.metric, MULTI_LABEL_METRICS if self.multi_label else SINGLE_LABEL_METRICS)
 
     @property
     def num_outputs(self) -> int:
-        """One a class."""
+        """Return the number of classes."""
         return len(self.labels)
 
     @property
     def term(self) -> Term:
-        """The term of the one class, or of all."""
+        """Return the loss term of one class for each text, or of several."""
         return LABELS if self.multi_label else LABEL
 
     def check_teacher(self, teacher: StudentTask) -> None:
-        """Raise InputError if the teacher has learnt something else, or other classes."""
+        """Raise InputError if the teacher was fine-tuned for something else, or for other classes."""
         super(ClassesTask, self).check_teacher(teacher)
         assert isinstance(teacher, ClassesTask), "of the same task"
         more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
@@ -428,12 +449,14 @@ class ClassesTask(StudentTask):
             )
 
     def to_student_order(self, teacher: StudentTask, answer: Float32s) -> Float32s:
-        """Return the teacher's answer to a text, its classes in the student's order: float32 [C]."""
+        """Return the teacher's answer to a text with classes in the student's order: float32 [C]."""
         assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
         return answer[[teacher.labels.index(label) for label in self.labels]]
 
     def parse_label(self, value: Any) -> str | tuple[str, ...]:
-        """Return a name, or several. Raises Unusable for what is none."""
+        """Return the name of a class, or with `multi_label` several names, sorted. Raises Unusable if the value is no
+        label.
+        """
         if not self.multi_label:
             label: str | tuple[str, ...] = as_label(value)
         else:
@@ -442,20 +465,24 @@ class ClassesTask(StudentTask):
         return label
 
     def find_unknown_label(self, example: TextExample) -> Unusable | None:
-        """Return why a label is none of the classes, once these are set."""
+        """Return a reason if a label is none of the classes, once these are known."""
         beyond = sorted({*self._list_names(example.label)} - {*self.labels}) if self.labels else []
         return (
             Unusable("unknown label", f"{beyond[0]!r:.60} is none of {format_names(self.labels)}") if beyond else None
         )
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """int64 [1], IGNORED for an unknown one; or float32 [1, C]."""
+        """Return int64 [1], IGNORED for an unknown label; with `multi_label` float32 [1, C]."""
         if self.multi_label:
             return np.array([[float(name in label) for name in self.labels]], np.float32)
         return np.array([self.labels.index(label) if label in self.labels else IGNORED], np.int64)
 
     def fit(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with the names of the classes. Raises InputError if the labels are not classes."""
+        """Return the task with the names of the classes.
+
+        Raises:
+            InputError: If the labels look like numbers, are too few or too many, or a class has no training row.
+        """
         met = {name for example in examples for name in self._list_names(example.label)}
         names = self.labels or tuple(sorted(met))
         if not self.labels and not self.numbers_are_classes:
@@ -483,7 +510,7 @@ class ClassesTask(StudentTask):
         return names
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Return the `compute_class_scores`, or the `compute_multilabel_scores`."""
+        """Compute the scores of classes, or with `multi_label` those of several labels."""
         gold, answers = self.to_class_indices(examples, predictions)
         return (
             compute_multilabel_scores(gold, answers)
@@ -494,9 +521,9 @@ class ClassesTask(StudentTask):
     def to_class_indices(
         self, examples: Sequence[TextExample], predictions: Sequence[Float32s]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Return the places of labels and of answers: int64 [N] each; with several classes a text, bool [N, C] each.
+        """Return the indices of labels and of answers: int64 [N] each, or with `multi_label` bool [N, C] each.
 
-        Labels that are none of the classes come after these, each as a class of its own, which no answer is.
+        Labels that are none of the classes get indices after these, which no answer has.
         """
         outputs, names = (
             np.stack(predictions),
@@ -508,7 +535,7 @@ class ClassesTask(StudentTask):
         return gold, np.pad(outputs > 0, ((0, 0), (0, len(names) - len(self.labels))))
 
     def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """The label, or the labels, and the probability of each class."""
+        """Return the label, or the labels, and the probability of each class."""
         shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
         probabilities = dict(zip(self.labels, shares.tolist(), strict=True))
         if not self.multi_label:
@@ -516,19 +543,19 @@ class ClassesTask(StudentTask):
         return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
     def _choose_labels(self, prediction: Float32s) -> list[str]:
-        """Return the classes of an answer: where there may be several, those that are above 0."""
+        """Return the classes of an answer; with `multi_label` those with an output above 0."""
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
         return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
 
     def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the label, or the labels, and 1 where the answer is the same."""
+        """Return the label, or the labels, and 1 if the answer is the same, else 0."""
         gold = list(self._list_names(example.label))
         right = sorted(gold) == sorted(self._choose_labels(prediction))
         return {"gold": gold if self.multi_label else example.label, "score": float(right)}
 
     def to_config(self) -> Mapping[str, Any]:
-        """The names of the classes."""
+        """Return the type of the problem and the names of the classes."""
         return {
             "problem_type": "multi_label_classification" if self.multi_label else "single_label_classification",
             **to_label_keys(self.labels),
@@ -536,7 +563,7 @@ class ClassesTask(StudentTask):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """The task of a folder that others wrote."""
+        """Return the task of a model folder that other programs wrote, or None if it predicts a number."""
         if config.get("problem_type") == "regression":
             return None
         multi = config.get("problem_type") == "multi_label_classification"
@@ -545,7 +572,7 @@ class ClassesTask(StudentTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTask(StudentTask):
-    """Which number a text has, learnt with the squared error, as STS-B's scores are (Devlin et al. 2018, section 4.1).
+    """The task to predict a number for a text, with the squared error, as for STS-B (Devlin et al. 2018, section 4.1).
 
     metric: by which an epoch is judged
     """
@@ -557,24 +584,24 @@ class NumberTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, with the requested one first."""
+        """Return the metrics, the requested one first."""
         return with_first(self.metric, ("pearson", "spearman"))
 
     @property
     def num_outputs(self) -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     def parse_label(self, value: Any) -> float:
-        """A finite number. Raises Unusable."""
+        """Return a finite number. Raises Unusable if the value is none."""
         return parse_number(value, "label")
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """float32 [1]."""
+        """Return the number as float32 [1]."""
         return np.array([label], np.float32)
 
     def fit(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with what further columns are like. Raises InputError if all numbers are one."""
+        """Return the task with what it needs of further columns. Raises InputError if all rows have the same number."""
         if len({example.label for example in examples}) < 2:
             raise InputError(
                 f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
@@ -583,30 +610,30 @@ class NumberTask(StudentTask):
         return replace(self, **self.fit_columns(examples, where))
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Pearson's and Spearman's correlation."""
+        """Compute Pearson's and Spearman's correlation."""
         gold = np.array([example.label for example in examples], np.float64)
         return compute_correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
 
     def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """The number."""
+        """Return the number."""
         return {"number": float(prediction[0])}
 
     def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the labelled number; a row alone has no correlation."""
+        """Return the labelled number; one row has no correlation."""
         return {"gold": example.label}
 
     def to_config(self) -> Mapping[str, Any]:
-        """One output, a number."""
+        """Return the keys of a model with one output, a number."""
         return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """The task of a folder that others wrote."""
+        """Return the task if the model of the folder predicts a number, else None."""
         return cls() if config.get("problem_type") == "regression" else None
 
 
 def _check_numbers(names: Sequence[str], where: str) -> None:
-    """Raise InputError if labels may be meant as numbers: all are, and some have fractions, or they are many."""
+    """Raise InputError if labels are all numbers, and some have fractions or they are many."""
     values = [as_number(name) for name in names]
     numbers = sorted(number for number in values if number is not None)
     fractions = any(not number.is_integer() for number in numbers)
@@ -619,7 +646,7 @@ def _check_numbers(names: Sequence[str], where: str) -> None:
 
 
 def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:
-    """Tells whether examples have a second text. Raises InputError if some have one and others none."""
+    """Check whether examples have a second text. Raises InputError if some have one and others none."""
     pairs = sum(example.second is not None for example in examples)
     if 0 < pairs < len(examples):
         raise InputError(

@@ -75,14 +75,22 @@ DEFAULT_MEASURES = ("ndcg@10", "mrr@10", "map", "recall@100")
 
 
 class _Ranking(NamedTuple):
-    """The input of a query's measures. levels: relevance by rank; judged: that of all its judged documents."""
+    """The ranking of one query: the relevance of found documents by rank, and of all judged documents."""
 
     levels: Int64s
     judged: Int64s
 
 
 def compute_ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> dict[str, float]:
-    """Return the mean of each measure over all queries of `qrels`.
+    """Compute the mean of each measure over all queries of `qrels`.
+
+    Args:
+        qrels: For each query the relevance of its judged documents; from 1 on a document is relevant.
+        run: For each query the score of each found document. Queries without judgements are ignored.
+        measures: Names such as "map", or with a depth such as "ndcg@10".
+
+    Raises:
+        InputError: If a measure is unknown, or no judged query is in the run.
 
     >>> compute_ranking_scores({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.8, "b": 0.7}}, ["mrr@10", "recall@2"])
     {'mrr@10': 1.0, 'recall@2': 0.5}
@@ -95,7 +103,10 @@ def compute_ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = DEF
 def compute_query_scores(
     qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES
 ) -> dict[str, dict[str, float]]:
-    """Return the measures of each query of `qrels`, in their order: what tests between two runs compare."""
+    """Compute the measures of each query of `qrels`, in their order.
+
+    Arguments and errors as in `compute_ranking_scores`.
+    """
     asked = [(name, *_parse_measure(name)) for name in measures]
     if not any(query in run for query in qrels):
         raise InputError(
@@ -110,7 +121,7 @@ def compute_query_scores(
 
 
 def rank_documents(scores: Mapping[str, float]) -> list[str]:
-    """Document ids by falling score in 32 bits, equal scores by falling id.
+    """Return document ids by falling score in 32 bits, equal scores by falling id.
 
     >>> rank_documents({"d1": 0.5 + 1e-9, "d2": 0.5, "d3": 0.9})
     ['d3', 'd2', 'd1']
@@ -150,7 +161,7 @@ def _compute_measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
 
 
 def _compute_gain(levels: Int64s) -> float:
-    """Return the gain of documents in their order, each divided by log2(rank + 1)."""
+    """Compute the discounted cumulative gain of documents in their order: each gain divided by log2(rank + 1)."""
     return float((np.maximum(levels, 0) / np.log2(np.arange(2, len(levels) + 2))).sum())
 
 
@@ -172,7 +183,11 @@ MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
 
 
 class VectorExample(NamedTuple):
-    """Texts that are compared. label: of the first two, where there is one; negatives: texts unlike the first"""
+    """Texts to compare.
+
+    label:     of the first two texts, None if there is none
+    negatives: texts that are unlike the first
+    """
 
     text: str
     second: str
@@ -181,7 +196,7 @@ class VectorExample(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All of them, in the order of an item's sequences."""
+        """Return all texts, in the order of an item's sequences."""
         return (self.text, self.second, *self.negatives)
 
 
@@ -217,26 +232,30 @@ class VectorTask(Task):
 
     @property
     def resolved_similarity(self) -> str:
-        """The way in which vectors are compared."""
+        """Return how vectors are compared: "cosine" or "dot"."""
         return "cosine"
 
     @property
     def resolved_scale(self) -> float:
-        """The value of `scale`, or its default."""
+        """Return `scale`, or its default."""
         return self.scale or (20.0 if self.resolved_similarity == "cosine" else 1.0)
 
     @property
     def shared(self) -> bool:
-        """True if one encoder reads all texts; else one reads the first and one the others."""
+        """Return True if one encoder reads all texts, False if one reads the first and another one the others."""
         return True
 
     @property
     def num_outputs(self) -> int:
-        """The number of classes of a pair that a matrix predicts."""
+        """Return the number of classes that a matrix predicts for a pair of texts; 0 if there is none."""
         return 0
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
-        """Return the task with what it leaves to the folder of its model. Raises InputError if they do not fit."""
+        """Return the task with settings that it leaves to its model folder, such as the pooling.
+
+        Raises:
+            InputError: If the folder has prompts or modules after the pooling, and the model two encoders.
+        """
         if not self.shared and (sentences.steps or any(sentences.prompts.values())):
             raise InputError(
                 f"{sentences.folder} has prompts, or modules after its pooling, and a model with two encoders keeps "
@@ -245,19 +264,27 @@ class VectorTask(Task):
         return replace(self, pooling=self.pooling or sentences.pooling)
 
     def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
-        """Read texts as the model's folder says: with prompts, in lower case. Raises InputError."""
+        """Build an encoder with the prompts and lower case of the model folder.
+
+        Raises InputError if they do not fit.
+        """
         return TextEncoder.from_folder(folder, inputs, max_length, self.prompts)
 
     def score_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
-        """Scores of whole vectors, and the main one of each smaller width. score: of first dimensions; None: of all"""
+        """Score whole vectors, and with the main score the first dimensions for each of `widths`.
+
+        Args:
+            score: Computes scores from a number of first dimensions; None for all.
+            main: The score to report for each width, as `{main}_at_{width}`.
+        """
         return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
 
     def make_targets(self, label: Any) -> Mapping[str, npt.NDArray[Any]]:
-        """Return the targets of an example besides SAME, of its label."""
+        """Return the targets that follow from the label of an example."""
         return {}
 
     def make_items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Return an item for each example, a sequence for each of its texts."""
+        """Make an item for each example, with a sequence for each of its texts."""
         prompted = [[encoder.prompts[place > 0] + text for place, text in enumerate(each.texts)] for each in examples]
         encodings, items = iter(encoder.encode([*chain.from_iterable(prompted)])), []
         for number, example in enumerate(examples):
@@ -299,7 +326,7 @@ class SimilarityTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, with the requested one first."""
+        """Return the metrics of the loss, the requested one first."""
         by_loss = {
             "cosine": ("spearman", "pearson"),
             "softmax": CLASS_METRICS,
@@ -309,26 +336,26 @@ class SimilarityTask(VectorTask):
 
     @property
     def num_outputs(self) -> int:
-        """Classes of a pair."""
+        """Return the number of classes of a pair; 0 unless the loss is "softmax"."""
         return len(self.labels) if self.loss == "softmax" else 0
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Two texts, a third that is unlike the first, and what is learnt."""
+        """Return the roles: two texts, a label and, for pairs that belong together, texts that are unlike the first."""
         return ("text", "second", "label", *(["negative"] if self.loss == "in-batch" else []))
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """Pairs that belong together need no label."""
+        """Return the roles that a file may lack: pairs that belong together need no label."""
         return frozenset({"negative", "label"} if self.loss == "in-batch" else ())
 
     @property
     def term(self) -> Term:
-        """The term of its loss."""
+        """Return the term of the loss."""
         return TERMS_BY_LOSS[self.loss]
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """Two texts and their label."""
+        """Make an example of two texts and their label. Raises Unusable if one of them is missing."""
         text, second, negatives = parse_texts(values, "text", "second")
         label = values.get("label") if labelled else None
         return VectorExample(text, second, negatives, None if label is None else self._parse_label(label))
@@ -339,13 +366,18 @@ class SimilarityTask(VectorTask):
         return as_label(value)
 
     def find_unknown_label(self, example: VectorExample) -> Unusable | None:
-        """Return why a label is none of the classes, once these are set."""
+        """Return a reason if a label is none of the classes, once these are known."""
         if self.loss != "softmax" or not self.labels or example.label in self.labels:
             return None
         return Unusable("unknown label", f"{example.label!r:.60} is none of {format_names(self.labels)}")
 
     def fit(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """With the range of scores, or the names of classes. Raises InputError if there is nothing to learn."""
+        """Return the task with the range of scores, or the names of classes.
+
+        Raises:
+            InputError: If all labels are the same, a score is out of the given range, or pairs that belong together
+                have several labels or are fewer than two.
+        """
         met = {example.label for example in examples}
         if self.loss == "in-batch" and len(met) > 1:
             raise InputError(
@@ -380,7 +412,7 @@ class SimilarityTask(VectorTask):
         return replace(self, labels=labels)
 
     def make_targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return the place of a pair's class, or its score in [0, 1]."""
+        """Return the index of the class, or the score in [0, 1], or nothing for pairs that belong together."""
         if self.loss == "softmax":
             return {SOFTMAX.name: np.array([self.labels.index(label) if label in self.labels else IGNORED])}
         if self.loss == "in-batch":
@@ -389,7 +421,7 @@ class SimilarityTask(VectorTask):
         return {COSINE.name: np.array([(label - self.lowest) / (self.highest - self.lowest)], np.float32)}
 
     def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Correlations of cosine and score, of classes, or of ranking; with the first one for each smaller width."""
+        """Compute correlations, scores of classes, or measures of ranking, whichever the loss asks for."""
         if self.loss == "softmax":
             return compute_class_scores(*self.to_class_indices(examples, predictions), self.num_outputs)
         return self.score_widths(lambda width: self._compute_scores_at(width, examples, predictions), self.metrics[0])
@@ -397,7 +429,10 @@ class SimilarityTask(VectorTask):
     def to_class_indices(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Return for softmax the places of labels, those of no class last, and of the answers: int64 [N] each."""
+        """Return the indices of labels and of answers of the softmax loss: int64 [N] each.
+
+        Labels that are none of the classes get indices after these.
+        """
         answers = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
         names = with_others(self.labels, ([example.label] for example in examples))
         return np.array([names.index(example.label) for example in examples], np.int64), answers
@@ -424,20 +459,20 @@ class SimilarityTask(VectorTask):
         return scores
 
     def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """The cosine, and of softmax the label."""
+        """Return the cosine and, for the softmax loss, the label."""
         vectors = prediction[:, : prediction.shape[1] - self.num_outputs]
         cosine = compute_similarities(vectors[:1], vectors[1:2], self.resolved_similarity)[0]
         label = {"label": self.labels[int(prediction[0, -self.num_outputs :].argmax())]} if self.num_outputs else {}
         return {"cosine": float(cosine), **label}
 
     def judge(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the label, where there is one."""
+        """Return the label, if there is one."""
         return {} if example.label is None else {"gold": example.label}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalTask(VectorTask):
-    """Which passages answer a query.
+    """The task to find the passages that answer a query.
 
     similarity: "cosine" or "dot"; "": as the model's folder has it, else "cosine"
     shared:     one encoder reads queries and passages; false: each has its own, which begin alike (Karpukhin et al.)
@@ -462,31 +497,31 @@ class RetrievalTask(VectorTask):
 
     @property
     def resolved_similarity(self) -> str:
-        """The way in which vectors are compared."""
+        """Return how vectors are compared: "cosine" or "dot"."""
         return self.similarity or "cosine"
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
-        """Return the task, also with the similarity. Raises InputError."""
+        """Return the task with the pooling and similarity of its model folder. Raises InputError if they do not fit."""
         named = sentences.similarity if sentences.similarity in SIMILARITIES else ""
         return replace(super(RetrievalTask, self).with_folder_settings(sentences), similarity=self.similarity or named)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, with the requested one first."""
+        """Return the metrics, the requested one first."""
         return with_first(self.metric, MEASURES)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """A query with its passages."""
+        """Make an example of a query, a passage that answers it, and passages that do not."""
         return VectorExample(*parse_texts(values, "query", "positive"))
 
     def fit(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """Return the task as it is. Raises InputError if a query has no other passage to choose from."""
+        """Return the task unchanged. Raises InputError if the examples have only one passage."""
         if len({text for example in examples for text in example.texts[1:]}) < 2:
             raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
         return self
 
     def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Return the scores of ranking among all passages of the examples; the first also for each smaller width."""
+        """Compute the measures of ranking all passages of the examples; the main one also for each smaller width."""
         every, main = self.metrics, self.metrics[:1]
         return self.score_widths(
             lambda width: compute_means(
@@ -496,7 +531,7 @@ class RetrievalTask(VectorTask):
         )
 
     def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the similarities of query and passages, the answering one first."""
+        """Return the similarities of the query and its passages, the answering one first."""
         values = compute_similarities(prediction[:1], prediction[1:], self.resolved_similarity)
         return {"similarities": values.tolist()}
 
@@ -505,13 +540,17 @@ class RetrievalTask(VectorTask):
 
 
 def check_pooling(pooling: str) -> None:
-    """Raise InputError unless each part of a pooling is a mode."""
+    """Raise InputError if a part of a pooling, as "cls+mean" has two, is not a known mode."""
     for mode in pooling.split("+") if pooling else ():
         check_choice("pooling", mode, MODES)
 
 
 def parse_texts(values: Mapping[str, Any], first: str, second: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return two texts by their roles, and the negatives: a text, or a list of some. Raises Unusable."""
+    """Return two texts by their roles, and the negatives: one text or a list of texts.
+
+    Raises:
+        Unusable: If a value is no text, or a negative is empty.
+    """
     negative = values.get("negative")
     given = negative if isinstance(negative, list) else [] if negative is None else [negative]
     negatives = tuple(as_text(text, "negative") for text in given)
@@ -521,14 +560,21 @@ def parse_texts(values: Mapping[str, Any], first: str, second: str) -> tuple[str
 
 
 def _hash_texts(texts: Sequence[str]) -> Int64s:
-    """A number for each text."""
+    """Return a 64-bit hash of each text."""
     return np.array([xxhash.xxh3_64_intdigest(text.encode()) for text in texts], np.uint64).view(np.int64)
 
 
 def compute_similarities(
     ones: npt.ArrayLike, others: npt.ArrayLike, similarity: str, width: int | None = None
 ) -> Float64s:
-    """Return similarities row by row, of first dimensions: float64 [N]. A vector of zeros is like no other."""
+    """Compute the similarity of vectors, row by row: float64 [N]. A vector of zeros has cosine 0 with any other.
+
+    Args:
+        ones: [N, H].
+        others: [N, H].
+        similarity: "cosine" or "dot".
+        width: The number of first dimensions to compare. If None, all.
+    """
     first, second = (np.asarray(side, np.float64)[:, :width] for side in (ones, others))
     if similarity == "cosine":
         first, second = normalize_rows(first), normalize_rows(second)
@@ -537,7 +583,7 @@ def compute_similarities(
 
 
 def normalize_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Each row at length 1; a row of zeros stays.
+    """Scale each row to length 1; rows of zeros are unchanged.
 
     >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
@@ -550,9 +596,17 @@ def normalize_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def find_nearest(
     queries: Float32s, names: Sequence[str], matrix: Float32s, similarity: str, depth: int
 ) -> list[dict[str, float]]:
-    """Return for each row of `asked` the rows of a matrix most like it, by name, the best first, and how like each is.
+    """Find for each query the most similar rows of a matrix.
 
-    Cost: a matrix product, QUERIES_AT_ONCE rows at a time. names: of the matrix' rows; depth: so many rows
+    Args:
+        queries: float32 [Q, H].
+        names: The name of each row of the matrix.
+        matrix: float32 [N, H].
+        similarity: "cosine" or "dot".
+        depth: The number of rows to find for each query; at most all.
+
+    Returns:
+        For each query the names found with their similarities, the most similar first.
     """
     if similarity == "cosine":
         matrix, queries = normalize_rows(matrix), normalize_rows(queries)
@@ -573,9 +627,19 @@ def score_own_rankings(
     measures: Sequence[str],
     width: int | None = None,
 ) -> list[dict[str, float]]:
-    """Score each first text's ranking of its second among the seconds and negatives of all examples; in their order.
+    """Score how each first text ranks its second text among the second texts and negatives of all examples.
 
-    Equal texts are one: a first text that is in several examples has several to find. The first RANKED are kept.
+    Equal texts count as one: a first text in several examples has several texts to find. MAX_RANKED texts are ranked.
+
+    Args:
+        examples: The examples.
+        vectors: For each example the vectors of its texts: [texts, H].
+        similarity: "cosine" or "dot".
+        measures: The measures, as in `compute_ranking_scores`.
+        width: The number of first dimensions to compare. If None, all.
+
+    Returns:
+        The measures of each different first text, in order.
     """
     queries, passages = dict[str, Float32s](), dict[str, Float32s]()
     relevant = dict[str, dict[str, int]]()

@@ -1,21 +1,19 @@
-"""Baselines: what must be beaten before a score says anything; and the sentence where it is not.
+"""Baselines: scores that a model must beat before its own say anything, and the sentence if it does not.
 
-    majority      one answer to everything: the commonest class, or tag, or place of a choice; the mean of numbers; no
-                  answer; vectors by chance
-    bag of words  a linear model of words (`bag_of_words`); of tags the commonest of each word; of vectors and choices
-                  the cosine of their words
+    majority      one answer to everything: the most frequent class, or tag, or place of a choice; the mean of numbers;
+                  no answer; random vectors
+    bag of words  a linear model of words; for tags the most frequent tag of each word; for vectors and choices the
+                  cosine of their words
 
-Both are learnt of the training rows and judged as the model is. Cost: `bag_of_words` has its own.
+Both are learnt from the training rows and scored as the model is.
 
-A bag of words: what a linear model of words and pairs of words gets, with nothing learnt before.
+    texts ─► words, pairs of neighbors ─► hashed, weighted by idf, rows at length 1 ─► ridge regression ─► answers
 
-    texts ─► words, pairs of neighbours ─► hashed, weighted by idf, rows at length 1 ─► ridge regression ─► answers
+The linear model is least squares with a penalty (Hoerl, Kennard 1970), solved by conjugate gradients. Each class has an
+output, which does about as well on texts as logistic regression and has nothing to tune. Two texts have features of
+their own and in common, and their cosine. No torch, and no other package.
 
-Least squares with a penalty (Hoerl, Kennard 1970), solved by conjugate gradients; classes are told by one output each,
-which does about as well on texts as logistic regression and has nothing to tune. Two texts have features of their own
-and in common, and their cosine. No torch, and no other package.
-
-Cost: training rows are at most MOST_ROWS, at equal distances; SST-2 (6,920 rows and 1,821 to answer) takes
+Cost: training rows are at most MAX_ROWS, at equal distances; SST-2 (6,920 rows and 1,821 to answer) takes
 1.4 CPU seconds (one x86-64 core, 2026-11-27).
 """
 
@@ -51,26 +49,37 @@ Texts = Sequence[str]  # of a row: one, or two
 
 
 class Bags(NamedTuple):
-    """Rows of features, one after another. starts: int64 [N + 1]; features, weights: of all rows"""
+    """Rows of weighted features, one row after another: a sparse matrix [N, D].
+
+    starts:   int64 [N + 1], where each row begins
+    features: int64, the features of all rows
+    weights:  float64, their weights
+    """
 
     starts: Int64s
     features: Int64s
     weights: Float64s
 
     def apply(self, vector: Float64s) -> Float64s:
-        """Return the product with a vector [D]: [N]."""
+        """Multiply the matrix by a vector [D]: [N]."""
         sums = np.cumsum(np.append(0.0, self.weights * vector[self.features]))
         products: Float64s = sums[self.starts[1:]] - sums[self.starts[:-1]]
         return products
 
     def apply_transposed(self, rows: Float64s) -> Float64s:
-        """Return the product of the transpose with a vector [N]: [D]."""
+        """Multiply the transposed matrix by a vector [N]: [D]."""
         spread = np.repeat(rows, np.diff(self.starts))
         return np.asarray(np.bincount(self.features, self.weights * spread, WIDTH + 1), np.float64)
 
 
 def predict_linear(training: Sequence[Texts], targets: Float64s, rows: Sequence[Texts]) -> Float64s:
-    """Return the outputs for rows: float64 [N, C]. targets: of the training rows, float64 [.., C]"""
+    """Fit a linear model of words to training texts, and return its outputs for other texts: float64 [N, C].
+
+    Args:
+        training: The texts of each training row, one or two.
+        targets: float64 [training rows, C].
+        rows: The texts to answer.
+    """
     taken = range(0, len(training), -(-len(training) // MAX_ROWS))
     features = [extract_features(training[place]) for place in taken]
     idf = compute_idf(features)
@@ -83,14 +92,14 @@ def predict_linear(training: Sequence[Texts], targets: Float64s, rows: Sequence[
 
 
 def is_feasible(training: Sequence[Texts], outputs: int) -> bool:
-    """Tells whether so many outputs are learnt in a bounded time."""
+    """Check whether a linear model with so many outputs is learnt in a bounded time."""
     some = training[:: max(1, len(training) // 100)]
     mean = sum(2 * len(text.split()) for texts in some for text in texts) / max(1, len(some))
     return mean * min(len(training), MAX_ROWS) * outputs <= MAX_PRODUCTS
 
 
 def extract_features(texts: Texts) -> dict[int, float]:
-    """Return the features of a row, and how often each is there."""
+    """Return the features of a row with their counts."""
     sides = [[*own, *(f"{one} {other}" for one, other in pairwise(own))] for own in map(split_words, texts)]
     names = [f"{place} {name}" for place, side in enumerate(sides) for name in {*side}]
     if len(sides) == 2:
@@ -100,7 +109,7 @@ def extract_features(texts: Texts) -> dict[int, float]:
 
 
 def compute_cosine(one: str, other: str) -> float:
-    """Return the cosine of two texts' sets of words.
+    """Compute the cosine of the sets of words of two texts.
 
     >>> round(compute_cosine("a man plays", "A man sings"), 3)
     0.667
@@ -110,13 +119,13 @@ def compute_cosine(one: str, other: str) -> float:
 
 
 def compute_idf(rows: Sequence[dict[int, float]]) -> Float64s:
-    """Return the weight of each feature: the logarithm of the share of rows that have it, turned round: float64 [D]."""
+    """Compute the inverse document frequency of each feature: float64 [D]."""
     met = np.bincount(np.fromiter((name for row in rows for name in row), np.int64), minlength=WIDTH + 1)
     return np.asarray(np.log((1 + len(rows)) / (1 + met)) + 1, np.float64)
 
 
 def build_bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
-    """Return rows with their weights, each at length 1 but for the cosine."""
+    """Build weighted rows of features, each scaled to length 1 except for the cosine."""
     starts = np.cumsum([0, *map(len, rows)])
     features = np.fromiter((name for row in rows for name in row), np.int64, starts[-1])
     given = np.fromiter((value for row in rows for value in row.values()), np.float64, starts[-1])
@@ -128,7 +137,7 @@ def build_bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
 
 
 def fit_ridge(rows: Bags, targets: Float64s) -> Float64s:
-    """Return the weights with the least squares, by conjugate gradients (Hestenes, Stiefel 1952): float64 [D]."""
+    """Fit the weights of a ridge regression by conjugate gradients (Hestenes, Stiefel 1952): float64 [D]."""
     weights = np.zeros(WIDTH + 1)
     rest = rows.apply_transposed(targets)
     direction, size = rest, float(rest @ rest)
@@ -156,7 +165,7 @@ Scores = Mapping[str, float]
 def compute_baseline_scores(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> dict[str, dict[str, float]]:
-    """Return the scores of each baseline, by its name; none of one that a kind of task does not have."""
+    """Compute the scores of each baseline that the kind of task has, by its name."""
     return {
         name: task.compute_scores(examples, predictions)
         for name, predictions in compute_baseline_answers(task, training, examples).items()
@@ -166,13 +175,19 @@ def compute_baseline_scores(
 def compute_baseline_answers(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> dict[str, Sequence[Prediction]]:
-    """Return the answers of each baseline to examples, by its name."""
+    """Compute the answers of each baseline that the kind of task has, by its name.
+
+    Args:
+        task: The task, fitted to the training examples.
+        training: The training examples.
+        examples: The examples to answer.
+    """
     answers = {MAJORITY: predict_majority(task, training, examples), WORDS: predict_by_words(task, training, examples)}
     return {name: each for name, each in answers.items() if each is not None}
 
 
 def format_short(score: float) -> str:
-    """Return a score with four digits."""
+    """Format a score with four digits."""
     return f"{score:.4g}"
 
 
@@ -184,10 +199,15 @@ def describe_weakness(
     p: float | None = None,
     format: Callable[[float], str] = format_short,
 ) -> str:
-    """Return in a sentence that a model has learnt nothing, or no more than words say; "" if it has.
+    """Return a sentence if a model has learnt nothing, or no more than a bag of words; else "".
 
-    usual, words: the score of one answer to everything and of a bag of words; None if it is not known
-    p:            of the test whether model and one answer differ; None if it was not made
+    Args:
+        metric: The name of the score.
+        score: The score of the model.
+        majority: The score of one answer to everything, None if it is unknown.
+        words: The score of a bag of words, None if it is unknown.
+        p: The p-value of the difference between the model and one answer, None if it was not tested.
+        format: Formats a score.
 
     >>> describe_weakness("accuracy", 0.6, 0.6, None)
     'learnt nothing: accuracy 0.6 is not above the 0.6 of one answer to everything'
@@ -208,7 +228,7 @@ def describe_weakness(
 
 
 def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Scores]) -> Iterator[str]:
-    """Yield the baselines of a score, and what they say of it."""
+    """Yield a line with the scores of baselines, and a warning if the model is no better."""
     compared = {name: each[metric] for name, each in baselines.items() if metric in each}
     if compared:
         beside = ", ".join(f"{name} {format_short(value)}" for name, value in compared.items())
@@ -223,7 +243,7 @@ def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Score
 def predict_majority(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """Return one answer to everything, as the module says; None for tasks that have none."""
+    """Return one answer for all examples, as the module describes; None if the kind of task has no such answer."""
     if isinstance(task, NumberTask):
         return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)
     if isinstance(task, TagsTask):
@@ -243,7 +263,7 @@ def predict_majority(
 
 
 def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Float32s:
-    """Return the output for the commonest label; of several classes a text, for the commonest set of them."""
+    """Return the output for the most frequent label; with `multi_label` for the most frequent set of labels."""
     [(usual, _)] = Counter(example.label for example in training).most_common(1)
     if task.multi_label:
         return np.array([1.0 if label in usual else -1.0 for label in task.labels], np.float32)
@@ -255,7 +275,7 @@ def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Fl
 def _predict_usual_vectors(
     task: SimilarityTask | RetrievalTask, training: Sequence[VectorExample], examples: Sequence[VectorExample]
 ) -> list[Float32s]:
-    """Return vectors by chance where texts are ranked, else one for all; with logits of the commonest class."""
+    """Return random vectors if texts are ranked, else the same one for all; with logits of the most frequent class."""
     logits = np.zeros(task.num_outputs, np.float32)
     if task.num_outputs and isinstance(task, SimilarityTask):
         counts = Counter(example.label for example in training)
@@ -266,7 +286,7 @@ def _predict_usual_vectors(
 
 
 def _draw_vector(text: str) -> Float32s:
-    """Return a vector that only the hash of a text decides."""
+    """Draw a vector that depends only on the hash of a text."""
     key = compute_keys(1, "chance", 0, xxhash.xxh3_64_intdigest(text.encode()) >> 1)
     return np.asarray(draw_uniform(key, np.arange(RANDOM_WIDTH)) - 0.5, np.float32)
 
@@ -277,7 +297,7 @@ def _draw_vector(text: str) -> Float32s:
 def predict_by_words(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """Return the answers of a bag of words; None for tasks that have none, or too many classes for it."""
+    """Return the answers of a bag of words; None if the kind of task has none, or too many classes for it."""
     if isinstance(task, TagsTask):
         return _predict_usual_tags(task, training, examples)
     if isinstance(task, ChoiceTask):
@@ -304,7 +324,7 @@ def _list_texts(example: Any) -> tuple[str, ...]:
 
 
 def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Sequence[Example]) -> Any:
-    """Return what is learnt: the number, or 1 and -1 for each class."""
+    """Return the number of each example, or 1 and -1 for each class."""
     labels = [example.label for example in training]
     if isinstance(task, NumberTask):
         return np.array(labels, np.float64)[:, None]
@@ -313,13 +333,13 @@ def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Seq
 
 
 def compute_word_vector(text: str) -> Float32s:
-    """Return the words of a text as a vector of fixed width: float32 [VECTOR_WIDTH]."""
+    """Hash the words of a text into a vector: float32 [VECTOR_WIDTH]."""
     places = [xxhash.xxh3_64_intdigest(word.encode()) % VECTOR_WIDTH for word in split_words(text)]
     return np.asarray(np.log1p(np.bincount(places or [0], minlength=VECTOR_WIDTH)), np.float32)
 
 
 def _predict_usual_tags(task: TagsTask, training: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
-    """Return for each word the tag that it has most often in training; the commonest of all for a new word."""
+    """Return for each word its most frequent tag in training; unknown words get the usual tag."""
     tags = defaultdict[str, Counter[str]](Counter)
     for example in training:
         for word, tag in zip(example.words, task.convert_tags(example), strict=True):

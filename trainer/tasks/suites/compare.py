@@ -23,12 +23,12 @@ MIN_PAIRED_SEEDS = 2  # the fewest that are compared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedTask:
-    """A split of a task by its first metric; differences are the first model's score less the second's.
+    """Two models on one split of a task, by its first metric.
 
-    first, second:   scores of the median runs
-    p:               on examples; None where the metric cannot be drawn again
-    adjusted:        the same by Holm, of all that were compared
-    over_seeds:      of the means over seeds; None if there is one seed
+    first, second:   scores of the median runs (those with the median score of all seeds)
+    p:               p-value on examples; None if the metric cannot be computed from rows
+    adjusted:        the same, adjusted by Holm's method for all tests
+    over_seeds:      comparison of the means over seeds; None if there is one seed
     """
 
     task: str
@@ -42,12 +42,12 @@ class ComparedTask:
 
     @property
     def difference(self) -> float:
-        """On the examples of the median runs."""
+        """Return the score of the first model minus that of the second."""
         return self.first - self.second
 
     @property
     def is_significant(self) -> bool:
-        """True if chance alone would hardly make such a difference, for the number of tests."""
+        """Return True if chance alone would hardly make such a difference, given the number of tests."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
 
@@ -55,8 +55,8 @@ class ComparedTask:
 class SuiteComparison:
     """Two models on a suite, named as they were given.
 
-    seeds:      how many each was learnt from
-    is_control: whether the second is the first from first weights
+    seeds:      the number of seeds from which each was learnt
+    is_control: True if the second model is the first one with random first weights
     """
 
     first: str
@@ -77,7 +77,18 @@ class SuiteComparison:
 def compare_models(
     suite: Suite, names: tuple[str, str], first: JudgedSplits, second: JudgedSplits, is_control: bool = False
 ) -> SuiteComparison:
-    """Compare every split that counts for its task. Raises InputError if the two did not answer the same."""
+    """Compare two models on all splits that count for their tasks.
+
+    Args:
+        suite: The suite.
+        names: What the table calls the two models.
+        first: The judged splits of the first model, by task, seed and split.
+        second: Those of the second model.
+        is_control: True if the second model is the first one with random first weights.
+
+    Raises:
+        InputError: If the two did not answer the same examples.
+    """
     comparisons = [
         _compare_split(task, split, suite.seeds, first, second)
         for task in suite.tasks
@@ -109,7 +120,7 @@ def _compare_split(
 
 
 def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
-    """Return the p of the test whether answers to the same examples differ; None where the metric cannot be drawn."""
+    """Test whether two models differ on the same examples; None if the metric cannot be computed from rows."""
     if not (one.can_draw(metric) and other.can_draw(metric)):
         return None
     ours, theirs = one.find_mean_parts(metric), other.find_mean_parts(metric)
@@ -119,7 +130,7 @@ def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float 
 
 
 def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
-    """Raise InputError if two models did not answer the same examples."""
+    """Raise InputError if two models answered different numbers of examples. `what` names the split."""
     if one.examples != other.examples or len(one.rows) != len(other.rows):
         raise InputError(
             f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
@@ -128,7 +139,7 @@ def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None
 
 
 def adjust_p_values(values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number (Holm 1979), in the order given.
+    """Adjust p-values for their number (Holm 1979), in the given order.
 
     >>> adjust_p_values([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -147,7 +158,7 @@ HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Hol
 
 
 def format_cells(each: ComparedTask) -> list[str]:
-    """A row of the table as texts."""
+    """Format a row of the table."""
     seeds = each.over_seeds
     return [
         each.task,
@@ -164,7 +175,7 @@ def format_cells(each: ComparedTask) -> list[str]:
 
 
 def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
-    """Yield the table for a terminal, and its conclusions in words."""
+    """Yield the lines of the table for a terminal, and its conclusions in words."""
     yield f"{comparison.first} (this) and {comparison.second} (other), on the same examples"
     yield ""
     yield from align_columns([HEAD, *map(format_cells, comparison.tasks)])
@@ -173,7 +184,7 @@ def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
 
 
 def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
-    """Yield the conclusions from a table of p-values in plain words."""
+    """Yield the conclusions from the p-values of a comparison, a sentence each."""
     number = sum(each.p is not None for each in comparison.tasks)
     if comparison.is_control:
         yield format_worth(comparison)
@@ -204,7 +215,9 @@ def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
 
 
 def format_worth(comparison: SuiteComparison) -> str:
-    """Return whether pre-training was worth it: how often the model is surely better than from first weights."""
+    """Return a sentence on whether pre-training was worth it: how often the model is surely better than from first
+    weights.
+    """
     apart = [each for each in comparison.tasks if each.is_significant]
     better = sum(each.difference > 0 for each in apart)
     worse, of = len(apart) - better, f"{len(comparison.tasks)} compared"

@@ -60,18 +60,19 @@ MAX_MEAN_ERROR = 1e-9  # that a mean may differ from the score by its rounding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSplit:
-    """The scores of answers.
+    """The scores of the answers to a split, with the rows from which they can be computed again.
 
-    sha256:    of the file that was answered
-    version:   of what is written of an answer and how it is scored
-    examples:  that were answered; unusable: records that could not be
-    scores:    by name; none if there are no labels
-    majority, words: the same of the baselines, one answer to everything and a bag of words, where these are known
-    p_majority, p_words: of the test whether the two differ by the split's first metric; None if it cannot be made
-    statistic: how a score comes from rows; "" where rows are none
+    sha256:    digest of the file that was answered
+    examples:  the number of examples that were answered
+    unusable:  the number of records that could not be used
+    scores:    by name; {} if there are no labels
+    majority, words: the scores of the baselines (one answer to everything, a bag of words); {} if they are unknown
+    p_majority, p_words: p-values of the difference to these by the first metric; None if it cannot be tested
+    statistic: how scores follow from rows; "" if there are no rows
     columns:   of "means", the metric of each column of the rows
-    classes:   of "classes" and "labels", how many there are
-    rows:      one an example; where `is_grouped`, one for those that are judged together
+    classes:   of "classes" and "labels", the number of classes
+    rows:      numbers of each example, or of each group of examples if `is_grouped`
+    version:   of what is written of an answer and how it is scored
     """
 
     sha256: str
@@ -90,22 +91,22 @@ class JudgedSplit:
     version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
-        """Tells whether a metric can be computed from rows."""
+        """Check whether a metric can be computed from rows."""
         columns = (
             self.columns if self.statistic == MEANS else METRICS_BY_STATISTIC.get(self.statistic, tuple(self.scores))
         )
         return bool(self.statistic) and metric in columns
 
     def to_array(self) -> Float64s:
-        """The rows: float64 [N, K]."""
+        """Return the rows as float64 [N, K]."""
         return np.array(self.rows, np.float64)
 
     def score(self, rows: Float64s, metric: str) -> float:
-        """Return a metric of rows: those of this split, or some drawn of them."""
+        """Compute a metric from rows: all rows of this split, or some drawn from them."""
         return float(self._compute_scores(rows)[metric])
 
     def find_mean_parts(self, metric: str) -> Float64s | None:
-        """Return numbers whose mean is a metric: float64 [N]; None for a metric that is no mean."""
+        """Return the numbers of which a metric is the mean: float64 [N]; None if it is no mean."""
         if self.statistic == CLASSES and metric == "accuracy":
             gold_N, answers_N = self.to_array().T
             return np.asarray(gold_N == answers_N, np.float64)
@@ -132,7 +133,7 @@ class JudgedSplit:
 
 
 def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Scores of labelled examples, and their rows, as `JudgedSplit` has them."""
+    """Compute the scores of labelled examples and their rows, as fields of `JudgedSplit`."""
     scores = task.compute_scores(examples, predictions)
     return {"scores": scores, **_build_rows(task, examples, predictions, scores)}
 
@@ -140,7 +141,7 @@ def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequ
 def _build_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the statistic of a task, and its rows."""
+    """Return the statistic and the rows of a task; {} if its scores cannot be computed from rows."""
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
         return {"statistic": NUMBERS, "rows": _zip_values(gold, [float(answer[0]) for answer in predictions])}
@@ -162,7 +163,7 @@ def _build_rows(
 def _build_vector_rows(
     task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Return the rows: for rankings the measures of each query, for scores and cosines pairs, for classes these."""
+    """Return measures of each query, pairs of score and cosine, or pairs of classes, as the task is scored."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
         gold, answers = task.to_class_indices(examples, predictions)
         return {"statistic": CLASSES, "classes": len(task.labels), "rows": _zip_values(gold.tolist(), answers.tolist())}
@@ -191,7 +192,7 @@ def _build_class_rows(
 
 
 def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Return each sentence's numbers of right, answered and gold spans, or its right tags and all tags."""
+    """Return for each sentence its right, answered and gold spans, or its right tags and all tags."""
     gold = [list(task.convert_tags(example)) for example in examples]
     if task.units == "spans":
         return {"statistic": SPANS, "rows": tuple(map(tuple, count_spans(gold, predictions).astype(float).tolist()))}
@@ -205,7 +206,7 @@ def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Se
 def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return each example's own scores, of the metrics that are their mean."""
+    """Return the scores of each example alone, for the metrics that are the mean of these."""
     own = [
         task.compute_scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)
     ]
@@ -220,13 +221,17 @@ def _build_mean_rows(
 
 
 def write_judged(path: Path, judged: JudgedSplit) -> None:
-    """Write it in one step."""
+    """Write a judged split as JSON, in one step."""
     with replace_file(path, is_only_writer=True) as new:
         new.write_text(json.dumps(asdict(judged)) + "\n", encoding="utf-8")
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read what `write_judged` wrote; None if there is nothing. Raises InputError if it is incomplete."""
+    """Read a file of `write_judged`; None if there is none.
+
+    Raises:
+        InputError: If the file is damaged, or has another number of rows than of examples.
+    """
     if not path.is_file():
         return None
     try:
@@ -261,7 +266,7 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """difference: the score of the first system minus that of the second; p: two-sided."""
+    """The score of the first system minus that of the second, with its two-sided p-value."""
 
     difference: float
     p: float
@@ -270,9 +275,16 @@ class Comparison(NamedTuple):
 def bootstrap_interval(
     rows: npt.ArrayLike, statistic: Statistic = compute_mean, *, seed: int, rounds: int = 1000, level: float = 0.95
 ) -> Interval:
-    """Return the percentile interval (Efron, Tibshirani 1993, chapter 13): as many rows, drawn with replacement.
+    """Compute the percentile interval of a score (Efron, Tibshirani 1993, chapter 13).
 
-    For one row, or equal ones, it has no width: that shows how little is known, not how sure it is.
+    For one row, or for equal rows, it has no width: that shows how little is known, not how sure it is.
+
+    Args:
+        rows: [N] or [N, K], a row for each example.
+        statistic: Computes the score from rows, by default the mean.
+        seed: The seed of what is drawn.
+        rounds: The number of times that N rows are drawn with replacement.
+        level: The share of drawn scores within the interval.
 
     >>> bootstrap_interval([1, 0, 1, 1, 0, 1, 1, 1, 1, 1], seed=1).score
     0.8
@@ -290,6 +302,13 @@ def run_paired_randomization(
 
     In each round the two change places on about half of the rows. p is (1 + rounds whose difference is as large as the
     real one) / (1 + rounds), so it is never 0; for equal systems it is 1.
+
+    Args:
+        first: [N] or [N, K], a row of the first system for each example.
+        second: The rows of the second system.
+        statistic: Computes the score from rows, by default the mean.
+        seed: The seed of what is drawn.
+        rounds: The number of rounds.
 
     >>> run_paired_randomization([1, 1, 1, 0, 1, 1], [0, 0, 0, 0, 0, 0], seed=1).p < 0.1
     True
@@ -310,7 +329,7 @@ def run_paired_randomization(
 
 
 def _iter_draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
-    """[N] row numbers for each round, drawn with replacement."""
+    """Yield for each round N row numbers, drawn with replacement: int64 [N]."""
     at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):
         keys_R = compute_keys(seed, "bootstrap", 0, np.arange(first, min(first + at_once, rounds)))
@@ -318,7 +337,7 @@ def _iter_draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
 
 
 def _iter_coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
-    """[R, N] coins for some rounds at a time, 64 a draw."""
+    """Yield coins for some rounds at a time: bool [R, N], 64 of a draw."""
     words = -(-num_rows // 64)
     at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):

@@ -76,13 +76,13 @@ FILE_KEYS = ("format", "header", "columns", "max_unusable")  # keys of a task th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSplit:
-    """Examples that a task's model answers.
+    """Examples that the model of a task answers.
 
-    name:     "dev", "test", or with the set's name before it where that is another one
-    labelled: whether it can be judged
-    metrics:  by which, the first above all
-    averaged: whether it is in the mean over tasks
-    set:      the published set whose split it is; "" for none
+    name:     "dev", "test", or one of these after the name of another published set
+    labelled: True if the answers can be scored
+    metrics:  the scores, the main one first
+    averaged: True if it counts for the mean over tasks
+    set:      the published set that it belongs to, "" if none
     """
 
     name: str
@@ -95,7 +95,10 @@ class SuiteSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTask:
-    """A task to learn, its training data, and the splits to answer. task: `kind`, and settings of the kind"""
+    """A task to learn, with its training file and the splits to answer.
+
+    `task` has its `kind` and settings of that kind.
+    """
 
     name: str
     task: Mapping[str, Any]
@@ -105,13 +108,13 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """By which epochs are judged."""
+        """Return the file by which epochs are compared."""
         return self.splits[0].file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Tasks, each learnt from every seed. average: whether a mean over the tasks means something"""
+    """Tasks, each learnt from every seed. `average` is True if a mean over the tasks is reported."""
 
     name: str
     seeds: tuple[int, ...]
@@ -121,7 +124,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTable:
-    """The file's own keys; see the module."""
+    """The keys of a suite's file, as the head of this module shows them."""
 
     name: str = ""
     seeds: tuple[int, ...] = (42,)
@@ -159,14 +162,20 @@ class SuiteTaskTable:
 
 
 def list_shipped_suites() -> list[str]:
-    """The names of those that come with the program."""
+    """List the names of the suites that come with the program."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
 def read_suite(name_or_path: str, data: Path | None = None) -> Suite:
-    """The suite of a file, or one that comes with the program. Raises InputError.
+    """Read a suite.
 
-    data: the folder of its files; None: the folder of the suite's file, or where the program was started
+    Args:
+        name_or_path: The name of a shipped suite, or a TOML file.
+        data: The folder of the labelled files. If None, the folder of the TOML file, or the working directory for a
+            shipped suite.
+
+    Raises:
+        InputError: If there is no such suite, it has wrong keys, or a file is missing.
     """
     shipped = name_or_path in list_shipped_suites()
     path = SHIPPED / f"{name_or_path}.toml" if shipped else Path(name_or_path)
@@ -203,7 +212,7 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
 
 
 def check_seeds(where: str, seeds: Sequence[int]) -> None:
-    """Raise InputError unless seeds are one or more different numbers."""
+    """Raise InputError unless seeds are one or more different numbers from 0 on."""
     if len({*seeds}) < max(1, len(seeds)):
         raise InputError(f"{where}: seeds = {list(seeds)}: give one or more different numbers.")
     for seed in seeds:
@@ -211,9 +220,16 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
 
 
 def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
-    """Return one task of a suite. Raises InputError.
+    """Build one task of a suite.
 
-    given: keys of `SuiteTaskTable`, of fine-tuning and of the kind of task; root: the folder of its files
+    Args:
+        name: The name of the task; if it is that of a published set, it has the files and metrics of that set.
+        given: Keys of `SuiteTaskTable`, of fine-tuning, and of the kind of task.
+        root: The folder of the labelled files.
+        where: What messages call the keys.
+
+    Raises:
+        InputError: If a key or a metric is unknown, a value is out of range, or a file is missing.
     """
     of_table = list_field_names(SuiteTaskTable)
     own = bind_settings(SuiteTaskTable, {key: value for key, value in given.items() if key in of_table}, where)
@@ -239,7 +255,7 @@ def check_metrics(where: str, metrics: Sequence[str], task: Task, published: Pub
 
 
 def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
-    """Return a published set. Raises InputError that names its task."""
+    """Find a published set in a folder. Errors name the task that needs it."""
     try:
         offered = {split for layout in get_published_set(name).layouts for split in layout.files}
         if not {*splits} <= offered:
@@ -254,7 +270,7 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 
 
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
-    """Return the task settings that a published set gives: its labels, and its first metric where the task has it."""
+    """Return the settings of a task that a published set gives: its labels, and its first metric if the task has it."""
     kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**values).metrics:
@@ -266,7 +282,7 @@ def derive_settings(published: PublishedSet) -> dict[str, Any]:
 
 
 def _list_set_splits(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
-    """Return all splits but that for training, the one by which epochs are judged first."""
+    """List all splits of a published set except the training split, that by which epochs are compared first."""
     names = [DEV, *(name for name in dataset.files if name not in (TRAIN, DEV))]
     return tuple(_build_split(dataset, name, name, own.metrics) for name in names)
 
@@ -285,7 +301,10 @@ def _build_split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, .
 
 
 def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
-    """Yield the splits of another set that a task's model answers. Raises InputError if its files are missing."""
+    """Yield the splits of another set that the model of a task answers too.
+
+    Raises InputError if its files are missing.
+    """
     entry = get_published_set(name)
     wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
     dataset = _find_published_set(name, root, where, [DEV] if DEV in wanted else [TEST])
@@ -295,7 +314,7 @@ def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit
 
 
 def _build_file_splits(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
-    """Return the splits of a task that is not published: all its files have labels."""
+    """Build the splits of a task with files of its own; all have labels."""
     names = [DEV, *([TEST] if own.test else [])]
     return tuple(
         SuiteSplit(
@@ -325,9 +344,17 @@ Ids = Sequence[Any]
 def score_groups(
     name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Return the scores of a set that is judged so, and what a `JudgedSplit` has of its rows; nothing for another.
+    """Score a set whose examples are judged in groups: options of a question, or candidates for a gap.
 
-    predictions: of the classes "0" and "1"
+    Args:
+        name: The published set. For others than MultiRC and ReCoRD the result is {}.
+        file: The file that was answered.
+        ids: The id of each example; it ends in the number of the option.
+        examples: The examples.
+        predictions: The outputs for the classes "0" and "1" of each example.
+
+    Returns:
+        The scores, and the fields of `JudgedSplit` from which they can be computed again.
     """
     if name == MULTIRC:
         return _score_options(ids, examples, predictions)
@@ -335,7 +362,7 @@ def score_groups(
 
 
 def find_question_id(name: Any) -> str:
-    """The question of an option.
+    """Return the id of the question that an option belongs to.
 
     >>> find_question_id("7.3.0")
     '7.3'
@@ -356,7 +383,7 @@ def _score_options(ids: Ids, examples: Sequence[Example], predictions: Sequence[
 
 
 def _score_candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Score the surest candidate of each query, the first of equal ones, by ReCoRD's texts and gold answers."""
+    """Score the most certain candidate of each query, the first of equal ones, by its text and the gold answers."""
     best: dict[str, tuple[float, str]] = {}
     for name, prediction in zip(ids, predictions, strict=True):
         query, weight = find_question_id(name), float(prediction[1] - prediction[0])
@@ -377,7 +404,7 @@ DECIDING_FILES = ("*.safetensors", "config.json", "tokenizer.json")  # files of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRun:
-    """One task learnt from one seed. folder: of the run; job: whose output is in it"""
+    """One task learnt from one seed. `job` fine-tunes the model in `folder`, which also has the answers and scores."""
 
     task: str
     seed: int
@@ -390,24 +417,34 @@ class SuiteRun:
         return Path(self.folder) / f"{to_file_name(split.name)}.jsonl"
 
     def locate_scores(self, split: SuiteSplit) -> Path:
-        """The file of how good that is."""
+        """Return the path of the scores of a split."""
         return Path(self.folder) / f"{to_file_name(split.name)}.json"
 
     @property
     def unanswered_splits(self) -> list[SuiteSplit]:
-        """The splits that are still to be answered. Raises InputError if what there is is incomplete."""
+        """Return the splits that are still to be answered. Raises InputError if a file of scores is damaged."""
         return [split for split in self.splits if not is_judged(self, split)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteJob:
-    """Runs for one process of the trainer."""
+    """The runs for one process of the trainer."""
 
     runs: tuple[SuiteRun, ...]
 
 
 def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
-    """Task by task, seed by seed. first_weights: the model as it was before any training, as a control"""
+    """Yield the runs of a suite, task by task and seed by seed.
+
+    Args:
+        suite: The suite.
+        model: The folder of the model to fine-tune.
+        output: The folder that gets a folder for each run.
+        first_weights: True to begin with random first weights instead of the pre-trained ones, as a control.
+
+    Raises:
+        InputError: If the model has no weights.
+    """
     weights = digest_model(model) + (" from first weights" if first_weights else "")
     for task in suite.tasks:
         asked = _describe_request(task, weights)
@@ -427,14 +464,18 @@ def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = Fal
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Tells whether a split was answered, as it is now, by this version. Raises InputError if that is incomplete."""
+    """Check whether a split was answered, with its present file and by this version.
+
+    Raises:
+        InputError: If its file of scores is damaged.
+    """
     judged = read_judged(run.locate_scores(split))
     is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_split(split))
     return is_now and run.locate_answers(split).is_file()
 
 
 def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
-    """Raise InputError if the answers to a split lack the metric by which it is judged."""
+    """Raise InputError if the scores of a labelled split lack its first metric."""
     if split.labelled and split.metrics[0] not in judged.scores:
         raise InputError(
             f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
@@ -443,13 +484,13 @@ def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
 
 
 def digest_split(split: SuiteSplit) -> str:
-    """Return the digest of the bytes of its file; for a folder, its name alone."""
+    """Return the digest of the file of a split; for a folder only its name."""
     path = parse_raw_path(split.file.path)
     return compute_sha256(str(path)) if path.is_file() else path.name
 
 
 def digest_model(model: Path) -> str:
-    """Return the digest of a model's files that decide its answers. Raises InputError if it has no weights."""
+    """Return the digest of the files of a model that decide its answers. Raises InputError if it has no weights."""
     files = [path for pattern in DECIDING_FILES for path in sorted(model.glob(pattern))]
     if not any(path.suffix == ".safetensors" for path in files):
         raise InputError(
@@ -461,7 +502,7 @@ def digest_model(model: Path) -> str:
 
 
 def _describe_request(task: SuiteTask, model: str) -> str:
-    """All that decides what is learnt, but for the seed."""
+    """Return everything except the seed that decides what is learnt."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     files = [describe_file(task.training), describe_file(task.evaluation)]
@@ -470,7 +511,7 @@ def _describe_request(task: SuiteTask, model: str) -> str:
 
 
 def to_file_name(name: str) -> str:
-    """A name as part of a file's.
+    """Return a name with letters that file names may have.
 
     >>> to_file_name("glue/mnli-mm dev")
     'glue-mnli-mm-dev'

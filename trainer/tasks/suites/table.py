@@ -1,12 +1,12 @@
 """The table of a suite: for every split and metric the median over seeds, and what is next to it.
 
-The median run of a task is the one whose score on dev, by its first metric, is the median of all seeds' (of two in the
-middle the lower). Its examples are what an interval and a test are made of. A mean over tasks is as GLUE
-and SuperGLUE define it (Wang et al. 2018, section 4): of a task the mean of its metrics, over the sets that count as
-one (MNLI matched and mismatched), then of all tasks.
+The median run of a task is the one whose score on dev, by its first metric, is the median of those of all seeds; of two
+in the middle it is the lower one. Intervals and tests are made from its examples. A mean over tasks is defined as by
+GLUE and SuperGLUE (Wang et al. 2018, section 4): of each task the mean of its metrics, over the sets that count as one
+(MNLI matched and mismatched), then of all tasks.
 
-Cost: an interval draws 1,000 times, a test between two models 10,000 times; of 10,000 examples with a class each 1 s
-and, by accuracy, 0.4 s.
+Cost: an interval draws 1,000 times, a test between two models 10,000 times; for 10,000 examples with a class each that
+is 1 s and, by accuracy, 0.4 s.
 """
 
 import statistics
@@ -32,11 +32,12 @@ JudgedSplits = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and s
 class SuiteRow:
     """One metric of one split.
 
-    scores:   by seed, in the suite's order
-    run:      the seed of the task's median run
-    interval: of that run's score, over its examples; None if it cannot be drawn
-    majority, words: of one answer to everything and of a bag of words; None where that is not known
-    p:        of the test whether the first metric's score differs from the majority's; None if it was not made
+    scores:   by seed, in the order of the suite
+    run:      the seed of the task's median run, the one with the median score
+    interval: of the score of that run, over its examples; None if it cannot be computed from rows
+    majority, words: scores of one answer to everything and of a bag of words; None if they are unknown
+    p:        p-value of the difference to the majority by the first metric; None if it was not tested
+    averaged: True if it counts for the mean over tasks
     """
 
     task: str
@@ -53,21 +54,18 @@ class SuiteRow:
 
     @property
     def verdict(self) -> str:
-        """Return that nothing was learnt, or no more than words say; "" where that is not so, or not known."""
+        """Return a sentence if nothing was learnt, or no more than a bag of words; "" if not, or if it is not known."""
         return describe_weakness(self.metric, self.median, self.majority, self.words, self.p, format_score)
 
     @property
     def median(self) -> float:
-        """Over seeds."""
+        """Return the median score over seeds."""
         return statistics.median(self.scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteResult:
-    """A model on a suite.
-
-    average: over tasks, if the suite has one
-    """
+    """The scores of a model on a suite. `average` is the mean over tasks, None if the suite has none."""
 
     suite: str
     model: str
@@ -85,7 +83,7 @@ class SuiteResult:
 
 
 def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult:
-    """Add up the judged splits."""
+    """Build the result of a model from its judged splits, by task, seed and split."""
     rows = list[SuiteRow]()
     for task in suite.tasks:
         run = find_median_run(task, suite.seeds, results)
@@ -117,7 +115,7 @@ def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult
 
 
 def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
-    """Return a suite with the metrics that its answers have: three classes have no `f1` of one."""
+    """Return a suite with only the metrics that its answers have: three classes, for example, have no `f1`."""
 
     def with_metrics(task: SuiteTask) -> SuiteTask:
         scores = {split.name: results[task.name, suite.seeds[0], split.name].scores for split in task.splits}
@@ -128,7 +126,7 @@ def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
 
 
 def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
-    """Return the interval of a score over its examples; None where its rows are not kept."""
+    """Compute the interval of a score over its examples; None if it cannot be computed from rows."""
     if not judged.can_draw(metric):
         return None
     interval = bootstrap_interval(judged.to_array(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
@@ -136,7 +134,7 @@ def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | No
 
 
 def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits) -> int:
-    """Return the seed of the median run; of two in the middle that of the lower score, of equal scores the first."""
+    """Return the seed of the median run; of two in the middle that with the lower score, of equal scores the first."""
     split = task.splits[0]
     scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
     middle = statistics.median_low(scores)
@@ -144,7 +142,7 @@ def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits
 
 
 def compute_task_mean(rows: Sequence[SuiteRow]) -> float:
-    """Return the mean of medians; see the module."""
+    """Compute the mean of the medians, as the head of this module defines it."""
     tasks: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         if row.averaged:
@@ -163,7 +161,7 @@ HEAD = (
 
 
 def iter_table_lines(result: SuiteResult) -> Iterator[str]:
-    """Yield the table for a terminal, and the notes that its reader needs."""
+    """Yield the lines of the table for a terminal, and the notes that its reader needs."""
     yield f"{result.suite}: {result.model}, seeds {', '.join(map(str, result.seeds))}"
     yield ""
     yield from align_columns([HEAD, *map(format_cells, result.rows)])
@@ -175,7 +173,7 @@ def iter_table_lines(result: SuiteResult) -> Iterator[str]:
 
 
 def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
-    """Return of each task and split the row of its first metric, where nothing was learnt or words alone do as well."""
+    """List the rows of first metrics that show that nothing was learnt, or no more than a bag of words."""
     first = dict[tuple[str, str], SuiteRow]()
     for row in result.rows:
         first.setdefault((row.task, row.split), row)
@@ -183,7 +181,7 @@ def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows of texts with every column as wide as its widest.
+    """Yield rows of texts as lines with aligned columns.
 
     >>> list(align_columns([["a", "b"], ["long", "c"]]))
     ['a     b', 'long  c']
@@ -194,7 +192,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def format_cells(row: SuiteRow) -> list[str]:
-    """A row of the table as texts."""
+    """Format a row of the table."""
     return [
         row.task,
         row.split,
@@ -208,7 +206,7 @@ def format_cells(row: SuiteRow) -> list[str]:
 
 
 def format_score(score: float) -> str:
-    """A score as the benchmarks print it.
+    """Format a score in percent, as the benchmarks print it.
 
     >>> format_score(0.6049), format_score(-0.001)
     ('60.5', '-0.1')
@@ -217,14 +215,14 @@ def format_score(score: float) -> str:
 
 
 def format_average(result: SuiteResult) -> str:
-    """The mean over tasks, and of how many."""
+    """Format the mean over tasks, with their number."""
     assert result.average is not None
     tasks = {row.task for row in result.rows if row.averaged}
     return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {format_score(result.average)}"
 
 
 def iter_notes() -> Iterator[str]:
-    """Yield the notes on scores that a reader of the table needs."""
+    """Yield the notes that a reader of the table needs."""
     yield HUNDREDFOLD_NOTE
     yield (
         "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "

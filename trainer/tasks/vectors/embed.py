@@ -2,21 +2,19 @@
 
     records ─► texts ─► windows of tokens ─► batches of one length ─► layers chosen ─► pooled ─► Parquet, in file order
 
-Promise: a row for each record that can be used, in the order of the file, and for each word or token of it where these
-are asked for; of a text that is cut those of what is left. The file appears in one step. The same command after a kill
-resumes after what was written (`open_parts`), and ends with the same bytes: it reads and cuts the texts again, and
-computes only what is missing. Memory: the model, and the vectors of WINDOW_TOKENS tokens in every layer asked for,
-however long the file is.
+Promise: a row for each record that can be used, in the order of the file, or for each of its words or tokens; of a text
+that is cut, those that are left. The file appears in one step. The same command after a kill resumes after what was
+written, and ends with the same bytes: it reads and cuts the texts again, and computes only what is missing. Memory: the
+model, and the vectors of WINDOW_TOKENS tokens in every requested layer, however long the file is.
 
-Vectors of a long run, part by part: a run that was killed resumes after the last part that it wrote. No torch.
+A run writes its vectors part by part, and a run that was killed resumes after the last part:
 
     OUTPUT's unfinished folder/   asked.json       what is asked for, with digests of what is read
                                   part-0.parquet   a group of rows for each window, with checksums
 
-Promise: only complete parts are used: a damaged one is removed, with those after it, and all are removed where the
-settings differ. The file that is made of them has the same bytes however often the run was ended. One process at a time
-has the folder; it is removed at the end of the run, unless that ended early and has a part.
-Cost: the vectors are on the disk twice, until the file has its name; what is there is read when a run resumes.
+Only complete parts are used: a damaged one is removed, with those after it, and all are removed if the settings differ.
+One process at a time has the folder; it is removed at the end of the run, unless that ended early and has a part. Cost:
+the vectors are on the disk twice, until the file has its name; what is there is read when a run resumes.
 """
 
 import hashlib
@@ -43,7 +41,7 @@ from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.ledger import Ledger
 from corpora.store.places.files import to_unfinished_path
 from tokenizers_train.vocabularies.borders import find_piece_offsets
-from trainer.complete_folders import alone, refusing, written_json
+from trainer.complete_folders import explain_disk_errors, hold_output, write_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentence_transformers import Prompt, SentenceFolder
 from trainer.metrics import Event
@@ -65,7 +63,11 @@ REQUEST_FILE = "asked.json"
 
 
 class VectorParts:
-    """The parts that a run has written so far. windows, rows: those of whole parts"""
+    """The parts of a vector file that a run has written so far.
+
+    windows: the number of windows (texts that are read together) in them
+    rows:    the number of rows in them
+    """
 
     def __init__(self, folder: Path, output: Path, schema: pa.Schema) -> None:
         self._folder, self._output, self._schema = folder, output, schema
@@ -81,7 +83,7 @@ class VectorParts:
         return self._folder / f"part-{number}.parquet"
 
     def _count_part(self, path: Path) -> bool:
-        """Count what a part holds; false where it is missing or damaged."""
+        """Count the windows and rows of a part. Returns False if it is missing or damaged."""
         try:
             sizes = [len(table) for table in _iter_tables(path)]
         except (pa.ArrowException, OSError):
@@ -90,8 +92,8 @@ class VectorParts:
         return True
 
     def add(self, rows: pa.Table) -> None:
-        """Add the next window. Raises InputError for a full disk."""
-        with refusing(self._output):
+        """Add the rows of the next window. Raises InputError if the disk is full."""
+        with explain_disk_errors(self._output):
             if self._writer is None:
                 path = self._locate_part(self._parts)
                 self._writer = pq.ParquetWriter(path, self._schema, compression="none", write_page_checksum=True)
@@ -99,14 +101,16 @@ class VectorParts:
         self.windows, self.rows = self.windows + 1, self.rows + len(rows)
 
     def save(self) -> None:
-        """Close what was added since as a part, which is not made again. Raises InputError for a full disk."""
+        """Close the part with what was added since the last call; it is not computed again. Raises InputError if the
+        disk is full.
+        """
         if self._writer is not None:
-            with refusing(self._output):
+            with explain_disk_errors(self._output):
                 self._writer.close()
             self._parts, self._writer = self._parts + 1, None
 
     def close(self) -> None:
-        """Save what was added, if the disk takes it."""
+        """Close the part with what was added, if the disk takes it."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
@@ -125,18 +129,24 @@ def _iter_tables(path: Path) -> Iterator[pa.Table]:
 
 @contextmanager
 def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
-    """Open the parts that the same run left when it ended, or none.
+    """Open the parts that an earlier run of the same request left, or none. They are removed at the end.
 
-    asked: what must be the same, as JSON. Raises InputError if another process makes the same file.
+    Args:
+        output: The file to write.
+        request: What must be the same for parts to be used, as JSON.
+        schema: The schema of the file.
+
+    Raises:
+        InputError: If another process writes the same file, or the disk is full.
     """
     folder, ended_well = to_unfinished_path(output, is_only_writer=True), False
     with ExitStack() as own:
-        with refusing(output):
-            own.enter_context(alone(output, "writing"))
+        with explain_disk_errors(output):
+            own.enter_context(hold_output(output, "writing"))
             if _read_json(folder / REQUEST_FILE) != json.loads(json.dumps(request)):
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
-                written_json(folder / REQUEST_FILE, request)
+                write_json(folder / REQUEST_FILE, request)
             parts = VectorParts(folder, output, schema)
         try:
             yield parts
@@ -148,7 +158,7 @@ def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> I
 
 
 def _read_json(path: Path) -> Any:
-    """Return the content of a file of ours; None if it is missing or incomplete."""
+    """Load a JSON file; None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -163,7 +173,7 @@ SAVE_SECONDS = 60.0  # after which what is made is written down
 
 
 class NamedText(NamedTuple):
-    """A record: its id, or its line, and its text."""
+    """A text with its id, or with its line if the file gives no id."""
 
     id: str
     text: str
@@ -174,7 +184,16 @@ Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
 
 @dataclass(slots=True, kw_only=True)
 class Embedder:
-    """A model that makes vectors. after: what follows its pooling; width: numbers of a vector"""
+    """A model that computes vectors.
+
+    encoder:  the encoder
+    after:    the modules after the pooling
+    width:    the numbers of a vector
+    texts:    turns texts into tokens
+    settings: what gets a vector, and how, with the pooling that is used
+    origin:   how the vectors are made, to be stored with them
+    device:   the device of the model
+    """
 
     encoder: TransformerEncoder
     after: nn.Module
@@ -186,14 +205,21 @@ class Embedder:
 
     @staticmethod
     def from_folder(folder: Path, settings: EmbedSettings, device: torch.device, prompt: Prompt = "") -> "Embedder":
-        """Return the encoder of a folder. Raises InputError for layers and lengths that it does not have.
+        """Load the model of a folder.
 
-        prompt: of the folder for what is embedded, where the settings name none
+        Args:
+            folder: The folder of a model, fine-tuned or not.
+            settings: What gets a vector, and how.
+            device: The device to compute on.
+            prompt: The name of the folder's prompt to use if the settings name none.
+
+        Raises:
+            InputError: If the folder is damaged, or the model lacks a layer, a prompt or the length that is asked for.
         """
         loaded = read_source(folder)
         model = loaded.model if isinstance(loaded.model, VectorModel) else None
         has_two = model is not None and not model.task.shared
-        encoder = [*loaded.model.encoders()][has_two and settings.side == "second"]
+        encoder = [*loaded.model.list_encoders()][has_two and settings.side == "second"]
         length, own = settings.max_length or loaded.max_length, model.pooling if model is not None else "mean"
         if length > loaded.settings.positions:
             positions = loaded.settings.positions
@@ -229,13 +255,21 @@ class Embedder:
         )
 
     def compute_vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        """Return the vectors asked for of each text, float32 [1 or words or tokens, H]; in their order."""
+        """Compute for each text, in order, its vectors: float32 [N, H], N = 1 or the number of words or tokens."""
         return self.compute_sequence_vectors([*map(Tokens.from_encoding, encodings)], encodings)
 
     def compute_sequence_vectors(
         self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()
     ) -> list[Float32s]:
-        """Return the same of sequences of tokens. encodings: of each, where words or tokens are asked for"""
+        """Compute the vectors of sequences of tokens.
+
+        Args:
+            sequences: The sequences.
+            encodings: The encoding of each, which is needed if words or tokens get vectors.
+
+        Returns:
+            As `compute_vectors`.
+        """
         targets = {SKIPPED: np.array(self.texts.skipped[:1], np.int64)} if self.texts.skipped else {}
         items = [TaskItem(sequences=(each,), example=0, targets=targets) for each in sequences]
         by_place = dict[int, Float32s]()
@@ -247,7 +281,7 @@ class Embedder:
     @torch.inference_mode()
     def _compute_batch(self, items: Items, encodings: Sequence[Encoding]) -> list[Float32s]:
         batch = batch_items(items).to(self.device)
-        every = self.encoder.hidden_states(batch)
+        every = self.encoder.list_hidden_states(batch)
         states = [every[layer] for layer in self.origin.layers]
         hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
         if self.settings.combine == "mean":
@@ -263,7 +297,10 @@ class Embedder:
 
 
 def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) -> tuple[int, ...]:
-    """Return the layers that are asked for, counted from what enters the first. Raises InputError."""
+    """Return the requested layers, numbered from what enters the first layer (0).
+
+    Raises InputError if one does not exist.
+    """
     depth = encoder.shape.layers
     wrong = [layer for layer in settings.layers if not -depth - 1 <= layer <= depth]
     if wrong:
@@ -277,9 +314,9 @@ def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder
 def _find_after_pooling(
     model: VectorModel | None, settings: EmbedSettings, layers: tuple[int, ...], encoder: TransformerEncoder
 ) -> tuple[nn.Module, int]:
-    """Return what follows the pooling, and the width of vectors: of a model's own pooling of its last layer, or none.
+    """Return the modules after the pooling, and the width of vectors.
 
-    settings: with the pooling
+    A model's own modules are only used for its own pooling of its last layer.
     """
     by_text = settings.by == "text"
     if model is not None and by_text and (settings.pooling, layers) == (model.pooling, (encoder.shape.layers,)):
@@ -289,14 +326,16 @@ def _find_after_pooling(
 
 
 def _digest_weights(folder: Path, sentences: SentenceFolder | None) -> str:
-    """Return a digest of the weights of an encoder and of what follows its pooling."""
+    """Return a digest of the weights of an encoder and of the modules after its pooling."""
     steps = sentences.steps if sentences is not None else ()
     paths = [path for step in steps if step.path for path in sorted((folder / step.path).glob("*"))]
     return digest_files([folder / WEIGHTS, *paths])
 
 
 def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
-    """Yield the places of each word's tokens, as the tokenizer splits words, or of each token, but for special ones."""
+    """Yield the indices of the tokens of each word, as the tokenizer splits words, or of each token; special ones are
+    skipped.
+    """
     words = [
         (place, place if by == "token" or word is None else None, word)
         for place, (word, special) in enumerate(zip(encoding.word_ids, encoding.special_tokens_mask, strict=True))
@@ -307,7 +346,7 @@ def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
 
 
 def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
-    """The mean of each piece's tokens: [pieces, H]."""
+    """Return the mean vector of the tokens of each word or token: float32 [N, H]."""
     means = [rows_TH[places].mean(0) for places in pieces]
     return torch.stack(means).numpy() if means else np.empty((0, rows_TH.shape[1]), np.float32)
 
@@ -318,7 +357,20 @@ def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float3
 def embed_file(
     embedder: Embedder, file: FileSettings, output: Path, on_event: Callable[[Event], None]
 ) -> dict[str, Any]:
-    """Write the vectors of a file's records; what was done. Raises InputError."""
+    """Write the vectors of the records of a file to a Parquet file.
+
+    Args:
+        embedder: The model.
+        file: The file and how to read it.
+        output: The file to write. An interrupted call resumes.
+        on_event: Is called with an event every few seconds.
+
+    Returns:
+        A summary with the number of texts, rows and dimensions, and the ledger.
+
+    Raises:
+        InputError: If the file cannot be read or changes meanwhile, or the output cannot be written.
+    """
     counts, states = RowCounts(), read_states([file.path])
     precision = embedder.settings.precision
     schema = build_schema(embedder.origin, embedder.width, precision)
@@ -338,7 +390,7 @@ def embed_file(
 def _embed_windows(
     embedder: Embedder, windows: Iterator[Window], parts: VectorParts, on_event: Callable[[Event], None]
 ) -> tuple[int, int]:
-    """Make the vectors of all windows that no part has; return the number of all texts and tokens."""
+    """Compute the vectors of all windows that no part has; return the number of all texts and tokens."""
     schema = build_schema(embedder.origin, embedder.width, embedder.settings.precision)
     kept = parts.windows
     done = tokens = 0
@@ -359,7 +411,7 @@ def _embed_windows(
 
 
 def _describe_request(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
-    """Return what must be the same where a run resumes: all that the vectors and their order follow from."""
+    """Return everything that decides the vectors and their order; a run only resumes if it is the same."""
     tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
     return {
         "made": asdict(embedder.origin),
@@ -373,7 +425,13 @@ def _describe_request(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
 
 
 def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings: Sequence[Encoding]) -> VectorRows:
-    """Return the rows of a window."""
+    """Compute the rows of the vector file for some texts.
+
+    Args:
+        embedder: The model.
+        texts: The texts, with their ids.
+        encodings: The tokens of each text.
+    """
     arrays = embedder.compute_vectors(encodings)
     vectors = np.concatenate(arrays)
     if embedder.settings.by == "text":
@@ -389,7 +447,7 @@ def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings:
 
 
 def iter_windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
-    """Texts and their tokens, so many together as memory is meant for."""
+    """Yield texts with their tokens, as many together as memory is meant for."""
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]
     encoded = (zip(batch, encoder.encode([prompt + text.text for text in batch]), strict=True) for batch in batches)
@@ -398,7 +456,15 @@ def iter_windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[W
 
 
 def read_named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedText]:
-    """Yield the records of a file with their ids. Raises InputError."""
+    """Yield the texts of a file with their ids.
+
+    Args:
+        file: The file and how to read it. Its roles are `text` and, optionally, `id`.
+        counts: Is filled in place with the numbers of usable and unusable records.
+
+    Raises:
+        InputError: If the file cannot be read, or has too many unusable records.
+    """
     check_untagged(file.path)
 
     def made(values: Any) -> tuple[str | None, str]:

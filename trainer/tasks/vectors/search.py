@@ -1,16 +1,14 @@
-"""Search: for each query the vectors most like it, among all of them. No torch.
+"""The command `embed`: vectors of a file's texts, and with queries the most similar texts, with scores and training
+rows.
 
-    vectors in blocks ─► product with all queries, in float32 ─► the best of each query so far
+    texts, queries ─► vectors (`embed`) ─► the best of each query ─► judgements ─► measures; training rows
 
-Memory: a block, its similarities to some hundred queries, and all ids.
+Every vector is compared, in blocks: a product with all queries in float32, and the best of each query so far. Memory: a
+block, its similarities to some hundred queries, and all ids.
 
-The command `embed`: vectors of a file's texts, and with queries the texts most like each, with scores and rows.
-
-    texts, queries ─► vectors (`embed`) ─► the best of each query (`search`) ─► judgements ─► measures; training rows
-
-With queries the prompts of a folder for documents and for queries are put in front, and of a model with two encoders
-each side is read by its own. Queries without judgements are counted and not scored; judged ones without results score 0
-(`scores.vectors`).
+With queries, the prompts of a folder for documents and for queries are put in front, and each side is read by its own
+encoder if the model has two. Queries without judgements are counted and not scored; judged ones without results score 0
+(`trainer.tasks.kinds.vectors`).
 """
 
 import json
@@ -42,9 +40,20 @@ Run = dict[str, dict[str, float]]  # for each query the documents found, the bes
 def search_exactly(
     corpus: VectorFile, ids: Sequence[str], queries: Float32s, similarity: str, top: int
 ) -> tuple[Run, set[str]]:
-    """Return for each query its `top` most similar vectors and their similarity; and the ids of all vectors.
+    """Find for each query the most similar vectors of a file, comparing all.
 
-    ids: of the queries; by: cosine or dot. Raises InputError if an id occurs twice.
+    Args:
+        corpus: The file of vectors.
+        ids: The id of each query.
+        queries: float32 [Q, H].
+        similarity: "cosine" or "dot".
+        top: The number of vectors to find for each query.
+
+    Returns:
+        For each query the ids found with their similarities, the best first; and the ids of all vectors.
+
+    Raises:
+        InputError: If an id occurs twice in the file, or the file is damaged.
     """
     best: list[dict[str, float]] = [{} for _ in ids]
     seen = set[str]()
@@ -63,7 +72,12 @@ def search_exactly(
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
-    """Return the similarity for two files' vectors. Raises InputError if they are of two models, or two widths."""
+    """Return the similarity by which the vectors of two files are compared.
+
+    Raises:
+        InputError: If the vectors come from different models or settings, have different widths, or are compared
+            otherwise than by cosine or dot product.
+    """
     ours, theirs = corpus.origin, queries.origin
     differ = ours is not None and theirs is not None and ours.to_comparison_key() != theirs.to_comparison_key()
     if differ or corpus.width != queries.width:
@@ -85,7 +99,7 @@ SCORED_DEPTH = 100  # documents of a query that are scored, and among which nega
 
 
 def main(arguments: list[str]) -> int:
-    """Run `embed JOB.json`: write, search, report events; return 0. Raises InputError."""
+    """Run `embed JOB.json`: write vectors, search, report events, and return 0. Raises InputError."""
     job = read_job(EmbedJob, arguments)
     with join_process_group() as ranks:
         print_event({"event": "done", **run_job(job, ranks.device)})
@@ -93,7 +107,11 @@ def main(arguments: list[str]) -> int:
 
 
 def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
-    """Write the vectors of a file, and search among them if there are queries; return what was done."""
+    """Write the vectors of a file, and search among them if there are queries. Returns a summary.
+
+    Raises:
+        InputError: If the job names neither a file to write nor vectors with queries, or a file cannot be read.
+    """
     facts, vectors, searched = dict[str, Any](), Path(job.output or job.file.path), bool(job.queries.path)
     if job.output:
         settings = replace(job.settings, side="second") if searched else job.settings
@@ -108,7 +126,7 @@ def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
 
 
 def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any]:
-    """Find what is most like each query; score it, and write rows to learn from; return a summary."""
+    """Find the most similar texts of each query, score them by judgements, and write training rows if asked to."""
     judgements = read_judgements(job.search.judgements) if job.search.judgements else {}
     read = [*read_named_texts(job.queries, RowCounts())]
     queries = {query.id: query.text for query in read}
@@ -155,7 +173,10 @@ def _list_results(found: Mapping[str, float], texts: Mapping[str, str], top: int
 
 
 def _read_texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:
-    """Return the texts of some documents; none if the file holds vectors. Raises InputError if rows need them."""
+    """Return the wanted texts by id; {} if the file holds vectors.
+
+    Raises InputError if training rows need texts then.
+    """
     if job.output:
         return {text.id: text.text for text in read_named_texts(job.file, RowCounts()) if text.id in wanted}
     if job.search.training or job.search.pairs:
@@ -169,9 +190,9 @@ Mined = tuple[str, list[str], list[str]]  # a query, its relevant documents, oth
 
 
 def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterator[Mined]:
-    """Yield for each judged query its relevant documents, and the others that were found, the best first.
+    """Yield for each judged query its relevant documents, and the other documents found, the best first.
 
-    Documents that the collection lacks are left out; so are found ones that have the text of a relevant one.
+    Documents that the collection lacks are left out, and found ones with the text of a relevant one.
     """
     for query, levels in judgements.items():
         positives = [name for name, level in levels.items() if level > 0 and name in texts]
@@ -184,7 +205,7 @@ def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> I
 def _iter_training_rows(
     mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
 ) -> Iterator[str]:
-    """Yield rows of the task `retrieval`. number: negatives of each relevant document"""
+    """Yield rows for the task `retrieval`, as JSON lines. `number` is the negatives of each relevant document."""
     for query, positives, negatives in mined:
         for place, positive in enumerate(positives):
             some = negatives[place * number :][:number] or negatives[:number]
@@ -196,7 +217,10 @@ def _iter_training_rows(
 def _iter_pair_rows(
     mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
 ) -> Iterator[str]:
-    """Yield rows of the task `classes` for a model that reranks. number: negatives of each relevant document"""
+    """Yield rows for a task `classes` that reranks, as JSON lines.
+
+    `number` is the negatives of each relevant document.
+    """
     for query, positives, negatives in mined:
         for name in [*positives, *negatives[: number * len(positives)]]:
             row = {"text": queries[query], "second": texts[name], "label": int(name in positives), "query_id": query}

@@ -29,7 +29,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.places.files import remove_abandoned, replace_file
 from corpora.store.settings import bind_settings
-from trainer.complete_folders import refusing
+from trainer.complete_folders import explain_disk_errors
 
 METADATA_KEY = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384
@@ -38,13 +38,13 @@ PRECISIONS = {"float32": pa.float32(), "float16": pa.float16()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorOrigin:
-    """The way in which vectors were made.
+    """How vectors were made. It is stored with them, so that vectors of different models are not compared.
 
-    model:   digest of its weights
+    model:   digest of the weights
     by:      "text", "word" or "token": what a row is
-    side:    "first" or "second": of a model with two encoders, which one
-    similarity: "cosine" or "dot", or as another library says: how they are to be compared
-    prompt:  what was put before each text; queries and documents have different ones
+    side:    "first" or "second": which encoder of a model with two
+    similarity: "cosine" or "dot", or as another library calls it: how they are to be compared
+    prompt:  the text that was put before each text; queries and documents may have different ones
     """
 
     model: str
@@ -63,7 +63,10 @@ class VectorOrigin:
 
 
 class VectorRows(NamedTuple):
-    """Rows of a file. vectors: [N, H]; places and texts: empty where a row is a text"""
+    """Rows of a vector file.
+
+    `vectors` is [N, H]; `places` and `texts` of words or tokens are empty if a row is a text.
+    """
 
     ids: Sequence[str]
     vectors: npt.NDArray[Any]
@@ -72,14 +75,20 @@ class VectorRows(NamedTuple):
 
 
 def build_schema(origin: VectorOrigin, width: int, precision: str) -> pa.Schema:
-    """Return the schema of vectors of so many numbers."""
+    """Build the schema of a vector file.
+
+    Args:
+        origin: How the vectors are made; it becomes metadata.
+        width: The numbers of a vector.
+        precision: "float32" or "float16".
+    """
     by_piece = [] if origin.by == "text" else [("place", pa.int32()), ("text", pa.string())]
     schema = pa.schema([("id", pa.string()), *by_piece, ("vector", pa.list_(PRECISIONS[precision], width))])
     return schema.with_metadata({METADATA_KEY: json.dumps(dataclasses.asdict(origin))})
 
 
 def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
-    """Return rows as a table. Raises InputError for values that are not finite in the schema's precision."""
+    """Build a table of rows. Raises InputError if a value is not finite in the precision of the schema."""
     kind = schema.field("vector").type
     with np.errstate(over="ignore"):
         vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
@@ -93,8 +102,12 @@ def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 
 @contextmanager
 def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """A file for vectors, there when the block ends well; what writes a table. Raises InputError for a full disk."""
-    with refusing(path):
+    """Create a vector file, and yield a function that writes a table to it. The file appears when the block ends well.
+
+    Raises:
+        InputError: If the disk is full or the file cannot be written.
+    """
+    with explain_disk_errors(path):
         remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
         with (
             replace_file(path) as new,
@@ -104,14 +117,17 @@ def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.T
 
 
 class VectorFile:
-    """A file of vectors, open for reading: from us, or from others with the columns id and vector.
+    """A file of vectors, open for reading: of Cloze, or of others with the columns `id` and `vector`.
 
-    made: None of a file of others
-    name: what messages call it
+    path:     the file
+    name:     what messages call it
+    width:    the numbers of a vector
+    num_rows: the number of rows
+    origin:   how the vectors were made; None for a file of others
     """
 
     def __init__(self, path: Path, name: str = "") -> None:
-        """Open the file. name: for one made in passing. Raises InputError if it is not a file of vectors."""
+        """Open a file. `name` is for messages, by default the path. Raises InputError if it is no file of vectors."""
         self.path, self.name = path, name or str(path)
         try:
             self._file = pq.ParquetFile(path)
@@ -127,7 +143,14 @@ class VectorFile:
         self.origin = _read_origin((schema.metadata or {}).get(METADATA_KEY))
 
     def iter_blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
-        """Yield ids and vectors as float32 [N, H], in the file's order. Raises InputError for what is not finite."""
+        """Yield ids and vectors, float32 [N, H], in the order of the file.
+
+        Args:
+            rows: The most rows of a block.
+
+        Raises:
+            InputError: While it is read, if the file is damaged, or a vector is missing or not finite.
+        """
         try:
             for batch in self._file.iter_batches(rows, columns=["id", "vector"], use_threads=False):
                 ids = [str(each) for each in batch.column("id").to_pylist()]
@@ -141,14 +164,14 @@ class VectorFile:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
 
     def read_all(self) -> tuple[list[str], Float32s]:
-        """Return all rows: for queries."""
+        """Read all ids and vectors into memory. Raises InputError as `iter_blocks` does."""
         blocks = [*self.iter_blocks()]
         ids = [each for some, _ in blocks for each in some]
         return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in blocks)])
 
 
 def is_vector_file(path: Path) -> bool:
-    """Tells whether a file is Parquet with a column of vectors."""
+    """Check whether a file is Parquet with a column `vector`."""
     if path.suffix != ".parquet" or not path.is_file():
         return False
     try:

@@ -55,9 +55,16 @@ PPTX_SIGNS = {"br": "\n", "tab": "\t"}
 
 
 def read_pptx(data: bytes, max_bytes: int) -> OfficeDocument:
-    """A presentation from the bytes of its file. Raises BadRecord, LockedDocument, LargeDocument.
+    """Read a PowerPoint presentation from its bytes.
 
-    max_bytes: what may be unpacked in all
+    Args:
+        data: The file.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadRecord: If it is no presentation, or damaged.
+        LockedDocument: If it is encrypted.
+        LargeDocument: If more is unpacked than allowed.
     """
     with open_package(BytesIO(data), max_bytes) as package:
         main = package.find_main_part(PPTX_MAIN_PART)
@@ -79,7 +86,7 @@ def _list_notes(package: Package, slide: str) -> list[str]:
 
 
 class _SlideOrder(Handler):
-    """Finds the ids of the slides, in their order."""
+    """Collects the ids of the slides, in their order."""
 
     def __init__(self) -> None:
         self.slides: list[str] = []
@@ -90,7 +97,7 @@ class _SlideOrder(Handler):
 
 
 class _SlideReader(Handler):
-    """The paragraphs of slides and notes."""
+    """Collects the paragraphs of slides and notes."""
 
     def __init__(self) -> None:
         self.paragraphs: list[str] = []
@@ -106,7 +113,7 @@ class _SlideReader(Handler):
         self._formulas = FormulaReader()
 
     def begin_slide(self) -> None:
-        """Begin a slide, whose own part says first whether it is shown."""
+        """Prepare for a slide; its own part says first whether it is shown."""
         self.is_hidden = False
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
@@ -201,9 +208,16 @@ NO_NOTES = frozenset(("separator", "continuationSeparator", "continuationNotice"
 
 
 def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
-    """A document from the bytes of its file. Raises BadRecord, LockedDocument, LargeDocument.
+    """Read a Word document from its bytes.
 
-    max_bytes: what may be unpacked in all
+    Args:
+        data: The file.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadRecord: If it is no document, or damaged.
+        LockedDocument: If it is encrypted.
+        LargeDocument: If more is unpacked than allowed.
     """
     with open_package(BytesIO(data), max_bytes) as package:
         main = package.find_main_part(DOCX_MAIN_PART)
@@ -220,11 +234,12 @@ def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
 
 @dataclass(slots=True)
 class _Paragraph:
-    """A paragraph that is read. contents: it is a line of a table of contents
+    """A paragraph that is being read.
 
-    hidden:  its style hides it, or the run whose text box it is in
-    goes_on: its end was deleted, or is hidden
-    around:  what the run around it says of being hidden
+    contents: it is a line of a table of contents
+    hidden:   its style hides it, or the run with its text box does
+    goes_on:  its end was deleted, or is hidden
+    around:   what the run around it says about being hidden; None for nothing
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -235,7 +250,7 @@ class _Paragraph:
 
 
 class _HidingStyles(Handler):
-    """Finds the styles that hide text."""
+    """Collects the styles that hide text."""
 
     def __init__(self) -> None:
         self._own: dict[str, bool] = {}
@@ -252,7 +267,7 @@ class _HidingStyles(Handler):
             self._own[self._style] = _find_attribute(attributes, "val").lower() not in OFF
 
     def list_hidden(self) -> dict[str, bool]:
-        """Return of each style that says so, or is based on one that does, whether it hides text."""
+        """Return {style: True if it hides text} for the styles that say so, or are based on one that does."""
         found = {}
         for style in {*self._own, *self._based}:
             at, passed = style, set[str]()
@@ -265,7 +280,7 @@ class _HidingStyles(Handler):
 
 
 class _BodyReader(Handler):
-    """The paragraphs of a body, or of notes."""
+    """Collects the paragraphs of a body, or of notes."""
 
     def __init__(self, styles: dict[str, bool]) -> None:
         self.paragraphs: list[str] = []
@@ -389,7 +404,7 @@ class _BodyReader(Handler):
             self._codes.append(data)
 
     def _take(self, text: str) -> None:
-        """Take text of the open run, unless it is hidden."""
+        """Add text to the open paragraph, unless the open run is hidden."""
         if not self._open or self._in_mark:
             return
         paragraph = self._open[-1]
@@ -404,7 +419,7 @@ class _BodyReader(Handler):
 
 
 def _read_symbol(font: str, code: str) -> str:
-    """A character by its place in a font; "" for a picture.
+    """Return a character by its place in a font; "" for a picture.
 
     >>> _read_symbol("Symbol", "F061"), _read_symbol("Arial", "00E9"), _read_symbol("Wingdings", "F0FC")
     ('α', 'é', '')
@@ -417,16 +432,19 @@ def _read_symbol(font: str, code: str) -> str:
 
 
 def _find_attribute(attributes: dict[str, str], name: str) -> str:
-    """An attribute of Word's."""
+    """Return an attribute in Word's namespace; "" if there is none."""
     return next((attributes[key] for space in WORD_SPACES if (key := f"{space} {name}") in attributes), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeFile(WholeFile):
-    """A file is a document of an office."""
+    """The base of the formats of office documents: a file is one record. A subclass has `parse`."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """The record of a document. Raises BadRecord."""
+        """Build the record of a document; an encrypted or too large one is a drop.
+
+        Raises BadRecord if it is damaged.
+        """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         try:
@@ -439,33 +457,33 @@ class OfficeFile(WholeFile):
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse the bytes of a document. Raises BadRecord, LockedDocument and LargeDocument, as `read_docx` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocxFile(OfficeFile):
-    """A file is a document of Word."""
+    """The format of Word documents."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse a Word document, as `read_docx` does."""
         return read_docx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PptxFile(OfficeFile):
-    """A file is a presentation of PowerPoint."""
+    """The format of PowerPoint presentations."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse a presentation, as `read_pptx` does."""
         return read_pptx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PdfFile(OfficeFile):
-    """A file is a PDF."""
+    """The format PDF."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse a PDF, as `read_pdf` does."""
         return read_pdf(data, self.max_record_bytes)
 
 

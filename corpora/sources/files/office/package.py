@@ -49,8 +49,8 @@ class LargeDocument(ValueError):
 class OfficeDocument:
     """The content of an office document.
 
-    date:   when it was made, as YYYY-MM-DD
-    hidden: runs, rows, shapes and slides that it does not show
+    date:   when it was created, as YYYY-MM-DD
+    hidden: number of runs, rows, shapes and slides that it does not show
     """
 
     paragraphs: tuple[str, ...]
@@ -60,23 +60,30 @@ class OfficeDocument:
 
 
 class Handler:
-    """Receives a part's XML, element by element."""
+    """Receives the XML of a part, element by element: a subclass overrides the methods that it needs."""
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
+        """Receive the beginning of an element. `tag` is "NAMESPACE NAME"."""
 
     def end(self, tag: str) -> None:
-        """An element ends."""
+        """Receive the end of an element."""
 
     def add_text(self, data: str) -> None:
-        """Characters between."""
+        """Receive characters between tags."""
 
 
 @contextmanager
 def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
-    """The parts of a package. Raises BadRecord, LockedDocument, LargeDocument.
+    """Open a package (a context manager).
 
-    max_bytes: what may be unpacked in all
+    Args:
+        stream: The bytes of the zip.
+        max_bytes: The number of bytes that may be unpacked in all.
+
+    Raises:
+        BadRecord: If it is no zip, or a damaged one.
+        LockedDocument: If it is an OLE file: encrypted, or of Office before 2007.
+        LargeDocument: If it has too many members.
     """
     if stream.read(len(COMPOUND)) == COMPOUND:
         raise LockedDocument("an OLE file: encrypted, or of Office before 2007")
@@ -88,7 +95,7 @@ def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
 
 @contextmanager
 def _explain_zip_faults(what: str) -> Iterator[None]:
-    """Raise BadRecord for what a zip that is damaged raises; a fault of the machine stays one."""
+    """Turn the errors of a damaged zip in this block into BadRecord; faults of the machine pass unchanged."""
     try:
         yield
     except (BadRecord, LockedDocument, LargeDocument):
@@ -101,18 +108,29 @@ def _explain_zip_faults(what: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Package:
-    """The parts of a package, no more than `bytes_left` bytes of them all."""
+    """The parts of an open package; no more than `bytes_left` bytes of them are unpacked."""
 
     archive: zipfile.ZipFile
     bytes_left: int
 
     def parse(self, name: str, handler: Handler, needed: bool = True) -> None:
-        """Have a part read by a handler. Raises BadRecord, LockedDocument, LargeDocument."""
+        """Parse a part with a handler.
+
+        Args:
+            name: The part.
+            handler: Receives its elements.
+            needed: If False, a missing part is ignored.
+
+        Raises:
+            BadRecord: If the part is missing or no XML.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If more is unpacked than allowed.
+        """
         for _ in self.iter_parse_steps(name, handler, needed):
             pass
 
     def iter_parse_steps(self, name: str, handler: Handler, needed: bool = True) -> Iterator[None]:
-        """Have a part read by a handler, and stop after each piece. Raises what `parse` does."""
+        """Parse a part with a handler, and yield after each piece. Raises what `parse` does."""
         if name not in self.archive.namelist():
             if needed:
                 raise BadRecord(f"it holds no {name}")
@@ -133,14 +151,14 @@ class Package:
         yield
 
     def find_main_part(self, usual: str) -> str:
-        """The name of the part that the others hang on."""
+        """Return the name of the part that the others hang on; `usual` if the package does not say."""
         targets = [
             target for kind, target in self._read_relations("", "_rels/.rels").values() if kind == "officeDocument"
         ]
         return targets[0] if targets else usual
 
     def list_related(self, name: str) -> dict[str, tuple[str, str]]:
-        """The parts that a part refers to: id -> (the last word of the kind, name)."""
+        """Return {id: (last word of the kind, name)} of the parts that a part refers to."""
         folder, _, last = name.rpartition("/")
         return self._read_relations(folder, f"{folder}/_rels/{last}.rels")
 
@@ -150,7 +168,7 @@ class Package:
         return relations.targets
 
     def read_core(self) -> "CoreProperties":
-        """Return what the package says of itself."""
+        """Read the title and the date that the package states."""
         core = CoreProperties()
         self.parse("docProps/core.xml", core, needed=False)
         return core
@@ -169,7 +187,7 @@ def _refuse_type(name: str, system: str | None, public: str | None, internal: bo
 
 
 class _Relations(Handler):
-    """Finds the parts that a part refers to."""
+    """Collects the parts that a part refers to."""
 
     def __init__(self, folder: str) -> None:
         self.targets: dict[str, tuple[str, str]] = {}
@@ -182,7 +200,7 @@ class _Relations(Handler):
 
 
 class CoreProperties(Handler):
-    """Title and day of making."""
+    """The title and the day of creation that a package states."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -209,5 +227,5 @@ class CoreProperties(Handler):
 
 
 def find_relation_id(attributes: dict[str, str]) -> str:
-    """The id of the part that an element refers to; "" for none."""
+    """Return the id of the part that an element refers to; "" for none."""
     return attributes.get(f"{RELATIONS} id") or attributes.get(f"{STRICT_RELATIONS} id", "")

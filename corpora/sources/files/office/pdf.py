@@ -40,12 +40,18 @@ DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 
 
 def can_read_pdf() -> bool:
-    """Return True if the library is installed."""
+    """Return True if the library that reads PDF is installed."""
     return find_spec(LIBRARY) is not None
 
 
 def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
-    """A document from the bytes of its file. Raises BadRecord, LockedDocument, LargeDocument."""
+    """Read a PDF from its bytes.
+
+    Raises:
+        BadRecord: If it is no PDF, or damaged.
+        LockedDocument: If it needs a password.
+        LargeDocument: If its text has more than `max_characters` characters.
+    """
     import pypdfium2
 
     try:
@@ -86,7 +92,7 @@ def _read_page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
 
 
 def build_paragraphs(pages: Sequence[str]) -> list[str]:
-    """The paragraphs of the pages' lines, without running titles and page numbers.
+    """Build paragraphs from the lines of pages, without running titles and page numbers.
 
     >>> build_paragraphs(["The ferry was late, for there was fog in the\\r\\nharbour and on the sea.\\r\\nWe waited."])
     ['The ferry was late, for there was fog in the harbour and on the sea. We waited.']
@@ -110,7 +116,7 @@ def _split_lines(page: str) -> list[str]:
 
 
 def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
-    """The lines of pages without those at their edges that are on several pages, and without page numbers."""
+    """Yield the lines of each page without page numbers, and without lines at its edges that are on several pages."""
     edges = Counter(form for page in pages for form in {_replace_numbers(page[at]) for at in _list_edge_lines(page)})
     least = max(MIN_TITLE_PAGES, MIN_TITLE_SHARE * len(pages))
     for page in pages:
@@ -123,13 +129,13 @@ def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
 
 
 def _list_edge_lines(page: Sequence[str]) -> list[int]:
-    """The places of the lines at the top and at the bottom of a page."""
+    """Return the indices of the lines at the top and at the bottom of a page."""
     size = len(page)
     return [at for at in range(size) if at < EDGE_LINES or at >= size - EDGE_LINES]
 
 
 def _replace_numbers(line: str) -> str:
-    """A line with its numbers taken for one."""
+    """Return a line, lower-case, with a # for each number."""
     return NUMBER.sub("#", line.lower())
 
 
@@ -140,7 +146,7 @@ def _measure_width(lines: Sequence[str]) -> int:
 
 
 def _is_continued(before: str, line: str, width: int) -> bool:
-    """Return True if a line continues the paragraph of the one before: that was full, and this one begins nothing."""
+    """Return True if a line continues the paragraph of the line before: that was full, and this one begins nothing."""
     if ITEM.match(line) or NUMBERED.match(line):
         return False
     ended = ENDED.search(before) is not None
@@ -149,7 +155,7 @@ def _is_continued(before: str, line: str, width: int) -> bool:
 
 
 def _join_line(text: str, line: str, words: Counter[str]) -> str:
-    """A line after the text before it; a hyphen at its end goes where the document has the word without it."""
+    """Join a line to the text before it; a hyphen at its end goes if the document has the word without it."""
     if not text.endswith("-") or text.endswith((" -", "--")):
         return f"{text} {line}"
     head, tail = text.rpartition(" ")[2][:-1].lower(), line.partition(" ")[0].lower().rstrip(".,;:)")
@@ -157,7 +163,7 @@ def _join_line(text: str, line: str, words: Counter[str]) -> str:
 
 
 def _join_cut_word(head: str, tail: str, words: Counter[str]) -> str:
-    """A word that was cut, with a hyphen if its second part has a capital or the document has it with one only."""
+    """Join a cut word, with a hyphen if its second part has a capital or the document has it only with one."""
     whole, hyphened = f"{head}{tail}", f"{head}-{tail}"
     is_hyphened = tail[:1].isupper() or (words[hyphened.lower()] and not words[whole.lower()])
     return hyphened if is_hyphened and head else whole

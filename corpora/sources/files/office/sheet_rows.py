@@ -27,17 +27,17 @@ MAX_UNPACK_RATIO = 100  # times `max_record_bytes`: what all sheets of a workboo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetRows:
-    """Each row of each sheet is a record."""
+    """The format of Excel: each row of each sheet is a record."""
 
     fields: Fields
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """The whole file."""
+        """Return the whole file as one slice."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """One record for each row. Raises InputError for a workbook that cannot be read to its end."""
+        """Yield one record for each row. Raises InputError for a workbook that cannot be read to its end."""
         with self.open_sheets(parse_raw_path(piece.file.path)) as sheets:
             for sheet in sheets:
                 fields = choose_names(self.fields, sheet.columns.__contains__)
@@ -46,14 +46,18 @@ class SheetRows:
                     yield self._build_record(row, piece.file, sheet, fields, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """The row as JSON; b"" if there is none."""
+        """Return a row as JSON; b"" if there is none."""
         with self.open_sheets(file) as sheets:
             rows = (row for sheet in sheets if sheet.number == locator.stream for row in sheet.rows)
             return next((to_row_json(row) for row in rows if row.number == locator.offset), b"")
 
     @contextmanager
     def open_sheets(self, path: Path) -> Iterator[Iterator[Worksheet]]:
-        """The sheets of a file. Raises InputError."""
+        """Open a workbook (a context manager) and give an iterator of its sheets, each to be read before the next.
+
+        Raises:
+            InputError: If it cannot be read to its end, needs a password, or unpacks to too much.
+        """
         try:
             with path.open("rb") as stream, open_package(stream, MAX_UNPACK_RATIO * self.max_record_bytes) as package:
                 yield read_sheets(package, self.max_record_bytes)

@@ -83,18 +83,33 @@ def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
 
 
 def compute_odds(forest: Forest, rows: Float32s) -> Float64s:
-    """Return for each row the logarithm of the odds that it is what the forest was grown to find."""
+    """Judge rows of numbers by a forest (boosted decision trees): return the logarithm of the odds for each row.
+
+    What is judged depends on the forest, for instance whether a block is main text.
+
+    Args:
+        forest: As returned by `read_forest`.
+        rows: float32 array [rows, columns].
+    """
     return sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
 
 
 def to_chances(forest: Forest, odds: Float64s) -> Float64s:
-    """Convert logarithms of odds to chances, by the table of a forest."""
+    """Convert logarithms of odds to chances from 0 to 1, by a table that is fitted with the forest.
+
+    Odds outside of -10 to 10 are clipped.
+    """
     steps = np.floor((np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS) + MAX_LOG_ODDS) * STEPS_PER_UNIT).astype(np.int64)
     return forest.chances[steps]
 
 
 def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
-    """Return for each row the chance that it is what the forest was grown to find."""
+    """Judge rows of numbers by a forest (boosted decision trees): return a chance from 0 to 1 for each row.
+
+    Args:
+        forest: As returned by `read_forest`.
+        rows: float32 array [rows, columns].
+    """
     return to_chances(forest, compute_odds(forest, rows))
 
 

@@ -140,7 +140,10 @@ EDGE_KINDS = {
 def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
     """Return the marks of every element, and a digest that elements with the same parent, tag and first class share.
 
-    The result is kept in the tree.
+    A mark is a bit, see `BIT`, that says what a tag or attribute tells about an element, such as "comment" or "in nav".
+
+    Returns:
+        Two int64 arrays with an entry for each element. They are kept in the tree, so a second call is free.
     """
     if tree.marks is not None:
         return tree.marks
@@ -156,11 +159,14 @@ def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
 
 @lru_cache(maxsize=1 << 12)
 def compute_own_marks(tag: str, attributes: str) -> int:
-    """Return the marks that an element's tag and attributes give: the plain form of `read_marks`.
+    """Return the marks of one element, by its tag and attributes only: the plain form of `read_marks`.
 
     Args:
-        tag: Name of the element.
+        tag: Name of the element in lower case.
         attributes: Its attributes as they are written.
+
+    Returns:
+        A sum of values of `BIT`.
 
     >>> compute_own_marks("div", 'class="related-links a"') == BIT["related"]
     True
@@ -196,7 +202,7 @@ def _find_attribute_marks(name: str, value: str) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def find_word_marks(word: str) -> int:
-    """Return the marks that a word of a class, an id or a component's name gives."""
+    """Return the marks, as a sum of values of `BIT`, of a word in a class, an id or a component's name."""
     word = CAMEL_HUMP.sub("-", word).lower()
     return sum(bit for bit, pattern in PATTERNS if pattern.search(word))
 
@@ -394,7 +400,12 @@ def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s
 
 
 def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
-    """Return the characters of all texts in one array, the number of them in each, and their `count_characters`."""
+    """Count the characters of texts by kind.
+
+    Returns:
+        The code points of all texts in one array, the number of characters of each text, and an array [8, texts] as
+        `count_characters` fills it.
+    """
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
     codes = _to_codes("".join(texts))

@@ -265,7 +265,7 @@ for _letter in "Aa":
 
 @cache
 def classify_characters() -> Bytes:
-    """Return the kinds of every code point below 0x10000, as bits in a uint8 array."""
+    """Return a uint8 array with the kinds of each code point below 0x10000, as a sum of `CAPITAL`, `DIGIT` etc."""
     kinds = np.array([CATEGORIES.get(category(chr(code)), 0) for code in range(0x10000)], np.uint8)
     for kind, characters in SIGNS:
         kinds[[ord(character) for character in characters]] = kind
@@ -285,14 +285,15 @@ def list_openings() -> Bools:
 
 @kernel
 def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bools, counts: Int64s) -> None:
-    """Fill `counts` with the characters of each kind in each text, and whether `OPENING` may match it.
+    """Count the characters of each text by kind, and check whether it may open like apparatus ("Read more", "Related").
 
     Args:
-        codes: The characters of all texts.
+        codes: uint32 code points of all texts, one after another.
         lengths: Number of characters of each text.
         kinds: As returned by `classify_characters`.
         openings: As returned by `list_openings`.
-        counts: int64 array [8, texts] to fill. Capitals and digits are only counted at the beginning of a text.
+        counts: int64 array [8, texts], initialized with zeros, to fill. The first seven rows are counts; capitals and
+            digits are only counted in the first 100 characters. The last row is 1 if `OPENING` may match the text.
     """
     last, start = len(kinds) - 1, 0
     for text in range(lengths.size):

@@ -44,10 +44,6 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]
 MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
 
 
-def _raise_tag(match: re.Match[str]) -> str:
-    return to_superscript(match[1].strip())
-
-
 def drop_tables(text: str, max_depth: int) -> str:
     """Remove tables (`{| ... |}`), innermost first. A table that stays open loses its rows, line by line.
 
@@ -67,7 +63,7 @@ def drop_tags(text: str) -> str:
 
     Line breaks and blocks become white space, list items lines.
     """
-    text = _RAISED_TAG.sub(_raise_tag, text)
+    text = _RAISED_TAG.sub(lambda match: to_superscript(match[1].strip()), text)
     text = _BREAK.sub(" ", _BREAKS.sub("\n\n", text))
     text = _ITEM_END.sub("\n", _ITEM_TAG.sub("\n* ", _BLOCK_TAG.sub("\n\n", text)))
     return _TAG.sub("", text.replace("-->", ""))
@@ -109,11 +105,6 @@ _SPACE = re.compile(r"\s+")
 _LITERAL = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}|<>'=_"}
 _HEADING = re.compile(r"\n=[^\n]*")
 _TITLE_MARKUP = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
-
-
-def _keep_literal(match: re.Match[str]) -> str:
-    """Return the content of `<nowiki>` with its marks as entities, which are decoded after all markup is removed."""
-    return match[1].translate(_LITERAL)
 
 
 def _drop_comments(text: str) -> str:
@@ -180,7 +171,8 @@ def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
     if "<" not in text:
         return text
     if "<nowiki" in text:
-        text = _NOWIKI.sub(_keep_literal, text)
+        # The marks in it become entities, which are decoded after all markup is removed.
+        text = _NOWIKI.sub(lambda match: match[1].translate(_LITERAL), text)
     if "<!--" in text:
         text = _drop_comments(text)
     text = without_readings(_REF.sub("", _EMPTY_REF.sub("", text)))

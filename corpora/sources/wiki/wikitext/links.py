@@ -22,11 +22,6 @@ _FILE = re.compile(r"(?i)\.(?:jpe?g|png|svg|gif|tiff?|webp|og[gav]|webm|djvu|mid
 _LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|commons|species|meta)(?:-[a-z]+)*")
 
 
-def _show_label(match: re.Match[str]) -> str:
-    """Return the label of an external link, `[http://... label]`; "" if it has none."""
-    return match[1].strip()
-
-
 @lru_cache(maxsize=64)
 def _build_reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
     """Return `_show_link` for a wiki, so that its namespaces are not passed with each link."""
@@ -57,8 +52,8 @@ def _is_alone_on_line(match: re.Match[str], page: str) -> bool:
 
 
 def show_external_links(text: str) -> str:
-    """Replace links to other sites by their labels."""
-    return _EXTERNAL_LINK.sub(_show_label, text)
+    """Replace links to other sites, `[http://... label]`, by their labels; "" if there is none."""
+    return _EXTERNAL_LINK.sub(lambda match: match[1].strip(), text)
 
 
 def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:

@@ -78,7 +78,10 @@ _PAIRS = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miy
 
 @lru_cache(maxsize=1024)
 def find_unit(name: str) -> MeasureUnit | None:
-    """Look up a unit by its name; prefixes, powers of ten and rates are composed. None if the unit is not known.
+    """Look up a unit of measure by its name in templates. SI prefixes, powers of ten and rates are composed.
+
+    Returns:
+        The unit; None if it is not known.
 
     >>> [find_unit(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], find_unit("parsnip")
     (['GW', 'kbbl/d', 'kg/m³'], None)

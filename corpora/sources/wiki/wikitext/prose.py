@@ -77,7 +77,7 @@ def collapse_spaces(text: str) -> str:
 
 
 def repair_holes(text: str) -> str:
-    """Repair what a removed template leaves: empty brackets, doubled or loose punctuation."""
+    """Repair what removed templates leave in a text: empty brackets, doubled or loose punctuation, doubled spaces."""
     for space in "\t\xa0\u2009\u202f\u200a":
         text = text.replace(space, " ")
     text = collapse_spaces(text)

@@ -179,15 +179,10 @@ def _has_named_language(before: str, code: str, wiki: str) -> bool:
     return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
-def _show_default(match: re.Match[str]) -> str:
-    """Return the default of a template's parameter outside of its template, `{{{name|default}}}`."""
-    return match[1].partition("|")[2]
-
-
 def show_templates(text: str, reader: Reader) -> str:
     """Replace the innermost templates by what they show. Templates around them need another call."""
     if "{{{" in text:
-        text = _PARAMETER.sub(_show_default, text)
+        text = _PARAMETER.sub(lambda match: match[1].partition("|")[2], text)  # {{{name|default}}}
     return _TEMPLATE.sub(reader, text)
 
 

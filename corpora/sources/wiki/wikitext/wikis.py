@@ -127,13 +127,19 @@ def list_disambiguation_templates(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def list_words_before_others(wiki: str) -> frozenset[str]:
-    """Return the words after which a sentence of this wiki cannot end, with those of the largest wikis."""
+    """List words after which a sentence of this wiki cannot end, such as articles and prepositions.
+
+    They are the wiki's own, and those of the largest wikis.
+    """
     return frozenset(word for code in (wiki, ALL_WIKIS) for word in read_wiki(code).before_a_word.split())
 
 
 @lru_cache(maxsize=128)
 def list_apparatus_titles(wiki: str) -> frozenset[str]:
-    """Return titles of sections without prose: the wiki's own and the English ones, or else those of all wikis."""
+    """List titles, in lower case, of sections without prose, such as "references" or "external links".
+
+    They are the wiki's own and the English ones, or those of all wikis if it has none.
+    """
     has_own = wiki in list_codes() - {"en"} and read_wiki(wiki).apparatus
     codes = [wiki, "en"] if has_own else sorted(list_codes() | {ALL_WIKIS})
     return frozenset(title for code in codes for title in _split_at_bars(read_wiki(code).apparatus))
@@ -141,9 +147,9 @@ def list_apparatus_titles(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def find_common_kinds() -> dict[str, str]:
-    """Return the templates that mean the same in each wiki that has them, except English: name -> kind.
+    """Map names of templates to the kind of what they show, if they mean the same in all wikis that have them.
 
-    Names of one or two characters are omitted.
+    The English wiki is left out, and so are names of one or two characters.
     """
     kinds: dict[str, str] = {}
     clashes = set()
