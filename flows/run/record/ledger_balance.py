@@ -344,7 +344,10 @@ class LengthSample:
         return int(self.lengths.sum())
 
     def compute_quantile(self, share: float) -> int:
-        """Return the length that this share of the rows (0 to 1) does not exceed."""
+        """Return the length that this share of the rows (0 to 1) does not exceed.
+
+        At least one row must have been read.
+        """
         return int(np.quantile(self.lengths, share, method="inverted_cdf"))
 
 
