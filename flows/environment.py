@@ -39,11 +39,11 @@ DEFAULTS = {
 }
 
 
-def prepare(environment: MutableMapping[str, str]) -> Path:
+def prepare_environment(environment: MutableMapping[str, str]) -> Path:
     """Make the home folder and point every cache there; returns it. Raises InputError if it cannot be written."""
-    home = home_folder(environment)
+    home = make_home(environment)
     user_home = Path(environment.get("HOME", "/nonexistent"))
-    ambient = ambient_api(environment, user_home)
+    ambient = find_ambient_api(environment, user_home)
     if ambient is not None:
         environment["CLOZE_PREFECT_API"] = ambient
         if environment.get("PREFECT_UI_URL"):
@@ -55,11 +55,11 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
     environment.update(QUIET)
     for name, value in DEFAULTS.items():
         environment.setdefault(name, value)
-    spare_loopback(environment)
+    exclude_loopback_from_proxy(environment)
     return home
 
 
-def home_folder(environment: MutableMapping[str, str]) -> Path:
+def make_home(environment: MutableMapping[str, str]) -> Path:
     """Return `CLOZE_HOME`, or `find_default_home`; it is created if missing.
 
     Other users may not enter it: what runs record has texts. Of a folder that was given, this is true of `prefect`.
@@ -70,7 +70,7 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
         exists = given and home.exists()  # then it may be any folder, and its permissions are not ours
         for folder in (home / "prefect",) if exists else (home, home / "prefect"):
             make_private_folder(folder)
-        _probe(home / f".probe-{os.getpid()}")
+        _check_writable(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(
             f"The cache folder {home} cannot be written, or not be kept from other users ({error.strerror}). Set "
@@ -79,7 +79,7 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
     return home
 
 
-def _probe(path: Path) -> None:
+def _check_writable(path: Path) -> None:
     """Raise OSError if a folder takes no file of some size."""
     try:
         path.write_bytes(bytes(PROBE_BYTES))
@@ -87,7 +87,7 @@ def _probe(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
+def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
     """Return the Prefect API that the user's own environment or active profile names, if any.
 
     A variable of this process wins; else the active profile of their Prefect home (~/.prefect).
@@ -109,7 +109,7 @@ def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str |
     return str(address) if address else None
 
 
-def spare_loopback(environment: MutableMapping[str, str]) -> None:
+def exclude_loopback_from_proxy(environment: MutableMapping[str, str]) -> None:
     """Keep a proxy from catching the loopback, where the embedded server listens."""
     for name in ("no_proxy", "NO_PROXY"):
         hosts = [host for host in environment.get(name, "").split(",") if host]

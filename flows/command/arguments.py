@@ -44,7 +44,7 @@ def is_standard_output(path: Path) -> bool:
     return str(path) in (STANDARD_INPUT, "/dev/stdout")
 
 
-def within(number: NumberRange) -> Parameter:
+def bound_by(number: NumberRange) -> Parameter:
     """Return what holds an option to the bounds of a kind of number."""
 
     def check(_: Any, value: Any) -> None:
@@ -54,13 +54,13 @@ def within(number: NumberRange) -> Parameter:
     return Parameter(validator=check)
 
 
-Processes = Annotated[int, within(settings.PROCESSES)]
-Count = Annotated[int, within(settings.COUNT)]
-Position = Annotated[int, within(settings.POSITION)]
-Epoch = Annotated[int, within(settings.EPOCH)]
-Seconds = Annotated[int, within(settings.SECONDS)]
-Days = Annotated[float, within(settings.DAYS)]
-Share = Annotated[float, within(settings.SHARE)]
+Processes = Annotated[int, bound_by(settings.PROCESSES)]
+Count = Annotated[int, bound_by(settings.COUNT)]
+Position = Annotated[int, bound_by(settings.POSITION)]
+Epoch = Annotated[int, bound_by(settings.EPOCH)]
+Seconds = Annotated[int, bound_by(settings.SECONDS)]
+Days = Annotated[float, bound_by(settings.DAYS)]
+Share = Annotated[float, bound_by(settings.SHARE)]
 
 
 def check_path(_: Any, value: Any) -> None:
@@ -70,13 +70,13 @@ def check_path(_: Any, value: Any) -> None:
             raise ValueError("It must be a path of this machine.")
 
 
-Shown = Parameter(
+DEFAULT_PARAMETER = Parameter(
     show_default=lambda value: None if value is None or value is False or value == "" else str(value),
     validator=check_path,
 )
 
 
-def complete_recipe(context: "CompletionContext") -> Iterator[str]:
+def complete_recipe_name(context: "CompletionContext") -> Iterator[str]:
     """Yield the recipes that a beginning may mean: those that come with the program, files `.toml`, folders.
 
     The shell calls the command for it, each time that the Tab key is pressed.
@@ -94,7 +94,8 @@ def complete_recipe(context: "CompletionContext") -> Iterator[str]:
 
 
 RecipeName = Annotated[
-    str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=complete_recipe)
+    str | None,
+    Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=complete_recipe_name),
 ]
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN_ENDINGS}.")]
@@ -117,7 +118,7 @@ Engine = Annotated[
 VOCABULARY_PATH = "vocabulary.path"
 Cron = Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')]
 Every = Annotated[Seconds | None, Parameter(help="Seconds between runs, instead of --cron.")]
-Port = Annotated[int, within(settings.PORT), Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
+Port = Annotated[int, bound_by(settings.PORT), Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 
@@ -150,7 +151,7 @@ def find_recipe(
     given = [parse_override(text) for text in overrides or []]
     pairs = dict([*given, *([("engine", engine)] if engine else [])])
     if source is not None:
-        recipe = _folder_recipe(source, dict(given))
+        recipe = _build_folder_recipe(source, dict(given))
         recipe = replace(recipe, engine=parse_engine(engine)) if engine else recipe
     elif name in read_shipped_recipes() and not Path(str(name)).is_file():
         recipe = load_shipped_recipe(str(name), Path.cwd(), pairs)
@@ -159,7 +160,7 @@ def find_recipe(
     return replace(recipe, store=resolve_store(store, Path.cwd())) if store else recipe
 
 
-def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
+def _build_folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     """Return the recipe of a folder of text; it is kept in the current folder's store.
 
     A vocabulary's path is relative to the current folder, too, if there is something.

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from flows.command.arguments import AsJson
-from flows.command.record_files import FILE_ASKED, Accept, FileAsked
+from flows.command.record_files import DEFAULT_FILE_OPTIONS, Accept, FileOptions
 from flows.command.terminal import console, print_json
-from flows.command.trainer_process import model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.recipes.tables import parse_override, parse_setting
 from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
@@ -27,7 +27,7 @@ def check(
     *,
     task: Annotated[str, Parameter(help="The kind of task.")],
     model: Annotated[str | None, Parameter(help="The model that would learn: its tokenizer counts tokens.")] = None,
-    reading: FileAsked = FILE_ASKED,
+    reading: FileOptions = DEFAULT_FILE_OPTIONS,
     overrides: Annotated[
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: labels, max_length, ...", negative=()),
@@ -40,11 +40,11 @@ def check(
     Exit code 1 if something would make a score meaningless.
     """
     given = {key: parse_setting(text) for key, text in map(parse_override, overrides or [])}
-    report = check_data([reading.of(file) for file in files], task, given, model, accept)
+    report = check_data([reading.to_settings(file) for file in files], task, given, model, accept)
     if as_json:
         print_json(report.to_json())
     else:
-        show_report(report)
+        print_report(report)
     return 1 if report.stopping_findings else 0
 
 
@@ -58,11 +58,11 @@ def check_data(
     table, settings = split_settings(task, overrides, "check")
     if model is None:
         return check_task(table, files, max_length=settings.max_length).accept(accept)
-    with model_folder(model) as folder:
+    with open_model_folder(model) as folder:
         return check_task(table, files, max_length=settings.max_length, model=folder).accept(accept)
 
 
-def checked_first(
+def check_data_first(
     table: Mapping[str, Any],
     files: Sequence[FileSettings],
     *,
@@ -81,7 +81,7 @@ def checked_first(
         yield {"event": "warning", "message": finding.line}
 
 
-def show_report(report: DataReport) -> None:
+def print_report(report: DataReport) -> None:
     """Print a report: a paragraph, and a line for each finding."""
     console.print(report.paragraph, markup=False)
     for each in report.findings:

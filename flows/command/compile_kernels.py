@@ -48,38 +48,38 @@ LINE_SECONDS = 10.0  # between two progress lines
 def compile_kernels(tell: Tell, workers: int) -> None:
     """Compile for all calls, each in one of so many processes, and make the tables. Repeated: a second or two."""
     with WorkerPool(workers) as pool:
-        _compile(pool, False, tell)
+        _compile_calls(pool, False, tell)
 
 
 def compile_in_background() -> None:
     """Compile one call after another, as long as the process lives that began this one: `bootstrap.py`, next to pip."""
     os.nice(10)
     parent = os.getppid()
-    for call in listed_calls():
+    for call in read_calls():
         if os.getppid() != parent:
             break
         compile_call(call)
 
 
-def listed_calls(first: bool = False) -> list[str]:
+def read_calls(first: bool = False) -> list[str]:
     """Return the calls of all runs; first: those of a run of a folder of text."""
     parts = CALLS.read_text(encoding="utf-8").split("\n\n")
     return [call for part in parts[: 1 if first else None] for call in part.splitlines()]
 
 
-def _compile(pool: WorkerPool, first: bool, tell: Tell) -> None:
-    calls, last = listed_calls(first), time.monotonic()
+def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
+    calls, last = read_calls(first), time.monotonic()
     with ThreadPoolExecutor(pool.num_workers) as threads:
         for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
             if time.monotonic() - last > LINE_SECONDS:
                 last = time.monotonic()
                 tell(f"  {number} of {len(calls)} calls")
     if not first:
-        _keep_tables()
-    (make_kernel_folder() / compiled_name(first)).touch()
+        _write_tables()
+    (make_kernel_folder() / compute_marker_name(first)).touch()
 
 
-def _keep_tables() -> None:
+def _write_tables() -> None:
     """Ask for words in every way, which keeps the tables of characters (`corpora.kernels.array_cache`)."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
@@ -95,19 +95,19 @@ def _keep_tables() -> None:
 def is_compiled(first: bool = False) -> bool:
     """Return whether all kernels, or the first ones, are compiled as their sources are, here or in the wheel."""
     folders = (make_kernel_folder(), find_shipped_folder())
-    return any(folder is not None and (folder / compiled_name(first)).exists() for folder in folders)
+    return any(folder is not None and (folder / compute_marker_name(first)).exists() for folder in folders)
 
 
-def compiled_name(first: bool = False) -> str:
+def compute_marker_name(first: bool = False) -> str:
     """Return the name of a file that is with the kernels when all, or the first ones, are compiled as sources are."""
-    calls = listed_calls(first)
+    calls = read_calls(first)
     modules = sorted({call.partition(":")[0] for call in calls})
     sources = [compute_source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
     return f"compiled-{hashlib.sha256(repr((calls, sources)).encode()).hexdigest()[:16]}"
 
 
 @contextmanager
-def compiled_meanwhile(tell: Tell) -> Iterator[None]:
+def compile_meanwhile(tell: Tell) -> Iterator[None]:
     """Let half of the cores compile what a run of a folder of text needs while the block runs.
 
     What only other runs call is compiled when it is called. What is unfinished at the end of the block is left.
@@ -128,7 +128,7 @@ def compiled_meanwhile(tell: Tell) -> Iterator[None]:
 
 def _compile_until_it_ends(pool: WorkerPool) -> None:
     with suppress(WorkerDied):
-        _compile(pool, True, lambda line: None)
+        _compile_calls(pool, True, lambda line: None)
 
 
 def compile_for_wheel() -> int:
@@ -145,9 +145,9 @@ def compile_into_checkout() -> None:
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    calls = map(parse_call, listed_calls())
+    calls = map(parse_call, read_calls())
     kernels = [kernel.compute_path(arguments) for kernel, arguments in calls]  # not what kernels alone call
-    for path in (*kernels, *make_kernel_folder().glob("arrays-*.npz"), make_kernel_folder() / compiled_name()):
+    for path in (*kernels, *make_kernel_folder().glob("arrays-*.npz"), make_kernel_folder() / compute_marker_name()):
         shutil.copyfile(path, folder / path.name)
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from corpora.errors import InputError
 from corpora.schema import cut_excerpt
 from flows.command.arguments import STANDARD_INPUT, AsJson, Share, Workers
-from flows.command.terminal import print_json, say
+from flows.command.terminal import print_json, print_lines
 from flows.run.record.counts_text import format_count
 from flows.run.record.ledger_balance import format_bytes
 
@@ -54,7 +54,7 @@ def dedup(
 
     hide_pandas_from_pyarrow()
     if similar is not None:
-        _show_similar(paths, similar, threshold, as_json)
+        _print_similar(paths, similar, threshold, as_json)
         return
     if len(paths) < 2:
         raise InputError("Name what to read and, last, what to write: `cloze dedup raw/*.jsonl clean`.")
@@ -77,10 +77,10 @@ def dedup(
     if as_json:
         print_json({"output": output, **asdict(outcome)})
     else:
-        say(*summary(outcome, output))
+        print_lines(*describe_outcome(outcome, output))
 
 
-def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
+def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     """The lines for people."""
     rows, files = format_count(outcome.rows, "row"), format_count(outcome.files, "file")
     read = f"{rows} of {files}, {format_bytes(outcome.text_bytes)}"
@@ -105,7 +105,7 @@ def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     yield f"{output} has the rows that stay, and the removed ones next to them"
 
 
-def similar_facts(found: "SimilarDocument") -> dict[str, Any]:
+def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
     """A similar document for scripts."""
     document = found.document
     return {
@@ -120,7 +120,7 @@ def similar_facts(found: "SimilarDocument") -> dict[str, Any]:
     }
 
 
-def similar_lines(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
+def describe_similar(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
     """Similar documents for people."""
     if not found:
         yield f"No document is as similar as {threshold}."
@@ -131,7 +131,7 @@ def similar_lines(found: Sequence["SimilarDocument"], threshold: float) -> Itera
         yield f"  {document.title or cut_excerpt(document.text)}"
 
 
-def _show_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
+def _print_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
     """Show the documents of a corpus that are similar to a text."""
     from flows.dedup.similar import find_similar
 
@@ -141,6 +141,6 @@ def _show_similar(paths: list[str], text: str, threshold: float, as_json: bool) 
         text = sys.stdin.buffer.read().decode(errors="replace")
     found = find_similar(paths[0], text, threshold)
     if as_json:
-        print_json({"corpus": paths[0], "found": [similar_facts(each) for each in found]})
+        print_json({"corpus": paths[0], "found": [build_similar_json(each) for each in found]})
     else:
-        say(*similar_lines(found, threshold))
+        print_lines(*describe_similar(found, threshold))

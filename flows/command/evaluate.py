@@ -19,16 +19,16 @@ from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.settings import check_choice
 from flows.command.arguments import AsJson, Model
-from flows.command.check import checked_first
+from flows.command.check import check_data_first
 from flows.command.record_files import Accept
-from flows.command.terminal import WIDEST, console, fitted_lines, print_json, teller
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.terminal import MAX_COLUMNS, choose_printer, console, fit_table, print_json
+from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
 from flows.export.cards.model_card import CardFacts, export_with_card, list_license_choices
 from flows.export.exported import Provenance, read_provenance
 from flows.report.evaluation import render_evaluation_page
 from flows.run.addresses import find_artifacts, pick_newest
 from flows.run.record.task_scores import EventPrinter
-from trainer.complete_folders import check_output, refusing
+from trainer.complete_folders import check_output, explain_disk_errors
 from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
 from trainer.tasks.suites import compare as comparing
@@ -41,7 +41,7 @@ TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class EvaluationAsked:
+class EvaluationOptions:
     """An evaluation of a model on a suite, from its runs to its tables."""
 
     model: Model
@@ -61,17 +61,17 @@ class EvaluationAsked:
     accept: Accept = ()
 
 
-def evaluate(asked: EvaluationAsked, *, as_json: AsJson = False) -> None:
+def evaluate(asked: EvaluationOptions, *, as_json: AsJson = False) -> None:
     """Fine-tune a model on each task of a suite; report one table.
 
     Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
     """
-    evaluate_model(asked, teller(as_json))
+    evaluate_model(asked, choose_printer(as_json))
     if as_json:
         print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
 
 
-def check_asked(asked: EvaluationAsked) -> None:
+def check_options(asked: EvaluationOptions) -> None:
     """Raise InputError for what cannot be evaluated so."""
     check_choice("--license", asked.license, list_license_choices())
     if asked.control and asked.compare is not None:
@@ -82,22 +82,22 @@ def check_asked(asked: EvaluationAsked) -> None:
         check_output(asked.card)
 
 
-def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
+def evaluate_model(asked: EvaluationOptions, tell: Tell) -> tables.SuiteResult:
     """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
-    check_asked(asked)
+    check_options(asked)
     model, output, compare = asked.model, asked.output, asked.model if asked.control else asked.compare
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell, asked.accept)
-    judged = found_in(runs)
+    judged = read_results(runs)
     suite = tables.with_judged_metrics(suite, judged)
     comparison = None
     if compare is not None:
-        others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
+        others = read_results(run_suite(suite, compare, output, tell, asked.accept, asked.control))
         second = f"{model} from first weights" if asked.control else compare
         comparison = comparing.compare_models(suite, (model, second), judged, others, asked.control)
     result = tables.build_result(suite, model, judged)
     write_table(result, comparison, output)
-    for line in all_lines(result, comparison, console.width):
+    for line in iter_table_lines(result, comparison, console.width):
         tell(line)
     if asked.answers is not None:
         medians = {(task.name, tables.find_median_run(task, suite.seeds, judged)) for task in suite.tasks}
@@ -111,7 +111,7 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
 
 
 def write_card(
-    asked: EvaluationAsked,
+    asked: EvaluationOptions,
     result: tables.SuiteResult,
     comparison: comparing.SuiteComparison | None,
     runs: Sequence[SuiteRun],
@@ -122,8 +122,8 @@ def write_card(
     """
     assert asked.card is not None
     records = {run.task: Path(run.job.output) / RECORD for run in runs}
-    made = provenance_at(asked.model)
-    with model_folder(asked.model) as folder:
+    made = find_provenance(asked.model)
+    with open_model_folder(asked.model) as folder:
         facts = CardFacts(
             name=made.manifest.name if made is not None else folder.resolve().name,
             config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
@@ -138,7 +138,7 @@ def write_card(
         export_with_card(facts, folder, asked.card)
 
 
-def provenance_at(address: str) -> Provenance | None:
+def find_provenance(address: str) -> Provenance | None:
     """Return what the model at an address was made from; None if it is not in a store."""
     try:
         artifact = pick_newest(find_artifacts(address, "models"))
@@ -147,23 +147,23 @@ def provenance_at(address: str) -> Provenance | None:
     return read_provenance(artifact)
 
 
-def all_lines(
-    result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = WIDEST
+def iter_table_lines(
+    result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = MAX_COLUMNS
 ) -> Iterator[str]:
     """Yield the table as text, and the other model's next to it. width: of the terminal"""
     rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
-    yield from fitted_lines([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
+    yield from fit_table([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
     if comparison is not None:
         yield ""
         pairs = [comparing.HEAD, *map(comparing.format_cells, comparison.tasks)]
-        yield from fitted_lines([*comparing.iter_comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
+        yield from fit_table([*comparing.iter_comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
 
 
 def write_table(result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, output: Path) -> None:
     """Write the table as text, as JSON and as a page. Raises InputError if they cannot be written."""
     document = {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
     texts = {
-        TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
+        TEXT: "".join(f"{line}\n" for line in iter_table_lines(result, comparison)),
         JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
         PAGE: render_evaluation_page(result, comparison),
     }
@@ -176,7 +176,7 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
 
 def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
     """Copy the answers of each task's median run to a folder, a file for each split. Raises InputError."""
-    with refusing(folder):
+    with explain_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for run in medians:
             for answers in map(run.locate_answers, run.splits):
@@ -193,13 +193,13 @@ def run_suite(
 
     control: from first weights
     """
-    with model_folder(model) as folder:
+    with open_model_folder(model) as folder:
         runs = list(iter_runs(suite, folder, output, control))
         waiting = [run for run in runs if run.unanswered_splits]
         named = f"{model} from first weights" if control else model
         tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
-        learn(waiting, tell)
+        run_jobs(waiting, tell)
     return runs
 
 
@@ -210,21 +210,23 @@ def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, a
         files = [task.training, *(split.file for split in splits)]
         hidden = [split.file.path for split in splits if not split.labelled]
         length = task.settings.max_length
-        for event in checked_first(task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model):
+        for event in check_data_first(
+            task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model
+        ):
             tell(f"warning: {task.name}: {event['message']}")
 
 
-def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
+def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
     """Have the trainer do them: those that need the same processes in one of its processes."""
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
         listener, training = EventPrinter(tell), some[0].job.settings.to_training_settings(1)
-        with job_file(SuiteJob(runs=some)) as path:
-            for event in trainer_events("evaluate", path, training=training):
+        with open_job_file(SuiteJob(runs=some)) as path:
+            for event in iter_trainer_events("evaluate", path, training=training):
                 listener.print_event(event)
 
 
-def found_in(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
+def read_results(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
     """Return the results, by task, seed and split. Raises InputError if one lacks its first metric."""
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:

@@ -13,10 +13,10 @@ from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.files import replace_file
 from flows.command.arguments import Model, Position
-from flows.command.check import checked_first
-from flows.command.record_files import FILE_ASKED, Accept, FileAsked, absolute, from_pipe
-from flows.command.terminal import say
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.check import check_data_first
+from flows.command.record_files import DEFAULT_FILE_OPTIONS, Accept, FileOptions, hold_piped_file, to_absolute
+from flows.command.terminal import print_lines
+from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
 from flows.recipes.tables import parse_override, parse_setting
 from flows.run.record.task_scores import EventPrinter
 from trainer.metrics import Event
@@ -26,8 +26,8 @@ from trainer.tasks.registry import split_settings
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import derive_settings
 
-AS_PUBLISHED = FileSettings(path="")
-HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named
+PUBLISHED_FILE = FileSettings(path="")
+HELD_OUT_FOLDS = 10  # parts of a file, of which one is held out where no file to judge by is named
 RECORD, FOLDS = "finetune.json", "folds.json"
 
 
@@ -47,7 +47,7 @@ def finetune(
     ] = 0,
     group: Annotated[str, Parameter(help="A column whose values --train is divided by, instead of its texts.")] = "",
     data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
-    reading: FileAsked = FILE_ASKED,
+    reading: FileOptions = DEFAULT_FILE_OPTIONS,
     overrides: Annotated[
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
@@ -58,17 +58,19 @@ def finetune(
 
     Run the same command again to resume it.
     """
-    pairs, file = dict(map(parse_override, overrides or [])), reading.of(None)
+    pairs, file = dict(map(parse_override, overrides or [])), reading.to_settings(None)
     if data is not None or train is None or "/" in task:  # a published set
-        kind, files, settings = published_task(task, data, train, evaluate, file=file)
-        finetune_model(FinetuneAsked(kind, model, files, output, {**settings, **pairs}, accept), say)
+        kind, files, settings = find_published_task(task, data, train, evaluate, file=file)
+        finetune_model(FinetuneRequest(kind, model, files, output, {**settings, **pairs}, accept), print_lines)
         return
-    files = task_files(file, train, evaluate, folds, group)
+    files = build_task_files(file, train, evaluate, folds, group)
     if evaluate is None and not folds:
-        say("--evaluate names no file: a tenth of the examples is held out to judge by")
-    with from_pipe(files.training) as training:
+        print_lines("--evaluate names no file: a tenth of the examples is held out to judge by")
+    with hold_piped_file(files.training) as training:
         files = files._replace(training=training, evaluation=training if files.folds else files.evaluation)
-        (finetune_folds if folds else finetune_model)(FinetuneAsked(task, model, files, output, pairs, accept), say)
+        (finetune_folds if folds else finetune_model)(
+            FinetuneRequest(task, model, files, output, pairs, accept), print_lines
+        )
 
 
 class TaskFiles(NamedTuple):
@@ -84,13 +86,15 @@ class TaskFiles(NamedTuple):
     group: str = ""
 
     @property
-    def named(self) -> Sequence[FileSettings]:
+    def files(self) -> Sequence[FileSettings]:
         """The files that are there, the one to learn from first."""
         return [self.training] if self.folds else [self.training, self.evaluation]
 
 
-def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = "") -> TaskFiles:
-    """Return two files that are read alike; without one to judge by folds of the other, by default HELD_OUT.
+def build_task_files(
+    reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = ""
+) -> TaskFiles:
+    """Return two files that are read alike; without one to judge by folds of the other, by default HELD_OUT_FOLDS.
 
     Raises InputError if folds or groups are asked for beside a file to judge by.
     """
@@ -99,15 +103,15 @@ def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds:
             raise InputError(
                 "--folds and --group divide the file of --train, and --evaluate names another to judge by."
             )
-        training, evaluation = (replace(reading, path=absolute(path)) for path in (train, evaluate))
+        training, evaluation = (replace(reading, path=to_absolute(path)) for path in (train, evaluate))
         return TaskFiles(training, evaluation)
     kept = {f"{KEEP_PREFIX}{group}": group} if group else {}
-    file = replace(reading, path=absolute(train), columns={**reading.columns, **kept})
-    return TaskFiles(file, file, folds or HELD_OUT, group=group)
+    file = replace(reading, path=to_absolute(train), columns={**reading.columns, **kept})
+    return TaskFiles(file, file, folds or HELD_OUT_FOLDS, group=group)
 
 
-def published_task(
-    name: str, data: Path | None, *files: Path | None, file: FileSettings = AS_PUBLISHED
+def find_published_task(
+    name: str, data: Path | None, *files: Path | None, file: FileSettings = PUBLISHED_FILE
 ) -> tuple[str, TaskFiles, dict[str, Any]]:
     """Return for a published set in a folder the task's kind, its files, and the task's settings. Raises InputError.
 
@@ -126,7 +130,7 @@ def published_task(
         )
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
-    if file != replace(AS_PUBLISHED, max_unusable=file.max_unusable):
+    if file != replace(PUBLISHED_FILE, max_unusable=file.max_unusable):
         raise InputError(
             f"{name} is read as it is published: leave --column, --format and --no-header out, or name your own files "
             "and the kind of task."
@@ -142,7 +146,7 @@ def published_task(
     return of_set.published.kind, TaskFiles(training, evaluation), derive_settings(of_set.published)
 
 
-class FinetuneAsked(NamedTuple):
+class FinetuneRequest(NamedTuple):
     """A fine-tuning of a model; `output` becomes the folder of the result.
 
     overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
@@ -157,7 +161,7 @@ class FinetuneAsked(NamedTuple):
     accept: Sequence[str] = ()
 
 
-def finetune_model(asked: FinetuneAsked, tell: Tell) -> None:
+def finetune_model(asked: FinetuneRequest, tell: Tell) -> None:
     """Fine-tune a model as `finetune_events` does, and print its progress.
 
     tell: called with a line for every evaluation, and for a step from time to time
@@ -167,7 +171,7 @@ def finetune_model(asked: FinetuneAsked, tell: Tell) -> None:
         listener.print_event(event)
 
 
-def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:
+def finetune_folds(asked: FinetuneRequest, tell: Tell) -> None:
     """Fine-tune once for each fold, each judged by its own; write and print means and deviations.
 
     Finished folds are not done again. Raises as `finetune_events` does.
@@ -188,14 +192,14 @@ def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:
         tell(f"{name} {row['mean']:.4g} ± {row['deviation']:.2g} over {folds} folds")
 
 
-def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
+def finetune_events(asked: FinetuneRequest) -> Iterator[Event]:
     """Fine-tune a model on two files of labelled examples, and yield the events.
 
     The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
     """
     files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
     task, settings = split_settings(asked.kind, overrides, "finetune")
-    with model_folder(asked.model) as folder:
+    with open_model_folder(asked.model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
             output=str(asked.output.resolve()),
@@ -207,9 +211,11 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
             fold=files.fold,
             group=files.group,
         )
-        yield from checked_first(task, files.named, accept=asked.accept, max_length=settings.max_length, model=folder)
-        with job_file(job) as path:
-            for event in trainer_events("finetune", path, training=settings.to_training_settings(1)):
+        yield from check_data_first(
+            task, files.files, accept=asked.accept, max_length=settings.max_length, model=folder
+        )
+        with open_job_file(job) as path:
+            for event in iter_trainer_events("finetune", path, training=settings.to_training_settings(1)):
                 if event["event"] == "failure":
                     raise InputError(event["message"])
                 yield event

@@ -1,7 +1,7 @@
 """The help of the command: its groups, the ten commands to know first, and two examples of each command.
 
-The texts are in `help.toml`. `arrange` puts them into the program, so `cloze --help`, `cloze COMMAND --help` and the
-reference say the same. Cost: a small file is read; rich is imported when help is printed.
+The texts are in `help.toml`. `add_commands` puts them into the program, so `cloze --help`, `cloze COMMAND --help` and
+the reference say the same. Cost: a small file is read; for `cloze --help`, the files of all commands are parsed.
 """
 
 import ast
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-NAMES = 12  # characters of the column of names in `cloze --help`
+NAME_COLUMNS = 12  # characters of the column of names in `cloze --help`
 
 WELCOME = """\
 Cloze turns raw text into trained BERT-family encoders. Type one of these first:
@@ -35,34 +35,34 @@ JSON_KEYS: Mapping[str, str] = _TEXTS["json"]  # by the name of a command
 EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
-def command_names(program: App) -> list[str]:
+def list_command_names(program: App) -> list[str]:
     """Return the commands of a program in the order of its help: `run`, `vocabulary show`, ..."""
     names = []
-    for name in sorted((name for name in program if not name.startswith("-")), key=rank):
-        inner = command_names(program[name])
+    for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
+        inner = list_command_names(program[name])
         names += [f"{name} {below}" for below in inner] or [name]
     return names
 
 
-def command_of(program: App, name: str) -> App:
-    """Return the command of a name as `command_names` has it."""
+def find_command(program: App, name: str) -> App:
+    """Return the command of a name as `list_command_names` has it."""
     for part in name.split():
         program = program[part]
     return program
 
 
-def summary_of(command: App) -> str:
+def get_summary(command: App) -> str:
     """Return the line that says what a command does."""
     return command.help.partition("\n")[0]
 
 
-def rank(name: str) -> int:
+def get_rank(name: str) -> int:
     """Return a command's place in the order of the groups; those of a group's command keep their own order."""
     ordered = " ".join(GROUPS.values()).split()
     return ordered.index(name) if name in ordered else 0
 
 
-def arrange(program: App, commands: Mapping[str, str]) -> None:
+def add_commands(program: App, commands: Mapping[str, str]) -> None:
     """Add the commands of other files to a program, and put all of its commands into groups, with their examples.
 
     commands: by the file in this folder that has functions of their names
@@ -73,16 +73,16 @@ def arrange(program: App, commands: Mapping[str, str]) -> None:
         group = Group(title, sort_key=number, help_formatter=partial(show_group, files))
         groups |= dict.fromkeys(names.split(), group)
     for name, file in files.items():
-        examples = {"help_epilogue": text} if (text := examples_of(name)) is not None else {}
+        examples = {"help_epilogue": text} if (text := format_examples(name)) is not None else {}
         where = f"flows.command.{file}:{name}"
-        program.command(where, name=name, group=groups.get(name), sort_key=rank(name), **examples)
+        program.command(where, name=name, group=groups.get(name), sort_key=get_rank(name), **examples)
     for name in groups.keys() - files.keys():
         program[name].group = (groups[name],)
-        program[name].sort_key = rank(name)
-        program[name].help_epilogue = examples_of(name)
+        program[name].sort_key = get_rank(name)
+        program[name].help_epilogue = format_examples(name)
 
 
-def examples_of(name: str) -> str | None:
+def format_examples(name: str) -> str | None:
     """Return the end of a command's help: its examples. A group of commands has none."""
     return f"Examples:\n\n```text\n{EXAMPLES[name]}```\n" if name in EXAMPLES else None
 
@@ -95,15 +95,15 @@ def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOp
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(min_width=NAMES, no_wrap=True, style="cyan")
+    table.add_column(min_width=NAME_COLUMNS, no_wrap=True, style="cyan")
     table.add_column(overflow="fold")
     for entry in panel.entries:
         name = entry.display_labels[0]
-        table.add_row(f"  {name}", _summary_in(files[name], name) if name in files else entry.description)
+        table.add_row(f"  {name}", _read_summary(files[name], name) if name in files else entry.description)
     console.print(f"[bold]{panel.title}[/bold]", table, sep="\n")
 
 
-def _summary_in(file: str, name: str) -> str:
+def _read_summary(file: str, name: str) -> str:
     """Return the first line of a command's help, as its file has it, without importing it."""
     for node in ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:

@@ -21,7 +21,7 @@ from flows.command.compile_kernels import CALLS
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.pipeline import run_recipe
-from flows.signals import scratch_folder
+from flows.signals import open_scratch_folder
 from shards.reading.budgets import plan_micro_batches
 from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import Loader
@@ -52,18 +52,20 @@ SHARDS = (  # name, vocabulary, and the rest of its table
 )
 
 
-def calls() -> list[str]:
+def record_calls() -> list[str]:
     """Build small stores and throw them away; return the calls on the way, in their order, as lines of the list."""
-    with scratch_folder() as folder:
-        build_all(*_store_of(folder / "folder.toml", VOCABULARIES[:1], SHARDS[:1]))
+    with open_scratch_folder() as folder:
+        build_all(*_parse_store_recipe(folder / "folder.toml", VOCABULARIES[:1], SHARDS[:1]))
         first = len(Kernel.python_calls)
-        for shards in build_all(*_store_of(folder / "prepare.toml", VOCABULARIES, SHARDS)):
+        for shards in build_all(*_parse_store_recipe(folder / "prepare.toml", VOCABULARIES, SHARDS)):
             _read_examples(shards)
     lines = [format_call(*call) for call in Kernel.python_calls]
     return [*lines[:first], "", *lines[first:]]
 
 
-def _store_of(path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]) -> tuple[Recipe, Lock]:
+def _parse_store_recipe(
+    path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]
+) -> tuple[Recipe, Lock]:
     """Return a recipe with a store next to it, and its lock."""
     parts = (
         f'name = "{path.stem}"\nstore = "{path.stem}"',
@@ -80,7 +82,7 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
     place = Place(recipe.store)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        return [_build(place, stage) for stage in stages]
+        return [_build_stage(place, stage) for stage in stages]
 
     return [ShardSet(place, manifest) for manifest in run_recipe(place, recipe, lock, perform).shard_sets.values()]
 
@@ -92,10 +94,10 @@ def _read_examples(shards: ShardSet) -> None:
     plan_micro_batches(mixture.find_lengths(range(2)), 1, mixture.gather(range(2)).max_length or 1)
 
 
-def _build(place: Place, stage: Stage) -> Manifest:
+def _build_stage(place: Place, stage: Stage) -> Manifest:
     build_parts(place, stage, survey_stage(place, stage).missing)
     return publish_stage(place, stage, survey_stage(place, stage))
 
 
 if __name__ == "__main__":
-    CALLS.write_text("".join(f"{call}\n" for call in calls()), encoding="utf-8")
+    CALLS.write_text("".join(f"{call}\n" for call in record_calls()), encoding="utf-8")

@@ -26,12 +26,12 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from flows.signals import last_word
+from flows.signals import call_on_stop
 
-QUIET_SECONDS = 10.0
+LINE_SECONDS = 10.0
 
 
-class _Drawn:
+class _ProgressDisplay:
     """Drawn on a terminal for the time of a `with` block, and removed where the process is stopped."""
 
     _draws_at_once = True
@@ -48,7 +48,7 @@ class _Drawn:
 
     def _draw(self) -> None:
         """Draw the bar from now on, which starts a thread."""
-        self._open.enter_context(last_word(self._bar.stop, display=True))
+        self._open.enter_context(call_on_stop(self._bar.stop, display=True))
         self._open.enter_context(self._bar)
 
     def __exit__(
@@ -63,18 +63,18 @@ class _Drawn:
 
     def _tell_seldom(self, line: str) -> None:
         """Print a line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
-        if not self._console.is_terminal and time.monotonic() - self._last > QUIET_SECONDS:
+        if not self._console.is_terminal and time.monotonic() - self._last > LINE_SECONDS:
             self.tell(line)
 
 
-class RunProgress(_Drawn):
+class RunProgress(_ProgressDisplay):
     """Lines, and a bar from the first stage that is built. Safe to call from the run's own thread only."""
 
     _draws_at_once = False  # workers are forked before there are threads
 
     def __init__(self, console: Console) -> None:
         counts = (MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeElapsedColumn())
-        super().__init__(console, _bar(console, *counts))
+        super().__init__(console, _build_bar(console, *counts))
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
@@ -96,25 +96,25 @@ class RunProgress(_Drawn):
             self._bar.remove_task(self._tasks.pop(stage))
 
 
-def _bar(console: Console, *counts: ProgressColumn) -> Progress:
+def _build_bar(console: Console, *counts: ProgressColumn) -> Progress:
     """Return a bar with these counts and the time left; it goes when it is done."""
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
 
-def _byte_bar(console: Console) -> Progress:
+def _build_byte_bar(console: Console) -> Progress:
     """Return a bar of bytes with their rate."""
-    return _bar(console, DownloadColumn(), TransferSpeedColumn())
+    return _build_bar(console, DownloadColumn(), TransferSpeedColumn())
 
 
-class FetchProgress(_Drawn):
+class FetchProgress(_ProgressDisplay):
     """Bytes as they come, on the terminal: one bar for all files, with the rate; or a line every ten seconds.
 
     Hand `advance` to `fetch_recipe`. Safe to call from any thread.
     """
 
     def __init__(self, console: Console) -> None:
-        super().__init__(console, _byte_bar(console))
+        super().__init__(console, _build_byte_bar(console))
         self._lock = threading.Lock()
         self._task = self._bar.add_task("fetching", total=None)
         self._files: dict[str, tuple[int, int | None]] = {}
@@ -141,11 +141,11 @@ class FetchProgress(_Drawn):
             self._num_done += sign * (num_bytes == whole)
 
 
-class CheckProgress(_Drawn):
+class CheckProgress(_ProgressDisplay):
     """Bytes as they are checked, on the terminal: a bar with the rate; or a line every ten seconds."""
 
     def __init__(self, console: Console, what: str) -> None:
-        super().__init__(console, _byte_bar(console))
+        super().__init__(console, _build_byte_bar(console))
         self._what = what
         self._task = self._bar.add_task(what, total=None)
 

@@ -14,9 +14,9 @@ from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
-from flows.command.arguments import AsJson, Epoch, Position, Shown
-from flows.command.help import examples_of
-from flows.command.terminal import print_json, say
+from flows.command.arguments import DEFAULT_PARAMETER, AsJson, Epoch, Position
+from flows.command.help import format_examples
+from flows.command.terminal import print_json, print_lines
 from flows.export.exported import open_new_folder, parse_local_target
 from flows.run.addresses import Artifact, find_artifacts, pick_newest
 from flows.run.record.counts_text import format_count
@@ -24,13 +24,13 @@ from shards.build import SPLITS
 from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
 
-FILE_ROWS = 1 << 18
+MAX_FILE_ROWS = 1 << 18
 
 
-shards = App(name="shards", help="Write the examples that a training reads.", default_parameter=Shown)
+shards = App(name="shards", help="Write the examples that a training reads.", default_parameter=DEFAULT_PARAMETER)
 
 
-@shards.command(help_epilogue=examples_of("shards materialise"))
+@shards.command(help_epilogue=format_examples("shards materialise"))
 def materialise(
     artifact: Annotated[
         str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
@@ -53,7 +53,7 @@ def materialise(
     if as_json:
         print_json(asdict(written))
     else:
-        say(*written.lines())
+        print_lines(*written.describe())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class EpochFiles:
     files: int
     folder: str
 
-    def lines(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return lines for people."""
         left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
         files = format_count(self.files, "file")
@@ -86,7 +86,7 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
         raise InputError(f"{artifact.manifest.folder} has no {split} example: there is nothing to write.")
     rows = iter_epoch_batches(shard_set, epoch, seed)
     with open_new_folder(folder) as new:
-        written = _write(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
+        written = _write_files(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
     return EpochFiles(
         shards=artifact.manifest.folder,
         split=split,
@@ -98,8 +98,8 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
     )
 
 
-def _write(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:
-    """Write files of about `FILE_ROWS` rows each, at least one; return how many rows each has."""
+def _write_files(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:
+    """Write files of about `MAX_FILE_ROWS` rows each, at least one; return how many rows each has."""
     written: list[int] = []
     first = next(rows, None)
     while first is not None or not written:
@@ -108,7 +108,7 @@ def _write(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name
             for batch in chain([first] if first is not None else [], rows):
                 sink.write(batch)
                 written[-1] += batch.num_rows
-                if written[-1] >= FILE_ROWS:
+                if written[-1] >= MAX_FILE_ROWS:
                     break
         first = next(rows, None)
     return written

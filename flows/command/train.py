@@ -16,22 +16,22 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.places.place import Place
-from flows.signals import last_word
-from trainer.huggingface.config import tokenizer_files
+from flows.signals import call_on_stop
+from trainer.huggingface.config import read_tokenizer_files
 from trainer.job import TrainingJob
 from trainer.launch import Nodes, Stop, train
 from trainer.metrics import Event
 
 LINE_SECONDS = 2.0  # between two lines of steps
-SHOWN = (
+SHOWN_FIGURES = (
     "steps parameters processes device computes loss masked_loss masked_accuracy pair_loss pair_accuracy "
     "unigram_entropy learning_rate tokens_per_second name message"
 ).split()
 PLACES = ("store", "work", "start", "teacher")
-FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
+STOP_NOTICE = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
 
 
-def train_arguments(arguments: Sequence[str]) -> int:
+def run_train_command(arguments: Sequence[str]) -> int:
     """Run `cloze train` where the library that reads the other commands is not installed."""
     where = (
         "Where only the trainer's packages are installed there is one command: train. Install the others for the rest."
@@ -58,10 +58,10 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
     nodes:  the machines that train it together
     tell:   called with a line for every event, and for a step from time to time
     """
-    job = placed(read_job(path), places)
+    job = with_places(read_job(path), places)
     listener, stop = JobListener(tell, job.training.steps), Stop()
-    with last_word(stop, FOLLOWS, patient=True):
-        train(job, listener.hear, stop, nodes)
+    with call_on_stop(stop, STOP_NOTICE, patient=True):
+        train(job, listener.on_event, stop, nodes)
     for line in add_tokenizer(job):
         tell(line)
     tell(f"{job.name}: {job.export}")
@@ -72,7 +72,7 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
     if not (job.export / COMPLETE_FILE).exists():  # another machine has it
         return
     try:
-        files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
+        files = read_tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
     except InputError as error:
         yield f"The export has no tokenizer: {error}"
         return
@@ -81,7 +81,7 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
             (job.export / name / file).write_bytes(data)
 
 
-def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
+def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
     """Return the job with the given places. Raises InputError for a start that it does not have."""
     store, work, start, teacher = (places.get(name) for name in PLACES)
     if start and job.start is None:
@@ -120,29 +120,29 @@ class JobListener:
         self._steps = steps
         self._last = 0.0
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """One event."""
         now = time.monotonic()
         if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
             self._last = now
-            for line in lines_of(event):
+            for line in iter_event_lines(event):
                 self._tell(line)
 
 
-def lines_of(event: Event) -> Iterator[str]:
+def iter_event_lines(event: Event) -> Iterator[str]:
     """Yield an event as a line, and one for each component of a mixture that it judges.
 
-    >>> [*lines_of({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
+    >>> [*iter_event_lines({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
     ['step 3: loss 0.6931']
     """
-    yield f"{event['event']} {event['step']}: {_figures(event)}"
+    yield f"{event['event']} {event['step']}: {_format_figures(event)}"
     for name, part in event.get("components", {}).items():
-        yield f"  {name}: {_figures(part)}"
+        yield f"  {name}: {_format_figures(part)}"
 
 
-def _figures(event: Event) -> str:
-    return ", ".join(f"{name} {_readable(event[name])}" for name in SHOWN if event.get(name) is not None)
+def _format_figures(event: Event) -> str:
+    return ", ".join(f"{name} {_format_value(event[name])}" for name in SHOWN_FIGURES if event.get(name) is not None)
 
 
-def _readable(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -11,14 +11,14 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command import arguments
 from flows.command.progress import CheckProgress
-from flows.command.terminal import console_for, print_json
+from flows.command.terminal import choose_console, print_json
 from flows.integrity.inventory import Fault, Inventory, find_faults, read_inventory
 from flows.integrity.rebuilt_part import rebuild_part
 from flows.run.addresses import find_artifacts, split_address
 from flows.run.faults.damage import DAMAGE_LIST, read_damage_list, write_damage_list
 from flows.run.record.counts_text import format_count, join_words
 
-_SHOWN = 3  # of the files that nothing names
+_MAX_FILES_SHOWN = 3  # of the files that nothing names
 
 
 def verify(
@@ -33,16 +33,16 @@ def verify(
 
     A file is compared with what was written. What is damaged is built again by the next `cloze run` with its recipe.
     """
-    lines = console_for(as_json)
+    lines = choose_console(as_json)
     result = verify_store(lines, address)
-    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.whole else []
+    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.is_whole else []
     if as_json:
-        print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
-    return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1
+        print_json({"whole": result.is_whole, **asdict(result), "rebuilt": rebuilt})
+    return 0 if result.is_whole and all(each["equal"] for each in rebuilt) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class VerifyResult:
     """The result of a check. faults: what is not as it was written
 
     files, artifacts, runs, releases: how many were checked; unnamed: files that nothing names
@@ -56,12 +56,12 @@ class Verified:
     unnamed: int
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """True if everything is as it was written."""
         return not self.faults
 
 
-def verify_store(console: Console, address: str) -> Verified:
+def verify_store(console: Console, address: str) -> VerifyResult:
     """Check everything at an address, one line a fault, and leave a list of what the next runs build again."""
     place, inside = split_address(address)
     holdings = read_inventory(place, inside)
@@ -70,7 +70,7 @@ def verify_store(console: Console, address: str) -> Verified:
         for fault in find_faults(holdings, progress.advance):
             console.print(str(fault), style="red", markup=False)
             faults.append(fault)
-    result = Verified(
+    result = VerifyResult(
         faults=tuple(map(str, faults)),
         files=sum(len(claim.part.files) for claim in holdings.claims),
         artifacts=len(holdings.manifests),
@@ -78,13 +78,13 @@ def verify_store(console: Console, address: str) -> Verified:
         releases=len(holdings.release_files),
         unnamed=len(holdings.unnamed),
     )
-    _count(console, holdings, result)
-    for line in _leave_list(place, inside, [fault for fault in faults if not fault.loss]):
+    _print_counts(console, holdings, result)
+    for line in _write_damage_list(place, inside, [fault for fault in faults if not fault.loss]):
         console.print(line, markup=False)
     return result
 
 
-def _leave_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[str]:
+def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[str]:
     """Leave the list of damaged files in the store; yield what follows from it. inside: the folder that was checked"""
     damaged = {fault.path: fault.what for fault in faults}
     try:
@@ -112,14 +112,14 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
         yield {"artifact": artifact.manifest.folder, "equal": rebuilt.is_equal, **asdict(rebuilt)}
 
 
-def _count(console: Console, holdings: Inventory, result: Verified) -> None:
+def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -> None:
     """Print what was checked, what nothing names, and how many faults there are."""
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
     looked += [format_count(result.runs, "run")] if result.runs else []
     looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []
     if holdings.unnamed:
         size = sum(holdings.unnamed.values()) / 1e6
-        named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
+        named = ", ".join(sorted(holdings.unnamed)[:_MAX_FILES_SHOWN])
         line = f"{format_count(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
         console.print(line, markup=False)
     console.print(f"{join_words(looked)}: {format_count(len(result.faults), 'fault')}")

@@ -199,7 +199,7 @@ def parse_notify_settings(text: str, overrides: Mapping[str, str]) -> NotifySett
         return NotifySettings()
 
 
-FORBIDDEN_IN_NAMES = "@:?&#"  # of the addresses of releases and stores
+RESERVED = "@:?&#"  # of the addresses of releases and stores
 
 
 def check_release_name(key: str, name: str) -> None:
@@ -212,10 +212,8 @@ def check_release_name(key: str, name: str) -> None:
         InputError: If it has a slash, a space at an end, or a reserved character.
     """
     check_name(key, name)
-    if set(name) & set(FORBIDDEN_IN_NAMES) or name != name.strip():
-        raise InputError(
-            f"{key} = {name!r}: the name of a release has none of {FORBIDDEN_IN_NAMES}, and no space at its ends."
-        )
+    if set(name) & set(RESERVED) or name != name.strip():
+        raise InputError(f"{key} = {name!r}: the name of a release has none of {RESERVED}, and no space at its ends.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
