@@ -95,12 +95,11 @@ def build_loss_view(training: View | None) -> View | None:
     training.
 
     Args:
-        training: The view of the training, see `build_training_view`.
+        training: The template values of the training, see `build_training_view`.
 
     Returns:
-        The view for the template: a sentence on whether training was worth it, and rows of name, loss in nats, and the
-        number of equally likely tokens to which that amounts. None if there is no model or no held-out loss of masked
-        tokens.
+        Values for the template: a sentence on whether training was worth it, and rows of name, loss in nats, and the
+        number of equally likely tokens to which that amounts. None if there is no model or nothing was held out.
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -144,7 +143,9 @@ def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: f
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Build the view of what each generation (update of the raw files) added; None if there is only one."""
+    """Build the template values (a dict) of what each generation (update of the raw files) added; None if there is only
+    one.
+    """
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     added = [
         {"generation": number, **{of: figures[f"train {of}"] + figures[f"held-out {of}"] for of in _GROWTH_UNITS}}

@@ -32,7 +32,7 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Build the view of the newest model of a run; None if it has no model."""
+    """Build the template values (a dict) of the newest model of a run; None if it has no model."""
     model = run.find_newest("models")
     if model is None:
         return None
@@ -196,7 +196,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the view of the last evaluation; None if there was none."""
+    """Build the template values (a dict) of the last evaluation; None if there was none."""
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -218,7 +218,7 @@ def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 
 def build_task_views(run: RunView) -> list[View]:
-    """Build a view of each suite of tasks of a run: its scores, and comparisons with other models."""
+    """Build the template values (a dict) of each suite of tasks: its scores, and comparisons with other models."""
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
@@ -252,7 +252,7 @@ def build_task_views(run: RunView) -> list[View]:
 
 
 def _build_comparison_view(comparison: SuiteComparison) -> View:
-    """Build the view of a comparison with another model."""
+    """Build the template values (a dict) of a comparison with another model."""
     return {
         "names": (comparison.first, comparison.second),
         "head": comparing.HEAD,
