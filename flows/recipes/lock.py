@@ -45,7 +45,7 @@ from flows.recipes.guessed_fields import (
     refuse_source_without_text,
 )
 from flows.recipes.recipe import Recipe, SourceEntry
-from flows.recipes.store_folders import is_store, is_written_by_runs, refuse_store
+from flows.recipes.store_folders import is_run_output, is_store, refuse_store
 from trainer.start_weights import StartModel
 
 VERSION = 2
@@ -106,7 +106,7 @@ class Lock:
 
     @property
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """Generation number and path of each raw file, by (source name, sha256)."""
+        """Generation number (of the run that added the file) and path of each raw file, by (source name, sha256)."""
         return {
             (name, file.sha256): (number, file.path)
             for number, generation in enumerate(self.generations, 1)
@@ -377,7 +377,7 @@ def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
     own = Path(*store.parts) if objects == isinstance(store, ObjectPath) else None  # objects' paths too are compared so
     root = Path(*takewhile(lambda part: not WILDCARDS & set(part), where.parts))
     root = root if objects else split_glob(str(where))[0].resolve()
-    if own is not None and root.is_relative_to(own) and is_written_by_runs(root, own):
+    if own is not None and root.is_relative_to(own) and is_run_output(root, own):
         raise InputError(
             f"Source {source.name!r}: its path {where} is in the recipe's own store, {store}, so each run would read "
             "what earlier runs wrote. Give `store` or the source's `path` another folder."
@@ -437,7 +437,7 @@ def find_unread_files(
 
 
 def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
-    """Return the lock without files of unfinished generations that no longer exist, and the names of these files.
+    """Remove files that no longer exist and that no run has finished with; return the lock and their names.
 
     Args:
         paths: by source, sha256 -> (path, state) of the files that exist

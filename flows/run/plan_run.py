@@ -31,7 +31,7 @@ from flows.run.pipeline import run_recipe
 from flows.run.record.counts_text import format_count, name_parent
 from flows.run.record.ledger_balance import list_warnings
 from flows.run.record.run_status import follow_schedule, list_artifact_names
-from flows.run.source_stages import list_readable_files
+from flows.run.source_stages import list_readable
 from flows.run.stage_kinds import STAGES
 
 NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of most stages
@@ -153,7 +153,7 @@ def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage])
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
     sources = [
-        entry for entry in recipe.sources if any(list_readable_files(lock, entry, files) for files in lock.generations)
+        entry for entry in recipe.sources if any(list_readable(lock, entry, files) for files in lock.generations)
     ]
     new = [entry for entry in sources if not parsed or f"documents/{entry.source.name}" in parsed]
     recipe, rules = replace(recipe, sources=tuple(new)), find_word_rules(recipe, load_given_vocabularies(recipe))

@@ -194,7 +194,7 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 
 
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
-    """Return the number of the last generation with documents that a released model has answered; 0 if there is none.
+    """Return the last generation (raw files that one run added) with documents that a released model has answered.
 
     It is taken from the newest release of the recipe that was made from fewer generations than now. So a run that was
     released and is repeated answers the same documents again.
@@ -203,6 +203,9 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
         name: name of the artifact of answers
         answer_kind: "predict" or "embed"; other answers do not count
         generations: number of generations now
+
+    Returns:
+        The number of the generation, counted from 1; 0 if there is none.
 
     Raises:
         DamagedRelease: If an entry is damaged.

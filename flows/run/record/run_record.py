@@ -78,7 +78,8 @@ class StageRecord:
 
     state:       "built" or "reused"
     reason:      why, in words
-    parts:       number of its parts
+    seconds:     time that it took
+    parts:       number of its parts (file sets that are built on their own)
     parts_built: number of parts that the run built
     bytes_built: size of the files of these parts
     """

@@ -71,12 +71,8 @@ class StageProgress:
 
     def compute_rate(self, now: float) -> float | None:
         """Return parts or steps per second; None if too little is done, or too short a time has passed."""
-        seconds = now - self.started
-        return (
-            (self.built - self.first_built) / seconds
-            if self.built > self.first_built and seconds > RATE_SECONDS
-            else None
-        )
+        done, seconds = self.built - self.first_built, now - self.started
+        return done / seconds if done > 0 and seconds > RATE_SECONDS else None
 
     def to_json(self, now: float) -> dict[str, Any]:
         """Return the progress for the run's heartbeat."""
@@ -131,7 +127,7 @@ class RunHeartbeat:
         return both
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record how many of a stage's missing parts are built, and return its progress.
+        """Record how many parts of a stage (file sets, or steps of a training) are built, and return its progress.
 
         With all parts built, the stage is no longer reported.
         """
@@ -172,9 +168,7 @@ class RunHeartbeat:
 
 
 END_STATES = ("completed", "failed", "interrupted")
-UNFINISHED_RUN_FILES = frozenset(
-    ("recipe.toml", "running.json")
-)  # one of them, and no record, is a run that has not ended
+UNFINISHED_RUN_FILES = frozenset(("recipe.toml", "running.json"))  # of a run without a record
 
 
 SCHEDULES_FOLDER = "schedules"
@@ -231,7 +225,7 @@ class ListedRun:
 
 
 def count_new_parts(record: RunRecord) -> dict[str, int]:
-    """Count the parts that a run built, by the kind of their stage, in the order of the stages."""
+    """Count the parts (file sets of stages' outputs) that a run built, by the kind of their stage, in a run's order."""
     parts: dict[str, int] = {}
     for stage in record.stages:
         if stage.state == "built":
@@ -384,15 +378,13 @@ def get_schedule_path(name: str) -> str:
     return f"{SCHEDULES_FOLDER}/{name}.json"
 
 
-def is_on_schedule(place: Place, recipe: str) -> bool:
-    """Return True if a process runs the recipe with this name on a schedule now."""
-    present = read_heartbeat(place, get_schedule_path(recipe))
-    return present is not None and not present.is_gone
-
-
 def follow_schedule(recipe: Recipe) -> Recipe:
-    """Return a recipe as a schedule runs it, if it is on one, so that each run treats its files alike."""
-    return recipe.to_scheduled() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
+    """Return a recipe as a schedule runs it, if a live process has it on a schedule; else unchanged.
+
+    So every run of the recipe treats its files alike.
+    """
+    heartbeat = read_heartbeat(Place(recipe.store), get_schedule_path(recipe.name))
+    return recipe.to_scheduled() if heartbeat is not None and not heartbeat.is_gone else recipe
 
 
 def get_waiting_path(release: str) -> str:
