@@ -30,14 +30,14 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from shards.reading.budgets import round_shape_up
 from shards.reading.loader import GatheredExamples
-from trainer.auto_settings import Computing, compiler_lacks
+from trainer.auto_settings import ComputeChoice, find_missing_compiler
 from trainer.checkpoints.folders import Checkpoints, Cursor
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
 from trainer.learn import STEP_COUNTS, MicroBatch, Step, StepResult, TrainState, build_state, make_step
 from trainer.metrics import MetricsLog
-from trainer.model.batches import Batch, filled, to_batch
-from trainer.model.objective import Objective, build_model, peak_flops
+from trainer.model.batches import Batch, fill_batch, to_batch
+from trainer.model.objective import Objective, build_model, find_peak_flops
 from trainer.ranks import Ranks, StopSignal, join_process_group
 from trainer.settings.model import ModelSettings
 from trainer.settings.phases import PhaseSettings
@@ -143,13 +143,15 @@ def micro_batch(workload: Workload, model: Objective, ranks: Ranks, gathered: Ga
     objective, terms = workload.model.objective_settings, model.terms
     reads = objective.read(gathered, terms, seed=0)
     bare = to_batch(gathered, reads)
-    batch = filled(bare, round_shape_up(bare.shape, workload.budget, workload.limit), SPECIAL_IDS.pad, reads.targets)
+    batch = fill_batch(
+        bare, round_shape_up(bare.shape, workload.budget, workload.limit), SPECIAL_IDS.pad, reads.targets
+    )
     numbers = (len(gathered.masked), gathered.num_examples, len(gathered.ids), gathered.num_examples, 0)
     dummies = len(batch.ids) - len(gathered.ids)
-    counts = (*numbers, gathered.num_examples, dummies, *objective.counts(gathered, terms))
+    counts = (*numbers, gathered.num_examples, dummies, *objective.count_targets(gathered, terms))
     assert len(counts) == len(STEP_COUNTS) + len(terms)
     return MicroBatch(
-        batch=batch.pinned() if ranks.device.type == "cuda" else batch,
+        batch=batch.pin() if ranks.device.type == "cuda" else batch,
         guessed=reads.guessed,
         counts=np.array(counts, np.int64),
         tallies=gathered.tallies,
@@ -169,7 +171,7 @@ def make_steps(
 def count_flops(model: Objective, read: Sequence[Sequence[GatheredExamples]]) -> float:
     """Return the mean FLOPs of a step, of real tokens and masked places only."""
     every = [gathered for some in read for gathered in some]
-    each = [model.macs(np.diff(one.offsets).astype(np.int64), len(one.masked)).flops for one in every]
+    each = [model.count_macs(np.diff(one.offsets).astype(np.int64), len(one.masked)).flops for one in every]
     return sum(each) / len(read)
 
 
@@ -183,7 +185,7 @@ def padded(settings: ModelSettings, inputs: ModelInputs, gathered: GatheredExamp
         "attention_mask": (np.ones(len(gathered.ids), np.int64), 0),
         "labels": (labels, -100),
     }
-    family = settings.of_family
+    family = settings.family_row
     if family.segment_types > 1:
         flat["token_type_ids"] = (segments, 0)
     rows = {name: _rows(values, gathered, width, fill) for name, (values, fill) in flat.items()}
@@ -229,7 +231,7 @@ def train_steps(
     with TemporaryDirectory() as folder:
         run = Run(
             settings=settings,
-            choice=Computing(device=ranks.device.type, precision=settings.precision, compile=False, tf32=True),
+            choice=ComputeChoice(device=ranks.device.type, precision=settings.precision, compile=False, tf32=True),
             identity={},
             ranks=ranks,
             log=MetricsLog(Path(folder), speaks=False),
@@ -293,7 +295,7 @@ class GeneratorAndDiscriminator(nn.Module):
 
 def their_model(settings: ModelSettings, inputs: ModelInputs, model: Objective) -> nn.Module:
     """Return transformers' class with the same weights, read from an export of ours."""
-    family, classes = settings.of_family, import_module("transformers")
+    family, classes = settings.family_row, import_module("transformers")
     with TemporaryDirectory() as folder:
         export(Path(folder), model.state_dict(), settings, inputs)
         if "replaced" in family.names.architectures:
@@ -407,7 +409,7 @@ def _check_theirs(
     with torch.no_grad():
         reads = settings.read(gathered, model.terms, seed=0)
         one = float(
-            mean_loss(model, to_batch(gathered, reads).to(ranks.device), settings.counts(gathered, model.terms))
+            mean_loss(model, to_batch(gathered, reads).to(ranks.device), settings.count_targets(gathered, model.terms))
         )
         another = float(other(**rows).loss)
     assert abs(one - another) < LOSS_WITHIN * one, f"the losses differ: {one} and {another}"
@@ -462,7 +464,7 @@ def benchmark(
     """Return all sides of one workload, or only ours, as lines."""
     began, device = time.perf_counter(), ranks.device
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    compiled = device.type == "cuda" and not compiler_lacks("cuda")
+    compiled = device.type == "cuda" and not find_missing_compiler("cuda")
     rate = products(device, size)
     read = [[examples(workload, STEPS * micro + number) for micro in range(micro_batches)] for number in range(STEPS)]
     notes = check(workload, ranks, read[0], compiled)
@@ -492,7 +494,7 @@ def benchmark(
     )
     return [
         title,
-        *_table(results, tokens, flops, rate, peak_flops(card)),
+        *_table(results, tokens, flops, rate, find_peak_flops(card)),
         *_goals(workload, card, results, tokens),
         *notes,
     ]

@@ -54,7 +54,7 @@ def compare(family: str, gathered: GatheredExamples, rounds: int) -> Report:
     theirs = their_model(settings, INPUTS, ours)
     objective, rows = settings.objective_settings, padded(settings, INPUTS, gathered, WIDTH)
     batch = to_batch(gathered, objective.read(gathered, ours.terms, seed=0))
-    counts = objective.counts(gathered, ours.terms)
+    counts = objective.count_targets(gathered, ours.terms)
     loss = _check(ours, theirs, lambda: mean_loss(ours, batch, counts), rows)
     tokens, what = len(gathered.ids), "train step" if family == "bert" else f"train step of {family}"
     return Report(

@@ -38,7 +38,7 @@ from corpora.store.places.files import replace_file
 from corpora.store.settings import check_keys, parse_toml
 from corpora.store.tables import read_table
 from corpora.views import CORPUS
-from flows.command.dedup import similar_facts
+from flows.command.dedup import build_similar_json
 from flows.dedup.similar import find_similar
 from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock, read_lock
@@ -48,7 +48,7 @@ from flows.recipes.tables import join_key, resolve_path, to_toml
 from flows.run.faults.skipped_files import leave_out
 from flows.run.inputs.folder_defaults import build_folder_recipe
 from flows.run.pipeline import ParsedSources, make_corpora, make_documents
-from trainer.complete_folders import refusing
+from trainer.complete_folders import explain_disk_errors
 
 NOTHING_JUDGED: Tables = {
     "language": {"keep": []},
@@ -264,7 +264,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path)
     """Write rows into a file, in one step. Raises InputError."""
     if path.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: name a file that ends in .parquet or .jsonl.")
-    with refusing(path), replace_file(path) as new:
+    with explain_disk_errors(path), replace_file(path) as new:
         if path.suffix == ".parquet":
             with pq.ParquetWriter(new, schema) as writer:
                 for batch in batches:
@@ -451,4 +451,4 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
         address = str(corpus)
     else:
         raise InputError("corpus: give what cloze.deduplicate returns, or the address of a corpus in a store.")
-    return [similar_facts(each) for each in find_similar(address, text, threshold)]
+    return [build_similar_json(each) for each in find_similar(address, text, threshold)]

@@ -264,9 +264,9 @@ def _arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
     arrays = {name: _array(name, values) for name, values in columns.items()}
     if kind == "np":
         return arrays
-    from trainer.datasets import as_tensors  # torch is slow to import
+    from trainer.datasets import to_tensors  # torch is slow to import
 
-    return as_tensors(arrays)
+    return to_tensors(arrays)
 
 
 def _plain(values: Any) -> Any:

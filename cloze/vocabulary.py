@@ -24,7 +24,7 @@ from tokenizers_train.build import plan_given_vocabulary, read_vocabulary
 from tokenizers_train.vocabularies.files import CONFIG, ROLES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary as Words
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary as load_words
-from trainer.complete_folders import refusing
+from trainer.complete_folders import explain_disk_errors
 
 
 class Vocabulary:
@@ -166,7 +166,7 @@ class Vocabulary:
 
     def save(self, folder: str | Path) -> None:
         """Write its files into a folder, which tokenizers and AutoTokenizer open. Raises InputError."""
-        with refusing(Path(folder)):
+        with explain_disk_errors(Path(folder)):
             self._words.save(Path(folder))
 
     save_pretrained = save

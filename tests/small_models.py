@@ -39,7 +39,7 @@ def write_model(folder: Path, family: str = "bert", *, pairs: bool = True, **set
     small = {"layers": 2, "hidden_size": 32, "heads": 4, "feed_forward_size": 64, "max_length": 40}
     asked = ModelSettings(family=family, **{**small, **settings})
     inputs = ModelInputs(
-        vocab_size=vocabulary.size, special_ids=SpecialIds.of(vocabulary.special_ids), pair_labels=pairs
+        vocab_size=vocabulary.size, special_ids=SpecialIds.from_roles(vocabulary.special_ids), pair_labels=pairs
     )
     torch.manual_seed(0)
     model = build_model(asked, inputs)

@@ -5,7 +5,7 @@
     padding     none inside attention where FlashAttention over boundaries takes the heads, else rows to the longest
 
 A precision that is named is exactly that: "float32" is without TF32. The choice is made at the start of a training by
-all of its processes together (`weakest`), and kept: a checkpoint records what was chosen.
+all of its processes together (`find_weakest`), and kept: a checkpoint records what was chosen.
 """
 
 import os
@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from trainer.settings.training import TrainingSettings
 
 AMPERE = (8, 0)  # the first cards with bfloat16 and TF32
-MOST_HEAD_SIZE = 256
+MAX_HEAD_SIZE = 256
 HALF = ("bfloat16", "float16")
 C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clang++", "c++")}
 
@@ -46,7 +46,7 @@ class Hardware:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computing:
+class ComputeChoice:
     """How a training computes. tf32: products of what is in float32 have the 10 bits of TF32"""
 
     device: str
@@ -55,7 +55,7 @@ class Computing:
     tf32: bool
 
 
-def weakest(machines: Iterable[Hardware]) -> Hardware:
+def find_weakest(machines: Iterable[Hardware]) -> Hardware:
     """Return the hardware that all processes of a training have in common."""
     every = list(machines)
     lacking = next((machine.lacks for machine in every if machine.lacks), "")
@@ -63,7 +63,7 @@ def weakest(machines: Iterable[Hardware]) -> Hardware:
     return Hardware(device=least.device, name=least.name, capability=least.capability, lacks=lacking)
 
 
-def choose(training: TrainingSettings, machine: Hardware, before: Computing | None = None) -> Computing:
+def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice | None = None) -> ComputeChoice:
     """Resolve the settings on a machine. before: what the checkpoint that training resumes from was trained with
 
     Raises InputError if this machine cannot continue as training began, or lacks what a setting asks for.
@@ -90,12 +90,12 @@ def choose(training: TrainingSettings, machine: Hardware, before: Computing | No
             f"training.compile = true, and torch's compiler lacks {machine.lacks} on this machine. Install that, or "
             'leave training.compile out ("auto"): layers then run uncompiled.'
         )
-    return Computing(device=machine.device, precision=precision, compile=compiles, tf32=tf32)
+    return ComputeChoice(device=machine.device, precision=precision, compile=compiles, tf32=tf32)
 
 
-def choice_line(training: TrainingSettings, choice: Computing, machine: Hardware, padded: str) -> str:
+def describe_choice(training: TrainingSettings, choice: ComputeChoice, machine: Hardware, padded: str) -> str:
     """Return the choice as a line. padded: why attention pads"""
-    parts = [_precision_text(training, choice, machine)]
+    parts = [_describe_precision(training, choice, machine)]
     if choice.compile:
         parts.append("layers compiled")
     elif choice.device == "cuda":
@@ -105,7 +105,7 @@ def choice_line(training: TrainingSettings, choice: Computing, machine: Hardware
     return f"{machine.name or 'processor'}: {'; '.join(parts)}."
 
 
-def _precision_text(training: TrainingSettings, choice: Computing, machine: Hardware) -> str:
+def _describe_precision(training: TrainingSettings, choice: ComputeChoice, machine: Hardware) -> str:
     by = "chosen" if training.precision == "auto" else "as training.precision says"
     if choice.device == "cpu" and choice.precision in HALF:
         return f"{choice.precision}, {by}: on processors without units for it ten times as slow as float32"
@@ -114,7 +114,7 @@ def _precision_text(training: TrainingSettings, choice: Computing, machine: Hard
     return f"{choice.precision}{' with TF32' if choice.tf32 else ''}, {by}"
 
 
-def padding_reason(precision: str, machine: Hardware, attention_dropout: float, head_size: int) -> str:
+def explain_padding(precision: str, machine: Hardware, attention_dropout: float, head_size: int) -> str:
     """Why attention pads rows to the longest in training on a GPU; empty if it need not."""
     if attention_dropout:
         return f"model.attention_dropout = {attention_dropout}, which FlashAttention over boundaries does not have"
@@ -122,12 +122,14 @@ def padding_reason(precision: str, machine: Hardware, attention_dropout: float, 
         return "FlashAttention only takes half precision"
     if machine.capability < AMPERE:
         return "the card is older than Ampere"
-    if head_size % 8 or head_size > MOST_HEAD_SIZE:
-        return f"heads of {head_size} are no multiple of 8 up to {MOST_HEAD_SIZE}"
+    if head_size % 8 or head_size > MAX_HEAD_SIZE:
+        return f"heads of {head_size} are no multiple of 8 up to {MAX_HEAD_SIZE}"
     return ""
 
 
-def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int) -> list[str]:
+def list_slow_settings(
+    training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int
+) -> list[str]:
     """Return what makes training slow on a card, a line for each setting, with what to set instead."""
     if machine.device != "cuda" or training.device == "cpu":
         return []
@@ -138,7 +140,7 @@ def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropo
             "uses it; that trains a different model from scratch."
         )
     fast = training.precision if training.precision in HALF else "bfloat16"  # as it could be
-    padded = padding_reason(fast, machine, attention_dropout, head_size) if machine.has_bfloat16 else ""
+    padded = explain_padding(fast, machine, attention_dropout, head_size) if machine.has_bfloat16 else ""
     if padded:
         remedy = " 0 is fast, but trains a different model." if attention_dropout else ""
         lines.append(f"attention pads rows to the longest: {padded}.{remedy}")
@@ -154,7 +156,7 @@ def slow_settings(training: TrainingSettings, machine: Hardware, attention_dropo
     return lines
 
 
-def compiler_lacks(device: str, environ: Mapping[str, str] | None = None) -> str:
+def find_missing_compiler(device: str, environ: Mapping[str, str] | None = None) -> str:
     """Return what torch's compiler is missing on this machine; empty if it finds everything."""
     environ = os.environ if environ is None else environ
     variable, *usual = C_COMPILERS[device]

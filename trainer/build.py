@@ -31,18 +31,26 @@ from corpora.store.settings import to_settings_json
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
 from trainer.families.contract import ModelInputs, SpecialIds
-from trainer.huggingface.config import tokenizer_files
-from trainer.huggingface.start_model import check_special_ids, check_teacher, first_heads
-from trainer.job import CACHE, JobInput, Settled, TrainingJob, repeat_warning, seen_ledger, settle
+from trainer.huggingface.config import read_tokenizer_files
+from trainer.huggingface.start_model import check_special_ids, check_teacher, list_new_heads
+from trainer.job import (
+    CACHE,
+    JobInput,
+    SettledTraining,
+    TrainingJob,
+    build_seen_ledger,
+    describe_repeats,
+    settle_phases,
+)
 from trainer.launch import train
 from trainer.metrics import METRICS_FILE, read_metrics
-from trainer.settings.model import ModelSettings, model_json
+from trainer.settings.model import ModelSettings, to_model_json
 from trainer.settings.training import TrainingSettings
-from trainer.start_weights import Start, find_origin
+from trainer.start_weights import StartModel, find_origin
 
 BUILD_VERSION = 2
 
-COMPONENT = "evaluation of "  # how the event begins that judges one component of a mixture
+COMPONENT_PREFIX = "evaluation of "  # how the event begins that judges one component of a mixture
 
 FIGURES = (
     *("loss", "masked_loss", "masked_accuracy", "pair_loss", "pair_accuracy", "rare_word_accuracy"),
@@ -66,8 +74,8 @@ def plan_model(
     vocabulary: Manifest,
     model: ModelSettings,
     training: TrainingSettings,
-    start: Start | None = None,
-    teacher: Start | None = None,
+    start: StartModel | None = None,
+    teacher: StartModel | None = None,
 ) -> Stage:
     """The stage that trains a model: one part.
 
@@ -86,11 +94,11 @@ def plan_model(
             "The first brings weights alone, the second weights, optimizer and place in the shards."
         )
     before = {} if origin is None else origin.read
-    settled = settle(training, shards, before)
+    settled = settle_phases(training, shards, before)
     facts = settled.shards[0].facts
     inputs = ModelInputs(
         vocab_size=facts["vocab_size"],
-        special_ids=SpecialIds.of(facts["special_ids"]),
+        special_ids=SpecialIds.from_roles(facts["special_ids"]),
         pair_labels=all(manifest.facts["pair_labels"] for manifest in settled.shards),
     )
     if teacher is not None:
@@ -109,13 +117,13 @@ def plan_model(
         shares=settled.shares if any(len(shares) > 1 for shares in settled.shares) else (),
         origin=origin,
     )
-    notice = repeat_warning(settled.reads(before))
-    stage = _stage(job, settled, vocabulary, notice)
-    job = replace(job, work=str(work_folder(place, stage)))
+    notice = describe_repeats(settled.iter_reads(before))
+    stage = _build_stage(job, settled, vocabulary, notice)
+    job = replace(job, work=str(locate_work_folder(place, stage)))
     return replace(stage, parts=(replace(stage.parts[0], job=job),))
 
 
-def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest, notice: str) -> Stage:
+def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifest, notice: str) -> Stage:
     """The stage of a job, without the folder that it works in. notice: a person should read"""
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
@@ -126,9 +134,9 @@ def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest, notice: str
         name=job.name,
         build_version=BUILD_VERSION,
         settings={
-            "model": model_json(model),
+            "model": to_model_json(model),
             "training": to_settings_json(job.training),
-            "phases": phase_contents(settled),
+            "phases": list_phase_contents(settled),
             **begins,
         },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
@@ -143,7 +151,7 @@ def _stage(job: TrainingJob, settled: Settled, vocabulary: Manifest, notice: str
             "pair_labels": inputs.pair_labels,
             "steps": job.training.steps,
             **({"notice": notice} if notice else {}),
-            **({} if job.start is None else {"start": _start_facts(job.start, model, inputs)}),
+            **({} if job.start is None else {"start": _describe_start(job.start, model, inputs)}),
             **({} if job.teacher is None else {"teacher": job.teacher.content}),
         },
     )
@@ -162,21 +170,21 @@ def _check_phases(
         training.phase[number - 1].check_mask_rate(f"training.phase {number}", repr(manifest.name), *masks)
 
 
-def _start_facts(start: Start, model: ModelSettings, inputs: ModelInputs) -> Json:
+def _describe_start(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> Json:
     """Return what a model began with: its folder's content, how many tokens got rows, and the heads it did not have."""
     check_special_ids(start, inputs)
-    heads = first_heads(start, model, inputs)
+    heads = list_new_heads(start, model, inputs)
     return {"content": start.content, "new_tokens": len(start.rows), "first_heads": [*heads]}
 
 
-def phase_contents(settled: Settled) -> Json:
+def list_phase_contents(settled: SettledTraining) -> Json:
     """Return what each phase reads, as a fingerprint names it: a content, or those of a mixture with their shares."""
     left = iter(settled.shards)
     mixtures = [[{"content": next(left).content, "share": share} for share in shares] for shares in settled.shares]
     return [parts[0]["content"] if len(parts) == 1 else parts for parts in mixtures]
 
 
-def work_folder(place: Place, stage: Stage) -> Path:
+def locate_work_folder(place: Place, stage: Stage) -> Path:
     """Return the folder for checkpoints, metrics and the export while a model is trained: always on this machine."""
     root = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
     return root / stage.folder / "work"
@@ -205,18 +213,18 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     train(job)
     facts = job.read_export()
     assert facts is not None, "training ends with an export"
-    tokenizer = tokenizer_files(writer.place, job.vocabulary.folder, job.model.positions)
+    tokenizer = read_tokenizer_files(writer.place, job.vocabulary.folder, job.model.positions)
     for folder in job.export_folders:
         for name in ("config.json", "model.safetensors"):
-            writer.write_file(folder + name, _exported(job, facts, folder + name))
+            writer.write_file(folder + name, _read_export(job, facts, folder + name))
         for name, data in tokenizer.items():
             writer.write_file(folder + name, data)
-    with writer.create_table("metrics", metrics_schema(job.model, job.inputs)) as sink:
-        sink.write(metrics_table(job))
-    return _ledger(job, facts)
+    with writer.create_table("metrics", build_metrics_schema(job.model, job.inputs)) as sink:
+        sink.write(build_metrics_table(job))
+    return _build_ledger(job, facts)
 
 
-def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
+def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
     """A file of the export. Raises InputError if it is not as it was written."""
     data = (job.export / name).read_bytes()
     if describe_bytes(data) != facts["files"].get(name, describe_bytes(data)):
@@ -227,24 +235,24 @@ def _exported(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
     return data
 
 
-def metrics_table(job: TrainingJob) -> pa.Table:
+def build_metrics_table(job: TrainingJob) -> pa.Table:
     """Return the logged steps and evaluations without times; for a mixture, also each component's evaluation."""
     logged = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     events = [
         {"step": event["step"], "phase": event["phase"], **figures, "event": called}
         for event in logged
         for called, figures in [
-            *((f"{COMPONENT}{name}", part) for name, part in event.get("components", {}).items()),
+            *((f"{COMPONENT_PREFIX}{name}", part) for name, part in event.get("components", {}).items()),
             (event["event"], event),
         ]
     ]
-    schema = metrics_schema(job.model, job.inputs)
+    schema = build_metrics_schema(job.model, job.inputs)
     return pa.Table.from_pylist([{name: event.get(name) for name in schema.names} for event in events], schema)
 
 
-def metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
+def build_metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
     """The columns of a model's metrics: masked tokens and pairs always have theirs, and terms of others follow them."""
-    terms = model.objective_settings.terms(model.of_family, inputs)
+    terms = model.objective_settings.list_terms(model.family_row, inputs)
     names = [f"{term.name}_{what}" for term in terms for what in ("loss", "accuracy")[: 1 + term.has_rights]]
     names += [f"{term.name}_auc" for term in terms if term.has_area]
     added = [pa.field(name, pa.float64()) for name in names if name not in METRICS_TABLE.names]
@@ -256,9 +264,9 @@ def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
     return [row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist()]
 
 
-def _ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
+def _build_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
     slots = sum(phase.slots for phase in job.training.phase)
     account = Account(unit="slots", total=slots, outcomes={"read": facts["sequences"], "deleted": facts["deleted"]})
     figures = {name: facts[name] for name in ("steps", "parameters", "tokens", "masked_tokens")}
     named = {name.replace("_", " "): count for name, count in figures.items()}
-    return Ledger(accounts=(account,), figures=named) + seen_ledger(job, facts)
+    return Ledger(accounts=(account,), figures=named) + build_seen_ledger(job, facts)

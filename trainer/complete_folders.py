@@ -21,41 +21,41 @@ from corpora.store.places.files import (
     to_unfinished_path,
 )
 
-HALVES = "backslashreplace"  # half a character is written as JSON does: \udc80
-ELSEWHERE = "give another folder, then run the same command again"
+SURROGATE_ERRORS = "backslashreplace"  # half a character is written as JSON does: \udc80
+FOLDER_REMEDY = "give another folder, then run the same command again"
 
 
 @contextmanager
-def refusing(path: Path, elsewhere: str = "name another file") -> Iterator[None]:
+def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterator[None]:
     """Turn an error of the disk into a paragraph on the file being written. elsewhere: how to write to another place"""
     try:
         yield
     except OSError as error:
-        reason = explain_disk_error(error, elsewhere) or f"{error.strerror or error}: {elsewhere}"
+        reason = explain_disk_error(error, remedy) or f"{error.strerror or error}: {remedy}"
         raise InputError(f"Cannot write {path}: {reason}.") from error
 
 
 @contextmanager
-def alone(output: Path, doing: str) -> Iterator[None]:
+def hold_output(output: Path, activity: str) -> Iterator[None]:
     """Hold an output for the time of the block. Raises InputError if another process makes it.
 
     doing: what that process does, for the message. On a file system without locks it cannot be detected.
     """
 
     def taken() -> None:
-        raise InputError(f"Another process is {doing} {output}: wait for it, or give another name.")
+        raise InputError(f"Another process is {activity} {output}: wait for it, or give another name.")
 
     output.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as own:
         try:
-            own.enter_context(hold_lock(lock_of(output), taken))
+            own.enter_context(hold_lock(locate_lock(output), taken))
         except OSError as error:
             if error.errno not in NO_LOCK_ERRORS:
                 raise
         yield
 
 
-def lock_of(output: Path) -> Path:
+def locate_lock(output: Path) -> Path:
     """Return the file that the process which makes an output holds."""
     return output.with_name(f".{output.name}.lock")
 
@@ -69,15 +69,15 @@ def check_output(output: Path) -> None:
 
 
 @contextmanager
-def unfinished_folder(output: Path) -> Iterator[Path]:
+def open_unfinished_folder(output: Path) -> Iterator[Path]:
     """Yield an empty folder next to an output, which is this process's alone and is removed at the end.
 
     Raises InputError if another process makes the output. What a killed process left of it is removed.
     """
     new = to_unfinished_path(output, is_only_writer=True)
     with ExitStack() as own:
-        with refusing(output, ELSEWHERE):
-            own.enter_context(alone(output, "writing"))
+        with explain_disk_errors(output, FOLDER_REMEDY):
+            own.enter_context(hold_output(output, "writing"))
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir()
         own.callback(shutil.rmtree, new, ignore_errors=True)
@@ -86,7 +86,7 @@ def unfinished_folder(output: Path) -> Iterator[Path]:
 
 def put_folder(new: Path, output: Path) -> None:
     """Have the disk hold a finished folder, and give it its name. Raises InputError if something is there by now."""
-    with refusing(output, ELSEWHERE):
+    with explain_disk_errors(output, FOLDER_REMEDY):
         for path in [*new.rglob("*"), new]:
             flush(path)
         check_output(output)
@@ -95,23 +95,27 @@ def put_folder(new: Path, output: Path) -> None:
 
 
 @contextmanager
-def new_folder(output: Path) -> Iterator[Path]:
+def open_new_folder(output: Path) -> Iterator[Path]:
     """Yield a folder to write to, which is at `output` when the block has ended well. Only one process may make it.
 
     Raises InputError if the output holds something.
     """
     check_output(output)
-    with unfinished_folder(output) as new:
+    with open_unfinished_folder(output) as new:
         yield new
         put_folder(new, output)
 
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:
     """Write a file in one step. Raises InputError if it cannot be written."""
-    with refusing(output), replace_file(output) as new, new.open("w", encoding="utf-8", errors=HALVES) as file:
+    with (
+        explain_disk_errors(output),
+        replace_file(output) as new,
+        new.open("w", encoding="utf-8", errors=SURROGATE_ERRORS) as file,
+    ):
         file.writelines(lines)
 
 
-def written_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write a JSON file for people."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

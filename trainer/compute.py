@@ -1,6 +1,6 @@
 """How a training computes: precision, threads, compiled layers, and what is computed in the same order each time.
 
-The machine chooses what the settings leave "auto" (`settle`). What is computed in the same order each time:
+The machine chooses what the settings leave "auto" (`resolve_auto`). What is computed in the same order each time:
 
     processor           always: the same number of processes of the same kind of machine, with the same torch, give the
                         same weights to the bit
@@ -29,7 +29,15 @@ import torch
 from torch import nn
 
 from corpora.errors import InputError
-from trainer.auto_settings import Computing, Hardware, choice_line, choose, compiler_lacks, padding_reason, weakest
+from trainer.auto_settings import (
+    ComputeChoice,
+    Hardware,
+    choose,
+    describe_choice,
+    explain_padding,
+    find_missing_compiler,
+    find_weakest,
+)
 from trainer.launch import CUBLAS_WORKSPACE
 from trainer.ranks import Ranks
 from trainer.settings.model import ModelSettings
@@ -38,37 +46,37 @@ from trainer.settings.training import TrainingSettings
 # A model computes on one thread if the square of its hidden size times the tokens of a step is less: threads would
 # wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a step took 3 s by the clock on two
 # threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
-THREADED = 1 << 25
-PROGRAMS = 64  # that all parts of a model may be compiled to
+MIN_THREADED_WORK = 1 << 25
+MAX_PROGRAMS = 64  # that all parts of a model may be compiled to
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
-OF_PROCESSOR = "can't allocate memory"  # how torch's allocator of main memory reports that none is left
+NO_MEMORY = "can't allocate memory"  # how torch's allocator of main memory reports that none is left
 NOT_DETERMINISTIC = "does not have a deterministic implementation"
 
 
-def settle(
-    training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: Computing | None = None
-) -> tuple[TrainingSettings, Computing, str]:
+def resolve_auto(
+    training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: ComputeChoice | None = None
+) -> tuple[TrainingSettings, ComputeChoice, str]:
     """Return the settings without "auto", what was chosen, and a line about it. All processes must call it.
 
     before: what the checkpoint records that training resumes from
     Raises InputError as `choose` does.
     """
-    machine = weakest(ranks.collect(describe_machine(ranks.device)))
+    machine = find_weakest(ranks.collect(describe_machine(ranks.device)))
     choice = choose(training, machine, before)
     torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
     _, hidden_size, heads, _ = model.shape
     tokens = max(phase.batch for phase in training.phase) * model.positions / ranks.count
-    if ranks.device.type == "cpu" and hidden_size**2 * tokens < THREADED:
+    if ranks.device.type == "cpu" and hidden_size**2 * tokens < MIN_THREADED_WORK:
         torch.set_num_threads(1)
-    padded = padding_reason(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
-    line = choice_line(training, choice, machine, padded)
+    padded = explain_padding(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
+    line = describe_choice(training, choice, machine, padded)
     return replace(training, precision=choice.precision, compile=choice.compile), choice, line
 
 
 def describe_machine(device: torch.device) -> Hardware:
     """Return the hardware of a process."""
-    lacks = compiler_lacks(device.type)
+    lacks = find_missing_compiler(device.type)
     if device.type == "cpu":
         return Hardware(device="cpu", lacks=lacks)
     name, capability = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
@@ -92,7 +100,7 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError is one
         message = str(error)
-        if isinstance(error, torch.OutOfMemoryError) or OF_PROCESSOR in message:
+        if isinstance(error, torch.OutOfMemoryError) or NO_MEMORY in message:
             raise explain_no_memory(settings, processes, device) from error
         if NOT_DETERMINISTIC in message:
             operation = message[: message.index(NOT_DETERMINISTIC)].split()[-1]
@@ -105,7 +113,7 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
 
 def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -> InputError:
     """Return what to lower: what is held at once first, then what is kept for the backward pass, then the weights."""
-    remedies = [propose_smaller_batch(settings, processes)]
+    remedies = [suggest_smaller_batch(settings, processes)]
     if not settings.activation_checkpointing:
         remedies.append("set training.activation_checkpointing = true, for a third more time")
     if processes > 1 and settings.gather != "layer":
@@ -117,11 +125,11 @@ def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -
     )
 
 
-def propose_smaller_batch(settings: TrainingSettings, processes: int) -> str:
+def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
     """Return the setting that bounds a micro-batch, as it is and at half.
 
     >>> from trainer.settings.phases import PhaseSettings
-    >>> propose_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
+    >>> suggest_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
     'set training.micro_batch = 64 (a process now takes its whole share of a step, 128 examples)'
     """
     if settings.micro_batch_tokens is not None:
@@ -143,6 +151,6 @@ def compile_parts(parts: Sequence[nn.Module]) -> None:
     judging. A head of words is compiled with its loss: else logits are copied by one operation after the other.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
-    config.recompile_limit = PROGRAMS
+    config.recompile_limit = MAX_PROGRAMS
     for part in parts:
         part.compile()

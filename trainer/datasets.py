@@ -1,6 +1,6 @@
 """A dataset of torch over shards, by number, for samplers, batch samplers and transformers.Trainer.
 
-    DataLoader(ExampleDataset(shard_set), batch_size=32, collate_fn=PaddedBatches.of(shard_set))
+    DataLoader(ExampleDataset(shard_set), batch_size=32, collate_fn=PaddedBatches.from_shard_set(shard_set))
 
 Promise: the numbers of an epoch are its live examples, each once, with the masks of that epoch. Cost: that of the
 loader, and some nanoseconds a token for rows of one width.
@@ -36,7 +36,7 @@ class PaddedBatches:
     fill: Mapping[str, int]
 
     @staticmethod
-    def of(shard_set: ShardSet) -> "PaddedBatches":
+    def from_shard_set(shard_set: ShardSet) -> "PaddedBatches":
         """For the records of a shard set."""
         return PaddedBatches(fill=dict(RecordFormat.from_manifest(shard_set.manifest).fill_values))
 
@@ -44,21 +44,21 @@ class PaddedBatches:
         """The batch of some records."""
         width = max(len(record["input_ids"]) for record in records)
         return {
-            name: self._rows([record[name] for record in records], width, self.fill[name])
+            name: self._pad_rows([record[name] for record in records], width, self.fill[name])
             if name in self.fill
             else torch.tensor([int(record[name]) for record in records])
             for name in records[0]
         }
 
     @staticmethod
-    def _rows(values: Sequence[Any], width: int, fill: int) -> Tensor:
+    def _pad_rows(values: Sequence[Any], width: int, fill: int) -> Tensor:
         rows = torch.full((len(values), width), fill, dtype=torch.int64)
         for row, value in zip(rows, values, strict=True):
             row[: len(value)] = torch.as_tensor(value)
         return rows
 
 
-def as_tensors(arrays: Mapping[str, Any]) -> Tensors:
+def to_tensors(arrays: Mapping[str, Any]) -> Tensors:
     """Return arrays of numpy as tensors, which share their memory."""
     return {name: torch.as_tensor(array) for name, array in arrays.items()}
 

@@ -41,7 +41,7 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
     names = [shards.name for shards in feed.reading.inputs]
     parts = []
     for component in range(len(names)):
-        wanted = itertools.takewhile(lambda _: not stop.ask_all(), feed.held_out(component))
+        wanted = itertools.takewhile(lambda _: not stop.ask_all(), feed.iter_held_out(component))
         parts.append(sum_batches(model, wanted, ranks))
     whole = EvaluationSums(*(np.sum(of_parts, axis=0) for of_parts in zip(*parts, strict=True)))
     if stop.is_requested or ranks.rank != 0 or not whole.guessed.any():
@@ -60,7 +60,7 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
 def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ranks) -> EvaluationSums:
     """Return what a model's answers add up to, over all processes."""
     device, num_terms = ranks.device, len(model.terms)
-    vocab_size = next(iter(model.encoders())).shape.vocab_size
+    vocab_size = next(iter(model.list_encoders())).shape.vocab_size
     sums_T2 = torch.zeros(num_terms, 2, dtype=torch.float64, device=device)
     measures = torch.zeros(model.num_measures, dtype=torch.float64, device=device)
     counts = np.zeros(len(STEP_COUNTS) + num_terms, np.int64)
@@ -87,7 +87,7 @@ def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]
     losses, rights = judged.sums.T.tolist()
     return {
         **compute_losses(losses, rights, judged.counts, model.terms),
-        **model.figures(judged.measures),
+        **model.compute_figures(judged.measures),
         **({"rare_word_accuracy": right / num_words, "rare_words": num_words} if num_words else {}),
         **describe_counts(judged.counts),
     }

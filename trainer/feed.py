@@ -30,12 +30,12 @@ from shards.reading.files.shard_set import ShardSet
 from shards.reading.loader import GatheredExamples, Loader, SlotReader, Slots, prefetch, to_slot_array
 from shards.reading.mixture import Mixture
 from shards.reading.order import Interleave, apportion, split_slots, take_rank_share
-from trainer.job import JobInput, TrainingJob, readings
+from trainer.job import JobInput, TrainingJob, list_readings
 from trainer.learn import MicroBatch, Step, make_step
-from trainer.model.batches import filled, to_batch
+from trainer.model.batches import fill_batch, to_batch
 from trainer.ranks import Ranks
 
-DEALT_STEPS = 16  # times the examples of a step that are dealt out at once if they are of no step: held-out ones
+PLANNED_STEPS = 16  # times the examples of a step that are dealt out at once if they are of no step: held-out ones
 COMMONEST = 100
 UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequent each token is
 
@@ -48,11 +48,11 @@ class Feed:
         self._settings = job.training.phase[phase]
         self._ranks = ranks
         self._objective = job.model.objective_settings
-        self._terms = self._objective.terms(job.model.of_family, job.inputs)
-        self.reading = readings(job)[phase]
-        self._budget = self._token_budget()
+        self._terms = self._objective.list_terms(job.model.family_row, job.inputs)
+        self.reading = list_readings(job)[phase]
+        self._budget = self._compute_token_budget()
         self._positions = job.model.positions
-        loaders = [self._loader(shards, "train") for shards in self.reading.inputs]
+        loaders = [self._open_loader(shards, "train") for shards in self.reading.inputs]
         mixture = Interleave(self.reading.shares), self.reading.begins
         self._train: SlotReader = loaders[0] if len(loaders) == 1 else Mixture(loaders, *mixture)
         if not len(self._train):
@@ -61,33 +61,33 @@ class Feed:
                 "or a smaller held-out share."
             )
 
-    def _loader(self, shards: JobInput, split: str) -> Loader:
-        training, is_far, trains = self._job.training, split == self._job.elsewhere, split == "train"
+    def _open_loader(self, shards: JobInput, split: str) -> Loader:
+        training, is_far, trains = self._job.training, split == self._job.fetched_split, split == "train"
         place = Place(self._job.source if is_far else self._job.store)
-        near = ShardCache(place, self._job.windows, training.cache_bytes) if is_far else None
+        near = ShardCache(place, self._job.windows_folder, training.cache_bytes) if is_far else None
         window, rate = (training.mixed_shards, self._settings.mask_rate) if trains else (None, None)
-        shard_set = ShardSet(place, self._job.shard_set(shards), split)
+        shard_set = ShardSet(place, self._job.read_shard_set(shards), split)
         return Loader(shard_set, training.seed, window, near, with_word_starts=not trains, mask_rate=rate)
 
-    def steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
+    def iter_steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
         """Yield the steps of the phase from its step `first` on, whose slots begin at `slot`. before: steps of the run
 
         They are counted over all processes, which must all read them.
         Close it while the processes still answer each other: the step after the last one given is being counted.
         """
-        numbered = enumerate(self._slots(first, slot), before + 1)
+        numbered = enumerate(self._iter_slots(first, slot), before + 1)
 
         def step(cut: tuple[int, range]) -> Step:
             number, slots = cut
-            return make_step(number, list(self._micro_batches(self._train, slots)), self._ranks)
+            return make_step(number, list(self._iter_micro_batches(self._train, slots)), self._ranks)
 
         return prefetch(numbered, step)
 
-    def _slots(self, first: int, slot: int) -> Iterator[range]:
-        begin = slot - self._settings.slots_before(first)
-        return (self._settings.step_slots(step, begin) for step in range(first, self._settings.steps))
+    def _iter_slots(self, first: int, slot: int) -> Iterator[range]:
+        begin = slot - self._settings.count_slots_before(first)
+        return (self._settings.get_step_slots(step, begin) for step in range(first, self._settings.steps))
 
-    def held_out(self, component: int) -> Iterator[MicroBatch]:
+    def iter_held_out(self, component: int) -> Iterator[MicroBatch]:
         """Yield the first examples of a component's held-out split in its first order, under the masks of epoch 0.
 
         They are its share of `evaluate_examples`, or all that it has.
@@ -98,11 +98,11 @@ class Feed:
         slots = range(min(len(loader), most))
         if not slots:
             return iter(())
-        return self._micro_batches(loader, slots)
+        return self._iter_micro_batches(loader, slots)
 
     @cached_property
     def _held_out(self) -> list[Loader]:
-        return [self._loader(shards, "held-out") for shards in self.reading.inputs]
+        return [self._open_loader(shards, "held-out") for shards in self.reading.inputs]
 
     def check_read(self) -> None:
         """Wait until all that was read so far is checked. Raises Damaged."""
@@ -118,13 +118,13 @@ class Feed:
     def _commonest(self) -> Bools:
         return find_commonest(self.token_counts)
 
-    def examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
+    def locate_examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
         """Return the numbers of the live examples of a step of the phase, by the folder of their shard set.
 
         slot: at which the step begins; micro_batch: one of this process; None: the whole step
         """
-        slots = next(self._slots(step, slot))
-        cuts = [slots] if micro_batch is None else [some for some, _ in self._cuts(self._train, slots)]
+        slots = next(self._iter_slots(step, slot))
+        cuts = [slots] if micro_batch is None else [some for some, _ in self._iter_cuts(self._train, slots)]
         numbers = to_slot_array(cuts[micro_batch or 0])
         components, examples = self._train.locate_examples(numbers)
         live = self._train.find_lengths(numbers) > 0
@@ -134,56 +134,56 @@ class Feed:
             if (live & (components == component)).any()
         }
 
-    def _micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
+    def _iter_micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
         """Yield this process's part of some slots, in as many micro-batches as every other process."""
-        for some, capacity in self._cuts(reader, slots):
-            yield self._micro_batch(reader.gather(some), len(some), capacity)
+        for some, capacity in self._iter_cuts(reader, slots):
+            yield self._build_micro_batch(reader.gather(some), len(some), capacity)
 
-    def _cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
+    def _iter_cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
         """Yield the slots of each micro-batch of this process, and the tokens that it is filled to."""
         if self._budget is None:
-            return self._by_number(slots, self._job.training.micro_batch or self._settings.batch)
-        size = DEALT_STEPS * self._settings.batch
+            return self._split_by_number(slots, self._job.training.micro_batch or self._settings.batch)
+        size = PLANNED_STEPS * self._settings.batch
         pieces = split_slots(slots, size, -(-len(slots) // size))
-        return itertools.chain.from_iterable(self._by_tokens(reader, piece, self._budget) for piece in pieces)
+        return itertools.chain.from_iterable(self._split_by_tokens(reader, piece, self._budget) for piece in pieces)
 
-    def _by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
+    def _split_by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
         """Yield this process's share of slots in micro-batches of at most `size`."""
         mine = take_rank_share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
         return ((some, None) for some in split_slots(mine, size, -(-most // size)))
 
-    def _by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
+    def _split_by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
         """Yield the slots dealt to this process, in micro-batches of at most `budget` tokens."""
         numbers = np.array(slots, np.int64)
         dealt = plan_micro_batches(reader.find_lengths(numbers), self._ranks.count, budget)
         for capacity, places in zip(dealt.capacities.tolist(), dealt.list_micro_batches(self._ranks.rank), strict=True):
             yield numbers[places], capacity
 
-    def _token_budget(self) -> int | None:
+    def _compute_token_budget(self) -> int | None:
         """Return the most tokens of a micro-batch. Raises InputError if an example may have more."""
         longest = 0
         for shards in self.reading.inputs:
-            length = self._job.shard_set(shards).facts["length"]
+            length = self._job.read_shard_set(shards).facts["length"]
             self._job.training.check_length(f"The shards {shards.folder}", length)
             longest = max(longest, length)
         budget = self._job.training.micro_batch_tokens
         return budget and min(budget, compute_max_share_tokens(self._settings.batch, self._ranks.count, longest))
 
-    def _micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
+    def _build_micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
         """capacity: the tokens that it is filled to; None: it stays as it is"""
         reads = self._objective.read(gathered, self._terms, self._job.training.seed)
         batch = to_batch(gathered, reads)
         if capacity is not None:
             shape = round_shape_up(batch.shape, capacity, self._positions)
-            batch = filled(batch, shape, self._job.inputs.special_ids.pad, reads.targets)
+            batch = fill_batch(batch, shape, self._job.inputs.special_ids.pad, reads.targets)
         return MicroBatch(
-            batch=batch.pinned() if self._ranks.device.type == "cuda" else batch,
+            batch=batch.pin() if self._ranks.device.type == "cuda" else batch,
             guessed=reads.guessed,
             counts=np.concatenate(
                 [
-                    _counts(gathered, num_slots, len(batch.ids)),
-                    np.array(self._objective.counts(gathered, self._terms), np.int64),
+                    _count_step(gathered, num_slots, len(batch.ids)),
+                    np.array(self._objective.count_targets(gathered, self._terms), np.int64),
                 ]
             ),
             tallies=gathered.tallies,
@@ -191,7 +191,7 @@ class Feed:
         )
 
 
-def _counts(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s:
+def _count_step(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s:
     """STEP_COUNTS. num_held: tokens of the batch, those that fill it included"""
     pairs, tokens = 0 if gathered.labels is None else gathered.num_examples, len(gathered.ids)
     counts = (len(gathered.masked), pairs, tokens, gathered.num_examples, gathered.deleted, num_slots)

@@ -22,17 +22,29 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from tokenizers_train.vocabularies.files import collect_ids
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import check_shared, from_huggingface, load, read_weights, with_first_part
-from trainer.huggingface.config import CONFIG, read_config, tokenizer_files
-from trainer.huggingface.start_model import begun_parts, check_tokens, first_heads, heads_without, of_other_heads
+from trainer.huggingface.checkpoints import (
+    check_shared_tensors,
+    from_huggingface,
+    load_model,
+    read_weights,
+    with_first_part,
+)
+from trainer.huggingface.config import CONFIG, read_config, read_tokenizer_files
+from trainer.huggingface.start_model import (
+    check_tokens,
+    is_of_other_heads,
+    list_loaded_parts,
+    list_missing_heads,
+    list_new_heads,
+)
 from trainer.huggingface.vocabulary_rows import WEIGHTS, with_rows
 from trainer.job import TrainingJob
-from trainer.model.distillation import DistilledModel, begin_with
+from trainer.model.distillation import DistilledModel, copy_teacher
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
 from trainer.settings.model import ModelSettings
-from trainer.start_weights import Start
+from trainer.start_weights import StartModel
 
 
 def draw_first_model(job: TrainingJob) -> Objective:
@@ -65,7 +77,7 @@ def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Object
 
 
 def read_start_weights(
-    start: Start, model: ModelSettings, inputs: ModelInputs
+    start: StartModel, model: ModelSettings, inputs: ModelInputs
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Return the state of the folder's model under our names, with the rows that `inputs` need, and the heads it lacks.
 
@@ -76,23 +88,23 @@ def read_start_weights(
         theirs = build_model(model, replace(inputs, vocab_size=before))
         wider = build_model(model, replace(inputs, vocab_size=before + 1)).state_dict()
     state = dict[str, Tensor]()
-    for part in begun_parts(start, model, inputs):
-        tensors = _part_state(Path(start.folder) / part.folder / WEIGHTS, part, theirs)
-        check_shared(state, tensors, str(Path(start.folder) / part.folder / WEIGHTS))
+    for part in list_loaded_parts(start, model, inputs):
+        tensors = _read_part_state(Path(start.folder) / part.folder / WEIGHTS, part, theirs)
+        check_shared_tensors(state, tensors, str(Path(start.folder) / part.folder / WEIGHTS))
         state |= tensors
     of_tokens = [name for name, tensor in theirs.state_dict().items() if tensor.shape != wider[name].shape]
     rows = dict(start.rows)
     grown = {name: _with_rows(state[name], rows, inputs.vocab_size) for name in of_tokens if name in state}
-    return {**state, **grown}, first_heads(start, model, inputs)
+    return {**state, **grown}, list_new_heads(start, model, inputs)
 
 
-def _part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
+def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
     """Return what a part's file holds. model: as the folder's, on the meta device"""
     family = model.family
     tensors = with_first_part(read_weights(path), family)
-    lacking = heads_without(tensors.keys(), part, family)
+    lacking = list_missing_heads(tensors.keys(), part, family)
     held = part._replace(heads={ours: theirs for ours, theirs in part.heads.items() if ours not in lacking})
-    kept = {name: tensor for name, tensor in tensors.items() if not of_other_heads(name, held, family)}
+    kept = {name: tensor for name, tensor in tensors.items() if not is_of_other_heads(name, held, family)}
     return from_huggingface(kept, model, held, str(path))
 
 
@@ -111,20 +123,20 @@ def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
     if job.teacher is None:
         return ""
     job.teacher.check("A student needs its teacher until training ends.")
-    files = tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
+    files = read_tokenizer_files(Place(job.store), job.vocabulary.folder, job.model.positions)
     ids = collect_ids(json.loads(files["tokenizer.json"]), "The vocabulary")
     check_tokens(job.teacher, sorted(ids, key=ids.__getitem__))
     teacher = load_teacher(Path(job.teacher.folder))
     assert isinstance(model, DistilledModel), "what learns from a teacher is a student"
-    model.learn_from(teacher)
-    layers = begin_with(model, teacher) if begins else ()
+    model.set_teacher(teacher)
+    layers = copy_teacher(model, teacher) if begins else ()
     begun = f", and begins with its layers {', '.join(map(str, layers))}" if layers else ""
     return f"The model learns from {job.teacher.folder}{begun}."
 
 
 def load_teacher(folder: Path) -> MaskedModel:
     """Return the model in a folder. Raises InputError if it does not guess words."""
-    settings, inputs, state = load(folder)
+    settings, inputs, state = load_model(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):
         raise InputError(f"The teacher in {folder} does not guess masked words: give a model that does.")

@@ -1,31 +1,26 @@
 """A training job: everything that a process needs to train a model, as one JSON file. No torch.
 
-Its `identity` is what decides the weights; the rest is where things are on this machine.
+The `identity` of a job is what decides the weights; the rest is where files are on this machine.
 
-How often a training reads the text of its shard sets: more often than is known to help, or so often that it stops.
+Phases: `settle_phases` decides, when a model is planned, which shard sets each phase reads and in which shares. Weights
+and quotas become whole numbers; quotas, tokens and epochs become steps. `list_readings` repeats this for every process.
 
-An epoch here is one pass over the text of a set: a set with several copies of its documents has as many in itself.
-`HELPS` is what is known of masked text; smaller models and smaller texts were not measured. Raffel et al. 2020 (T5),
-table 9, span corruption over 34 billion tokens: text seen 64 times is nearly as good as new text (GLUE 82.87 for 83.28,
-SQuAD 80.97 for 80.88), 256 times less so (82.62, 79.78), 1,024 times far less (79.55, 76.27), 4,096 times 76.34 and
-70.92. BERT's authors read their text some 40 times (Devlin et al. 2018, A.2); half of the steps gave almost a point
-less of MNLI (C.1).
-
-`MOST_EPOCHS` is where T5 lost 3.7 points of GLUE: what goes beyond is a slip in most cases, and is refused unless
-`max_epochs` allows it.
-
-The phases of a training: the shard sets that each reads, their shares of its slots, and where reading resumes.
-
-`settle` decides it when a model is planned: weights and quotas become whole numbers; quotas, tokens and epochs become
-steps. `readings` of `job.py` repeats it for every process of a job. No torch.
-
-A quota of tokens is a number of slots, by the average length of the set's examples (the shards' ledger has the exact
-number of examples and tokens; a slot whose example was deleted since counts as one). So the number of steps is known
-before the first one, as the learning rate needs; what was actually read is counted (`seen_ledger`). A quota beyond
-an epoch reads the set again, in another order and under other masks, unless `max_epochs` forbids it.
+A quota of tokens is a number of slots (positions in the training order), by the average length of the set's examples.
+The shards' ledger has the exact number of examples and tokens; a slot counts as one even if its example was deleted.
+So the number of steps is known before the first one, as the learning rate needs; what was actually read is counted
+(`build_seen_ledger`). A quota of more than an epoch reads the set again, in another order and under other masks, unless
+`max_epochs` forbids it.
 
 Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow from the
 settings alone; both are counted over all processes and every resume.
+
+Repeats: an epoch is one pass over the examples of a set; a set with several copies of its documents passes over their
+text that many times in each epoch. `MAX_HELPFUL_PASSES` is what is known of masked text; smaller models and smaller
+texts were not measured. Raffel et al. 2020 (T5), table 9, span corruption over 34 billion tokens: text seen 64 times is
+nearly as good as new text (GLUE 82.87 for 83.28, SQuAD 80.97 for 80.88), 256 times less so (82.62, 79.78), 1,024 times
+far less (79.55, 76.27), 4,096 times 76.34 and 70.92. BERT's authors read their text some 40 times (Devlin et al. 2018,
+A.2); half of the steps gave almost a point less of MNLI (C.1). At `MAX_PASSES` T5 lost 3.7 points of GLUE: more is a
+slip in most cases, and is refused unless `max_epochs` allows it.
 """
 
 import dataclasses
@@ -49,10 +44,10 @@ from corpora.store.stage import read_manifest
 from shards.reading.loader import TALLY_NAMES
 from shards.reading.order import BLOCK_SLOTS, Interleave, compute_first_slots, to_whole_shares
 from trainer.families.contract import ModelInputs
-from trainer.settings.model import ModelSettings, model_json
-from trainer.settings.phases import MOST_STEPS, PhaseSettings, num_tokens
+from trainer.settings.model import ModelSettings, to_model_json
+from trainer.settings.phases import MAX_STEPS, PhaseSettings, parse_tokens
 from trainer.settings.training import TrainingSettings
-from trainer.start_weights import Origin, Start
+from trainer.start_weights import Origin, StartModel
 
 JOB = "job.json"  # in a model's work folder: the job that is done there
 CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on this machine
@@ -96,9 +91,9 @@ class TrainingJob:
     work: str
     shares: tuple[tuple[int, ...], ...] = ()
     source: str = ""
-    start: Start | None = None
+    start: StartModel | None = None
     origin: Origin | None = None
-    teacher: Start | None = None
+    teacher: StartModel | None = None
 
     def __post_init__(self) -> None:
         assert not self.shares or len(self.shares) == len(self.training.phase), "shares are of all phases, or of none"
@@ -109,7 +104,7 @@ class TrainingJob:
         """The shares of every phase: 1 for the only set of a phase without a mixture."""
         return self.shares or ((1,),) * len(self.training.phase)
 
-    def inputs_of(self, phase: int) -> tuple[JobInput, ...]:
+    def get_inputs(self, phase: int) -> tuple[JobInput, ...]:
         """The shard sets that a phase reads."""
         first = sum(map(len, self.phase_shares[:phase]))
         return self.shards[first : first + len(self.phase_shares[phase])]
@@ -118,7 +113,7 @@ class TrainingJob:
     def identity(self) -> dict[str, Json]:
         """Everything that decides the weights, and must be the same where a run is resumed."""
         return {
-            "model": model_json(self.model),
+            "model": to_model_json(self.model),
             "training": to_settings_json(self.training),
             "vocabulary": self.vocabulary.content,
             "shards": [shards.content for shards in self.shards],
@@ -137,7 +132,7 @@ class TrainingJob:
         """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
         return bind_settings(TrainingJob, json.loads(data), "job")
 
-    def shard_set(self, shards: JobInput) -> Manifest:
+    def read_shard_set(self, shards: JobInput) -> Manifest:
         """One that a phase reads. Raises InputError if the store does not hold what the job was planned for."""
         manifest = read_manifest(Place(self.store), shards.folder)
         if manifest is None or manifest.content != shards.content:
@@ -149,16 +144,16 @@ class TrainingJob:
 
     @property
     def shard_sets(self) -> list[Manifest]:
-        """Return the shard sets of all phases. Raises InputError as `shard_set` does."""
-        return [self.shard_set(shards) for shards in self.shards]
+        """Return the shard sets of all phases. Raises InputError as `read_shard_set` does."""
+        return [self.read_shard_set(shards) for shards in self.shards]
 
     @property
-    def elsewhere(self) -> str:
+    def fetched_split(self) -> str:
         """The split whose files are fetched as they are read, and held to their digests then."""
         return "train" if self.source else ""
 
     @property
-    def windows(self) -> Path:
+    def windows_folder(self) -> Path:
         """The folder for files that are fetched as they are read."""
         return Path(self.store).parent / "windows"
 
@@ -170,7 +165,7 @@ class TrainingJob:
     @property
     def export_folders(self) -> tuple[str, ...]:
         """The beginning of each model part's path in the export, "" for the export itself."""
-        parts = self.model.objective_settings.parts(self.model.of_family, self.inputs)
+        parts = self.model.objective_settings.list_parts(self.model.family_row, self.inputs)
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
@@ -181,12 +176,12 @@ class TrainingJob:
         if not (self.export / COMPLETE_FILE).exists():
             return None
         facts = read_complete_file(self.export)
-        self.refuse_another(str(self.export), facts["identity"])
+        self.check_identity(str(self.export), facts["identity"])
         return facts
 
-    def refuse_another(self, path: str, identity: Mapping[str, Json]) -> None:
+    def check_identity(self, path: str, identity: Mapping[str, Json]) -> None:
         """Raise InputError unless a path holds this model, trained as this job says."""
-        differing = _difference(identity, json.loads(json.dumps(self.identity)))
+        differing = _find_difference(identity, json.loads(json.dumps(self.identity)))
         if differing is not None:
             key, theirs, ours = differing
             raise InputError(
@@ -211,9 +206,9 @@ class Reading:
     slots: tuple[int, ...]
 
 
-def readings(job: TrainingJob) -> list[Reading]:
+def list_readings(job: TrainingJob) -> list[Reading]:
     """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
-    inputs = [job.inputs_of(phase) for phase in range(len(job.training.phase))]
+    inputs = [job.get_inputs(phase) for phase in range(len(job.training.phase))]
     phases = zip(job.phase_shares, job.training.phase, strict=True)
     slots = [Interleave(shares).count_before(phase.slots) for shares, phase in phases]
     flat = [one.content for some in inputs for one in some]
@@ -226,19 +221,19 @@ def readings(job: TrainingJob) -> list[Reading]:
     ]
 
 
-def _difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
+def _find_difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
     """Return the first place where two documents differ, with both values."""
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return None if theirs == ours else (key, theirs, ours)
     for name in [*ours, *(name for name in theirs if name not in ours)]:
-        differing = _difference(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
+        differing = _find_difference(theirs.get(name), ours.get(name), f"{key}.{name}" if key else name)
         if differing is not None:
             return differing
     return None
 
 
-HELPS, MOST_EPOCHS = 64, 1_000
-KNOWN = (
+MAX_HELPFUL_PASSES, MAX_PASSES = 64, 1_000
+REPEATS_EVIDENCE = (
     "Where tokens are masked, 64 passes were nearly as good as new text, 256 and more were worse (Raffel et al. 2020, "
     "table 9)."
 )
@@ -270,7 +265,7 @@ class SetRead:
         return self.epochs * self.copies
 
 
-def train_examples(shards: Manifest) -> tuple[int, int]:
+def count_train_examples(shards: Manifest) -> tuple[int, int]:
     """Return the examples and tokens of the training split, by the ledger of each shard."""
     parts = [part for part in shards.parts if part.labels.get("split") == "train"]
     return sum(part.count_rows("examples") for part in parts), sum(
@@ -278,14 +273,14 @@ def train_examples(shards: Manifest) -> tuple[int, int]:
     )
 
 
-def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
-    """Raise InputError if a set is read more often than `max_epochs` allows; without one, than `MOST_EPOCHS`."""
+def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
+    """Raise InputError if a set is read more often than `max_epochs` allows; without one, than `MAX_PASSES`."""
     for read in reads:
         own = training.phase[read.phase - 1].max_epochs
         most = training.max_epochs if own is None else own
-        if (read.epochs > most) if most is not None else (read.passes > MOST_EPOCHS):
+        if (read.epochs > most) if most is not None else (read.passes > MAX_PASSES):
             why = (
-                f"its max_epochs is {most:g}" if most is not None else f"without max_epochs {MOST_EPOCHS:,} is the most"
+                f"its max_epochs is {most:g}" if most is not None else f"without max_epochs {MAX_PASSES:,} is the most"
             )
             raise InputError(
                 f"At the end of phase {read.phase} the shards {read.name!r} would have been read "
@@ -294,16 +289,18 @@ def refuse_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None
             )
 
 
-def repeat_warning(reads: Iterable[SetRead]) -> str:
+def describe_repeats(reads: Iterable[SetRead]) -> str:
     """Return a warning of the set that is read most often, if that is more than is known to help; else ""."""
-    last = {read.name: read for read in reads if read.passes > HELPS}  # at the end of all phases that read it
+    last = {
+        read.name: read for read in reads if read.passes > MAX_HELPFUL_PASSES
+    }  # at the end of all phases that read it
     if not last:
         return ""
     read = max(last.values(), key=lambda read: read.passes)
     more = f" (and of {len(last) - 1} more too often)" if len(last) > 1 else ""
     return (
-        f"The text of the shards {read.name!r} is read {read.passes:,.0f} times{more}. {KNOWN} Add text, or train for "
-        "fewer steps."
+        f"The text of the shards {read.name!r} is read {read.passes:,.0f} times{more}. {REPEATS_EVIDENCE} Add text, or "
+        "train for fewer steps."
     )
 
 
@@ -311,7 +308,7 @@ _UNIT = re.compile(r"slots of phase (\d+): (.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledTraining:
     """A training whose phases are settled to the slot.
 
     training: with the steps of each phase
@@ -323,7 +320,7 @@ class Settled:
     shards: tuple[Manifest, ...]
     shares: tuple[tuple[int, ...], ...]
 
-    def reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
+    def iter_reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
         """Yield what is read of each set until the end of each phase. before: slots read earlier, by content"""
         read, left = {**before}, iter(self.shards)
         for number, (phase, shares) in enumerate(zip(self.training.phase, self.shares, strict=True), 1):
@@ -334,14 +331,14 @@ class Settled:
                     phase=number,
                     name=manifest.name,
                     slots=read[manifest.content],
-                    examples=train_examples(manifest)[0],
+                    examples=count_train_examples(manifest)[0],
                     copies=int(manifest.settings.get("copies", 1)),
                 )
 
 
-def settle(
+def settle_phases(
     training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
-) -> Settled:
+) -> SettledTraining:
     """Weights and quotas as shares of slots, quotas as steps.
 
     shards: what the phases read, one after the other; of a mixture in its order
@@ -353,23 +350,23 @@ def settle(
         own = [left.pop(0) for _ in phase.mixture or (None,)]
         if len(own) > 1:
             _check_mixture(f"phase {number}", own)
-        parts = _parts(f"phase {number}", phase, own)
+        parts = _compute_parts(f"phase {number}", phase, own)
         phase = _with_ramp(f"phase {number}", phase, parts, own)
-        steps = _steps(f"phase {number}", phase, parts, own)
+        steps = _count_steps(f"phase {number}", phase, parts, own)
         order = sorted(range(len(own)), key=lambda component: own[component].content)
         phases.append(replace(phase, steps=steps, tokens=None, epochs=None))
         sets += [own[component] for component in order]
         shares.append(to_whole_shares([Fraction(parts[component]) for component in order]))
     assert not left, "every component of every phase has its shards"
-    settled = Settled(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
-    refuse_repeats(settled.reads(before), training)
+    settled = SettledTraining(training=replace(training, phase=tuple(phases)), shards=tuple(sets), shares=tuple(shares))
+    check_repeats(settled.iter_reads(before), training)
     return settled
 
 
-def _parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
+def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
     """The part of each component: its weight, or the slots of its quota. Raises InputError if one is too small."""
     quotas = zip(phase.quotas, shards, strict=True) if phase.quotas else ()
-    parts: Sequence[Fraction | int] = [_slots_of(what, tokens, manifest) for tokens, manifest in quotas]
+    parts: Sequence[Fraction | int] = [_count_slots(what, tokens, manifest) for tokens, manifest in quotas]
     parts = parts or phase.weights or [1]
     for part, manifest in zip(parts, shards, strict=True):
         if part * BLOCK_SLOTS < sum(parts):
@@ -387,73 +384,74 @@ def _with_ramp(
     ramp = phase.batch_ramp
     if ramp is None or ramp.steps:
         return phase
-    tokens = num_tokens("training.phase.batch_ramp.tokens", ramp.tokens or 0)
-    steps = ceil(2 * tokens / _mean_tokens(what, parts, shards) / (ramp.first + phase.batch))
+    tokens = parse_tokens("training.phase.batch_ramp.tokens", ramp.tokens or 0)
+    steps = ceil(2 * tokens / _compute_mean_tokens(what, parts, shards) / (ramp.first + phase.batch))
     return replace(phase, batch_ramp=replace(ramp, steps=steps, tokens=None))
 
 
-def _steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> int:
+def _count_steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> int:
     """Those that the phase has, or as many as its tokens, epochs or quotas take. Raises InputError for too many."""
     if phase.steps:
         return phase.steps
     slots = ceil(sum(parts))
     if phase.tokens is not None:
-        slots = ceil(num_tokens("training.phase.tokens", phase.tokens) / _mean_tokens(what, parts, shards))
+        slots = ceil(parse_tokens("training.phase.tokens", phase.tokens) / _compute_mean_tokens(what, parts, shards))
     if phase.epochs is not None:
-        slots = ceil(Fraction(repr(phase.epochs)) * _some_examples(what, shards[0])[0])
-    steps = phase.steps_of(slots)
-    if steps > MOST_STEPS:
+        slots = ceil(Fraction(repr(phase.epochs)) * _count_examples(what, shards[0])[0])
+    steps = phase.count_steps(slots)
+    if steps > MAX_STEPS:
         raise InputError(f"The length of {what} would take {steps:,} steps: give a smaller one, or a larger batch.")
     return steps
 
 
-def _mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
+def _compute_mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
     """Return the tokens of a slot on average."""
-    counts = [_some_examples(what, manifest) for manifest in shards]
+    counts = [_count_examples(what, manifest) for manifest in shards]
     means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, counts, strict=True)]
     return Fraction(sum(means)) / Fraction(sum(parts))
 
 
-def _some_examples(what: str, shards: Manifest) -> tuple[int, int]:
+def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
     """Return the examples and tokens of the training split. Raises InputError if there is none."""
-    examples, held = train_examples(shards)
+    examples, held = count_train_examples(shards)
     if not examples:
-        raise InputError(_no_example(what, shards))
+        raise InputError(_explain_no_example(what, shards))
     return examples, held
 
 
-def _slots_of(what: str, tokens: int, shards: Manifest) -> int:
+def _count_slots(what: str, tokens: int, shards: Manifest) -> int:
     """The slots in which so many tokens are, on average over the set."""
-    examples, held = _some_examples(what, shards)
+    examples, held = _count_examples(what, shards)
     return ceil(Fraction(tokens * examples, held))
 
 
 def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
     """Raise InputError unless sets can be read as one."""
     for number, manifest in enumerate(shards):
-        if not train_examples(manifest)[0]:
-            raise InputError(_no_example(what, manifest))
+        if not count_train_examples(manifest)[0]:
+            raise InputError(_explain_no_example(what, manifest))
         for other in shards[:number]:
             if other.content == manifest.content:
                 raise InputError(
                     f"The shards {other.name!r} and {manifest.name!r} of {what} hold the same examples: name one of "
                     "them in the mixture, or give one another seed."
                 )
-            if _learnt(other) != _learnt(manifest):
+            if _describe_targets(other) != _describe_targets(manifest):
                 raise InputError(
                     f"The shards {other.name!r} and {manifest.name!r} of {what} cannot be mixed: input = "
-                    f"{other.facts['input']!r} has {_learnt(other)}, input = {manifest.facts['input']!r} has "
-                    f"{_learnt(manifest)}. Give both inputs that teach the same, or read them in phases of their own."
+                    f"{other.facts['input']!r} has {_describe_targets(other)}, input = {manifest.facts['input']!r} has "
+                    f"{_describe_targets(manifest)}. Give both inputs that teach the same, or read them in phases of "
+                    "their own."
                 )
 
 
-def _learnt(shards: Manifest) -> str:
+def _describe_targets(shards: Manifest) -> str:
     """Return in words what examples teach."""
     labels, masks = shards.facts["labels"], "no masks" if shards.facts["masking"] == "none" else "masks"
     return f"{masks} and {f'labels of {labels}' if labels else 'no labels of pairs'}"
 
 
-def _no_example(what: str, shards: Manifest) -> str:
+def _explain_no_example(what: str, shards: Manifest) -> str:
     return (
         f"The shards {shards.name!r} of {what} have no example to train on: give them more text, or a smaller held-out "
         "share, or leave them out of the mixture."
@@ -486,22 +484,22 @@ class SeenPart:
         return (self.read + self.deleted) / max(1, self.examples)
 
 
-def seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
+def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
     """Return an account of slots for each phase and shard set, and its tokens. facts: of the export"""
     accounts, figures = list[Account](), dict[str, int]()
-    for phase, (reading, tallies) in enumerate(zip(readings(job), facts["seen"], strict=True), 1):
+    for phase, (reading, tallies) in enumerate(zip(list_readings(job), facts["seen"], strict=True), 1):
         for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
             tally = dict(zip(TALLY_NAMES, counts, strict=True))
             outcomes = {"read": tally["slots"] - tally["deleted"], "deleted": tally["deleted"]}
             called = f"of phase {phase}: {shards.name}"
             accounts.append(Account(unit=f"slots {called}", total=slots, outcomes=outcomes))
-            examples, _ = train_examples(job.shard_set(shards))
+            examples, _ = count_train_examples(job.read_shard_set(shards))
             figures |= {f"tokens {called}": tally["tokens"], f"masked tokens {called}": tally["masked"]}
             figures |= {f"examples {called}": examples}
     return Ledger(accounts=tuple(accounts), figures=figures)
 
 
-def seen_in(model: Manifest) -> Iterator[SeenPart]:
+def iter_seen_parts(model: Manifest) -> Iterator[SeenPart]:
     """Yield what the manifest of a model records, phase by phase."""
     units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
     accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]

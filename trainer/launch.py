@@ -52,17 +52,17 @@ from corpora.store.settings import PROCESSES
 from corpora.store.stage import MANIFEST, read_manifest
 from shards.reading.files.shard_cache import check_room, compute_bytes_needed
 from shards.reading.files.shard_set import ShardSet
-from trainer.job import CACHE, JOB, Settled, TrainingJob, refuse_repeats, repeat_warning
+from trainer.job import CACHE, JOB, SettledTraining, TrainingJob, check_repeats, describe_repeats
 from trainer.metrics import Event
 from trainer.settings.training import TrainingSettings
 
 _ADDRESS = re.compile(r"([^\s:/]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 CUBLAS_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with which cuBLAS adds up in one order
 LOG_LINES = 20  # of the end of the log, reported where training failed
-GO_ON = "The same command continues from the newest checkpoint."
-ENDED = "First to end: rank "
+RESUME_HINT = "The same command continues from the newest checkpoint."
+FIRST_TO_END = "First to end: rank "
 PREFIX = "trainer: "  # before the paragraph that the trainer ends with
-MENDABLE = 2  # its exit code then
+USER_ERROR_CODE = 2  # its exit code then
 _OF_AGENT = re.compile(r"[A-Z]\d{4} [\d:.]+ \d+ \S*torch/distributed/")
 _OF_RANK = re.compile(r"\[rank(\d+)\]:")  # as torch begins the lines of a traceback
 CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -103,10 +103,10 @@ class Nodes:
         """
         return f"-node-{self.rank}" if self.rank else ""
 
-    def arguments(self, processes: int) -> list[str]:
+    def to_torchrun_arguments(self, processes: int) -> list[str]:
         """Those of torchrun.
 
-        >>> Nodes(count=2, rank=1, rendezvous="first:29500").arguments(8)[:5]
+        >>> Nodes(count=2, rank=1, rendezvous="first:29500").to_torchrun_arguments(8)[:5]
         ['--nproc-per-node', '8', '--nnodes', '2', '--node-rank']
         """
         if self.count == 1:
@@ -116,35 +116,35 @@ class Nodes:
         return [*each, "--master-addr", host.strip("[]"), "--master-port", port]
 
 
-ALONE = Nodes()
+ONE_NODE = Nodes()
 
 
-def processes_of(training: TrainingSettings) -> int:
+def count_processes(training: TrainingSettings) -> int:
     """Return the number of processes on this machine: as many as the settings give, else one a GPU, else one."""
-    return training.processes or (num_gpus() if training.device != "cpu" else 0) or 1
+    return training.processes or (count_gpus() if training.device != "cpu" else 0) or 1
 
 
-def environment(training: TrainingSettings, processes: int) -> dict[str, str]:
+def build_environment(training: TrainingSettings, processes: int) -> dict[str, str]:
     """Return the variables that the trainer is started with; those that the user has set stay.
 
     Its processes share the cores: with a thread per core each, torch's default, they would get in each other's way.
     Of a container's share of the processor whole cores count.
     """
-    threads = max(1, usable_cores() // processes)
+    threads = max(1, count_usable_cores() // processes)
     chosen = {"OMP_NUM_THREADS": str(threads)}
     if training.deterministic:
         chosen |= [CUBLAS_WORKSPACE]
     return {**chosen, **os.environ, **OWN_CODE}
 
 
-def usable_cores(quota: Path = CPU_QUOTA) -> int:
+def count_usable_cores(quota: Path = CPU_QUOTA) -> int:
     """Cores that this process may run on, or fewer where its container is given less time than they have."""
     cores = len(os.sched_getaffinity(0))
     granted, period = quota.read_text(encoding="ascii").split() if quota.exists() else ("max", "1")
     return cores if granted == "max" else max(1, min(cores, int(granted) // int(period)))
 
 
-def num_gpus() -> int:
+def count_gpus() -> int:
     """Return the number of GPUs that torch can use here; a separate process asks it, only where there is a device.
 
     An interrupt from the keyboard does not reach that process, which would answer it with a traceback.
@@ -156,18 +156,18 @@ def num_gpus() -> int:
     return int(subprocess.run(ask, stdout=subprocess.PIPE, check=True, process_group=0, env=own).stdout)
 
 
-def command(job: Path, processes: int, nodes: Nodes = ALONE, does: str = "train") -> list[str]:
+def build_command(job: Path, processes: int, nodes: Nodes = ONE_NODE, does: str = "train") -> list[str]:
     """Return the command line of the trainer: alone, or as several ranks under torchrun's agent. does: its command"""
     if processes == nodes.count == 1:
         return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), does, str(job)]
     agent = [sys.executable, "-m", "trainer.torchrun_agent", str(os.getpid()), str(processes), does, str(job)]
-    return [*agent, *nodes.arguments(processes)]
+    return [*agent, *nodes.to_torchrun_arguments(processes)]
 
 
 # The output.
 
 
-def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
+def iter_events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
     """Yield the events of an output; every other line goes to the log."""
     for line in output:
         try:
@@ -180,35 +180,35 @@ def events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
             log.write(line)
 
 
-def lines_after(log: Path, begin: int) -> list[str]:
+def read_lines_after(log: Path, begin: int) -> list[str]:
     """Return the lines of a log after a byte."""
     with log.open("rb") as file:
         file.seek(begin)
         return file.read().decode("utf-8", errors="replace").splitlines()
 
 
-def mendable(code: int, lines: Sequence[str]) -> InputError | None:
+def parse_input_error(code: int, lines: Sequence[str]) -> InputError | None:
     """Return the paragraph that a trainer ended with, whose exit code and last lines these are; None if it has none."""
-    if code == MENDABLE and lines and lines[-1].startswith(PREFIX):
+    if code == USER_ERROR_CODE and lines and lines[-1].startswith(PREFIX):
         return InputError(lines[-1].removeprefix(PREFIX))
     return None
 
 
-def failure(log: Path, begin: int, code: int) -> str:
+def describe_failure(log: Path, begin: int, code: int) -> str:
     """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
-    lines = lines_after(log, begin)
-    report = [f"The trainer {how_ended(code)}; the end of its log {log}:", *last_words(lines)]
-    killed = any(how_ended(-signal.SIGKILL) in each for each in (report[0], report[-1]))
+    lines = read_lines_after(log, begin)
+    report = [f"The trainer {describe_exit(code)}; the end of its log {log}:", *select_last_lines(lines)]
+    killed = any(describe_exit(-signal.SIGKILL) in each for each in (report[0], report[-1]))
     no_memory = " The system also sends signal 9 where main memory runs out." if killed else ""
-    return "\n".join([*report, f"{GO_ON}{no_memory}"])
+    return "\n".join([*report, f"{RESUME_HINT}{no_memory}"])
 
 
-def last_words(lines: Sequence[str]) -> list[str]:
+def select_last_lines(lines: Sequence[str]) -> list[str]:
     """Return the last lines of a log that explain why training failed.
 
     Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
     """
-    first = next((line.removeprefix(ENDED).split()[0] for line in lines if line.startswith(ENDED)), None)
+    first = next((line.removeprefix(FIRST_TO_END).split()[0] for line in lines if line.startswith(FIRST_TO_END)), None)
     kept = []
     for line in lines:
         of_rank = _OF_RANK.match(line)
@@ -217,10 +217,10 @@ def last_words(lines: Sequence[str]) -> list[str]:
     return kept[-LOG_LINES:]
 
 
-def how_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """An exit code in words.
 
-    >>> how_ended(-6)
+    >>> describe_exit(-6)
     'was killed by signal 6'
     """
     return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -255,12 +255,12 @@ def _check_room(job: TrainingJob) -> None:
     """Raise InputError if the shards that are read at once do not go into the cache."""
     window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
     for phase, settings in enumerate(job.training.phase):
-        sets = [ShardSet(store, job.shard_set(shards)) for shards in job.inputs_of(phase)]
+        sets = [ShardSet(store, job.read_shard_set(shards)) for shards in job.get_inputs(phase)]
         wanted = sum(compute_bytes_needed(shard_set, window, settings.batch) for shard_set in sets)
         check_room(f"The shards of {store.address} that phase {phase + 1} trains on", wanted, window, most)
 
 
-def without_copy(copies: Place, damage: Damaged) -> InputError:
+def remove_damaged_copy(copies: Place, damage: Damaged) -> InputError:
     """Remove a damaged copy; return the error to report."""
     if copies.find_size(damage.path) is not None:
         copies.delete(damage.path)
@@ -305,7 +305,7 @@ class Stop:
         self._process.wait()
         self._ended.wait(EVENTS_SECONDS)
 
-    def started(self, process: TrainerProcess) -> None:
+    def set_process(self, process: TrainerProcess) -> None:
         """Record that the trainer runs; stop it if a stop was already requested."""
         with self._lock:
             self._process = process
@@ -321,7 +321,7 @@ class Stop:
         self._ended.set()
 
 
-LOG = "train.log"
+LOG_FILE = "train.log"
 
 
 class TrainingFailed(Exception):
@@ -332,7 +332,7 @@ def train(
     job: TrainingJob,
     on_event: Callable[[Event], None] = lambda event: None,
     stop: Stop | None = None,
-    nodes: Nodes = ALONE,
+    nodes: Nodes = ONE_NODE,
 ) -> None:
     """Train until the export is finished; if it already is, with every byte as it was written, do nothing.
 
@@ -350,11 +350,11 @@ def train(
             alone.enter_context(
                 hold_lock(work / f"lock{nodes.suffix}")
             )  # of several that are to train this model, one does
-        if not _finished(job, on_event):
-            settled = Settled(training=job.training, shards=tuple(job.shard_sets), shares=job.phase_shares)
-            reads = [*settled.reads({} if job.origin is None else job.origin.read)]
-            refuse_repeats(reads, job.training)
-            if warning := repeat_warning(reads):
+        if not _is_finished(job, on_event):
+            settled = SettledTraining(training=job.training, shards=tuple(job.shard_sets), shares=job.phase_shares)
+            reads = [*settled.iter_reads({} if job.origin is None else job.origin.read)]
+            check_repeats(reads, job.training)
+            if warning := describe_repeats(reads):
                 on_event({"event": "warning", "step": 0, "message": warning})
             here = job if Place(job.store).is_local else with_local_shards(job, CACHE.expanduser() / "shards")
             path = work / JOB.replace(".", f"{nodes.suffix}.")
@@ -363,18 +363,20 @@ def train(
             try:
                 _run(path, job, on_event, stop or Stop(), nodes)
             except (Damaged, TrainingFailed) as failed:
-                damage = failed if isinstance(failed, Damaged) else _damaged_shard(here)
+                damage = failed if isinstance(failed, Damaged) else _find_damaged_shard(here)
                 if damage is not None and here is not job:
-                    raise without_copy(Place(here.store), damage) from failed
+                    raise remove_damaged_copy(Place(here.store), damage) from failed
                 if damage is not None and damage is not failed:
                     raise damage from failed
                 raise
 
 
-def _damaged_shard(job: TrainingJob) -> Damaged | None:
+def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
     """Return a damaged file of the shards that explains why ranks failed, if any. Reads all of them."""
     for shards in job.shard_sets:
-        parts = [part for part in shards.parts if not job.elsewhere or part.labels.get("split") != job.elsewhere]
+        parts = [
+            part for part in shards.parts if not job.fetched_split or part.labels.get("split") != job.fetched_split
+        ]
         for path, file in ((f"{shards.stage_folder}/{file.path}", file) for part in parts for file in part.files):
             try:
                 with open_checked_bytes(Place(job.store), path, file):
@@ -384,7 +386,7 @@ def _damaged_shard(job: TrainingJob) -> Damaged | None:
     return None
 
 
-def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
+def _is_finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
     """Tells whether the export is complete. Reads all of it, at 10 GB a second where the system has it in memory."""
     try:
         facts = job.read_export()
@@ -400,16 +402,16 @@ def _finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
 
 def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
     """Start the processes and listen to them until they end. Nothing of them outlives this call."""
-    log_path = path.with_name(LOG.replace(".", f"{nodes.suffix}."))
+    log_path = path.with_name(LOG_FILE.replace(".", f"{nodes.suffix}."))
     with explain_write_errors(str(log_path)):
         log_path.touch()
     begin = log_path.stat().st_size
     code = run_trainer(path, log_path, job.training, on_event, stop, nodes)
-    if code and not _finished(job, on_event):
-        raise TrainingFailed(failure(log_path, begin, code))
+    if code and not _is_finished(job, on_event):
+        raise TrainingFailed(describe_failure(log_path, begin, code))
     if code:
         with log_path.open("a", encoding="utf-8") as log:
-            log.write(f"The trainer {how_ended(code)} after the export was complete: the model is finished.\n")
+            log.write(f"The trainer {describe_exit(code)} after the export was complete: the model is finished.\n")
 
 
 def run_trainer(
@@ -418,7 +420,7 @@ def run_trainer(
     training: TrainingSettings,
     on_event: Callable[[Event], None],
     stop: Stop,
-    nodes: Nodes = ALONE,
+    nodes: Nodes = ONE_NODE,
     does: Sequence[str] = ("train",),
 ) -> int:
     """Run a command of the trainer on a job's file in processes of its own until they end; return the exit code.
@@ -426,23 +428,23 @@ def run_trainer(
     log_path: where all is appended that is no event; does: the command, and its arguments after the file
     Raises InputError with the trainer's own message where the user can fix the problem.
     """
-    processes = processes_of(training)
+    processes = count_processes(training)
     failures: list[InputError] = []
     with explain_write_errors(str(log_path)):
         opened = log_path.open("ab", buffering=0)
     with opened as log:
         process = subprocess.Popen(
-            [*command(path, processes, nodes, does[0]), *does[1:]],
+            [*build_command(path, processes, nodes, does[0]), *does[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            env=environment(training, processes),
+            env=build_environment(training, processes),
             start_new_session=True,  # an interrupt from the keyboard is ours to answer
         )
         assert process.stdout is not None
         try:
-            stop.started(process)
-            for event in events(process.stdout, log):
+            stop.set_process(process)
+            for event in iter_events(process.stdout, log):
                 if event["event"] == "failure":
                     damage = Damaged(str(event["path"]), str(event["what"])) if "path" in event else None
                     failures.append(damage or InputError(str(event["message"])))
@@ -457,6 +459,8 @@ def run_trainer(
     return code
 
 
-def ended(log_path: Path, begin: int, code: int) -> Exception:
+def build_exit_error(log_path: Path, begin: int, code: int) -> Exception:
     """Return the error of a trainer that ended with an exit code, whose log begins at a byte."""
-    return mendable(code, lines_after(log_path, begin)) or TrainingFailed(failure(log_path, begin, code))
+    return parse_input_error(code, read_lines_after(log_path, begin)) or TrainingFailed(
+        describe_failure(log_path, begin, code)
+    )

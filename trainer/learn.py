@@ -3,8 +3,8 @@
 FSDP2 shards every layer, and then the rest of the model, over all processes. A single process has all of it in one
 group, unless it gathers by layers. Gradients are summed, not averaged: the loss divides by counts of the whole step.
 
-Weights are gathered once a step if there is memory for it (`gathers_once`), however many micro-batches a step has:
-what is gathered for the first forward pass stays until the last backward pass has used it. Otherwise each layer is
+Weights are gathered once a step if there is memory for it (`should_gather_once`), however many micro-batches a step
+has: what is gathered for the first forward pass stays until the last backward pass has used it. Otherwise each layer is
 gathered for every forward and every backward pass.
 """
 
@@ -142,7 +142,7 @@ class LossScale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sharded:
+class ShardedModel:
     """A model whose parameters are sharded. once: all its weights stay gathered for the time of a step"""
 
     root: "FSDPModule"
@@ -170,7 +170,7 @@ class TrainState:
     """
 
     model: Objective
-    sharded: Sharded
+    sharded: ShardedModel
     parameters: Sequence[nn.Parameter]
     num_parameters: int
     optimizer: torch.optim.Optimizer
@@ -186,7 +186,7 @@ def build_state(model: Objective, settings: TrainingSettings, ranks: Ranks) -> T
     settings: without "auto"
     """
     num_parameters = count_parameters(model)  # before they are cut into shards
-    sharded = shard_model(model, model.shard_groups(), model.shared_parts(), ranks, settings)
+    sharded = shard_model(model, model.list_shard_groups(), model.list_shared_parts(), ranks, settings)
     model.place(ranks.device, PRECISIONS[settings.precision], settings.compile is True)
     scales_loss = settings.precision == "float16"
     return TrainState(
@@ -215,7 +215,7 @@ def shard_model(
     shared: Sequence[nn.Module],
     ranks: Ranks,
     settings: TrainingSettings,
-) -> Sharded:
+) -> ShardedModel:
     """Shard the parameters of a model over all processes.
 
     groups: its parts, by calls, that are compiled, recomputed, gathered and sharded one by one; the root has what is in
@@ -236,7 +236,7 @@ def shard_model(
     policy = MixedPrecisionPolicy(
         param_dtype=PRECISIONS[settings.precision], reduce_dtype=torch.float32, cast_forward_inputs=False
     )
-    once = gathers_once(model, ranks, settings)
+    once = should_gather_once(model, ranks, settings)
     by_parts = ranks.count > 1 or not once  # each part costs calls in every pass, and a GPU waits for them
     for module in (*parts, model) if by_parts else (model,):
         fully_shard(module, mesh=ranks.mesh, mp_policy=policy, reshard_after_forward=not once and module is not model)
@@ -244,7 +244,7 @@ def shard_model(
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
-    return Sharded(root=cast(FSDPModule, model), once=once)
+    return ShardedModel(root=cast(FSDPModule, model), once=once)
 
 
 def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
@@ -255,7 +255,7 @@ def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
     return wrapped
 
 
-def gathers_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> bool:
+def should_gather_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> bool:
     """Return whether all weights stay gathered from a step's first forward to its last backward pass.
 
     They are then held twice by this process: its share in float32, and all of them in the precision of the settings.
@@ -264,10 +264,10 @@ def gathers_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> 
         return settings.gather == "step"
     dtype = PRECISIONS[settings.precision] or torch.float32
     size_bytes = sum(parameter.numel() for parameter in model.parameters()) * dtype.itemsize
-    return ranks.count == 1 or size_bytes <= GATHERED_SHARE * _memory_bytes(ranks)
+    return ranks.count == 1 or size_bytes <= GATHERED_SHARE * _find_memory_bytes(ranks)
 
 
-def _memory_bytes(ranks: Ranks) -> int:
+def _find_memory_bytes(ranks: Ranks) -> int:
     """Return the memory of the GPU, or this process's part of the machine's."""
     if ranks.device.type == "cuda":
         return int(torch.cuda.get_device_properties(ranks.device).total_memory)

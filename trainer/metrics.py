@@ -25,22 +25,32 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from corpora.store.places.files import replace_file
-
-if TYPE_CHECKING:
-    from trainer.tensorboard import TensorBoard
 
 Event = Mapping[str, Any]
 
 METRICS_FILE = "metrics.jsonl"
 
 
-class MetricsLog:
-    """The log of one run. Only one of its processes writes, and only that one shows it in a TensorBoard, if at all."""
+class Board(Protocol):
+    """Shows a run in another form, such as `trainer.tensorboard.TensorBoard`, which this module may not import."""
 
-    def __init__(self, work: Path, speaks: bool, board: "TensorBoard | None" = None) -> None:
+    def begin(self, step: int) -> None:
+        """Discard what was shown of steps after `step`; -1 discards all steps."""
+
+    def add_event(self, event: Event) -> None:
+        """Show an event."""
+
+    def flush(self) -> None:
+        """Write what was shown to the disk."""
+
+
+class MetricsLog:
+    """The log of one run. Only one of its processes writes, and only that one has a board, if any."""
+
+    def __init__(self, work: Path, speaks: bool, board: Board | None = None) -> None:
         self._path = work / METRICS_FILE
         self._speaks = speaks
         self._board = board
@@ -53,7 +63,7 @@ class MetricsLog:
             if self._board is not None:
                 self._board.begin(step)
 
-    def say(self, event: str, step: int, **fields: Any) -> None:
+    def write_event(self, event: str, step: int, **fields: Any) -> None:
         """Write one event to standard output and to the file."""
         if self._speaks:
             record = {"event": event, "step": step, **fields}

@@ -80,10 +80,10 @@ def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, f
     depths = {match["encoder"]: 0 for match in layers}
     for match in layers:
         depths[match["encoder"]] = max(depths[match["encoder"]], int(match["number"]) + 1)
-    return {name: layer_decay ** _above(name, depths) for name in names}
+    return {name: layer_decay ** _count_depths_above(name, depths) for name in names}
 
 
-def _above(name: str, layers: Mapping[str, int]) -> int:
+def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
     """Return how many depths are above that of a parameter. layers: of each encoder"""
     encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
     if encoder is None:
@@ -121,9 +121,9 @@ class GroupTensors(NamedTuple):
         """Return the weight decay, which is multiplied by the rate."""
         return float(self.group["weight_decay"])
 
-    def pieces(self) -> Iterator["GroupTensors"]:
+    def iter_pieces(self) -> Iterator["GroupTensors"]:
         """Yield the same in pieces of one parameter each; on a GPU, whose calls take many tensors, as it is."""
-        if _on_gpu(self.weights):
+        if _is_on_gpu(self.weights):
             yield self
             return
         held = zip(self.weights, self.gradients, self.averages, self.squares, strict=True)
@@ -151,15 +151,15 @@ class AdamW(Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no caller passes a closure
         """Move the weights."""
-        parts = [part for part in map(self._part, self.param_groups) if part.parameters]
+        parts = [part for part in map(self._collect_tensors, self.param_groups) if part.parameters]
         for part in parts:
-            for piece in part.pieces():
+            for piece in part.iter_pieces():
                 _move_moments(piece)
                 self._prepare(piece)
         if parts:
             self._finish(parts)
 
-    def _part(self, group: dict[str, Any]) -> GroupTensors:
+    def _collect_tensors(self, group: dict[str, Any]) -> GroupTensors:
         group["steps"] += 1
         parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
         for parameter in parameters:
@@ -169,10 +169,10 @@ class AdamW(Optimizer):
         return GroupTensors(
             group,
             parameters,
-            _held(parameters),
-            _held([parameter.grad for parameter in parameters]),
-            _held([self.state[parameter]["exp_avg"] for parameter in parameters]),
-            _held([self.state[parameter]["exp_avg_sq"] for parameter in parameters]),
+            _to_local(parameters),
+            _to_local([parameter.grad for parameter in parameters]),
+            _to_local([self.state[parameter]["exp_avg"] for parameter in parameters]),
+            _to_local([self.state[parameter]["exp_avg_sq"] for parameter in parameters]),
         )
 
     def _prepare(self, piece: GroupTensors) -> None:
@@ -224,16 +224,16 @@ class StableAdamW(AdamW):
         means = sum_squares(parameters, surprises).sqrt()
         factors = dict(zip(map(id, parameters), means.clamp(min=1).reciprocal().unbind(), strict=True))
         for part in parts:
-            for piece in part.pieces():
+            for piece in part.iter_pieces():
                 _put_updates(piece)
                 torch._foreach_mul_(piece.gradients, [factors[id(parameter)] for parameter in piece.parameters])
                 torch._foreach_add_(piece.weights, piece.gradients, alpha=-piece.group["lr"])
 
 
-def beta_of_step(beta: float, step: int, bias_correction: bool) -> float:
+def compute_beta(beta: float, step: int, bias_correction: bool) -> float:
     """Return the factor with which the average of a step (from 1 on) is taken, so that it is the corrected one.
 
-    >>> beta_of_step(0.9, 1, True), beta_of_step(0.9, 1, False)
+    >>> compute_beta(0.9, 1, True), compute_beta(0.9, 1, False)
     (0.0, 0.9)
     """
     return beta * (1 - beta ** (step - 1)) / (1 - beta**step) if bias_correction else beta
@@ -242,7 +242,7 @@ def beta_of_step(beta: float, step: int, bias_correction: bool) -> float:
 def _move_moments(part: GroupTensors) -> None:
     """Average the gradients and their squares into the moments."""
     steps, correction = part.group["steps"], part.group["bias_correction"]
-    beta1, beta2 = (beta_of_step(beta, steps, correction) for beta in part.group["betas"])
+    beta1, beta2 = (compute_beta(beta, steps, correction) for beta in part.group["betas"])
     torch._foreach_lerp_(part.averages, part.gradients, 1 - beta1)
     torch._foreach_mul_(part.squares, beta2)
     torch._foreach_addcmul_(part.squares, part.gradients, part.gradients, 1 - beta2)
@@ -259,17 +259,17 @@ def _put_updates(part: GroupTensors) -> None:
 
 def _put_surprises(part: GroupTensors) -> None:
     """g / max(sqrt(v), epsilon), in the gradients' place."""
-    if _on_gpu(part.squares):
+    if _is_on_gpu(part.squares):
         roots = list(torch._foreach_sqrt(part.squares))
     else:
-        roots = [_room(square.numel(), square.dtype).view_as(square) for square in part.squares]
+        roots = [_reserve_buffer(square.numel(), square.dtype).view_as(square) for square in part.squares]
         _put_roots(part.squares, roots)
     torch._foreach_clamp_min_(roots, part.group["eps"])
     torch._foreach_div_(part.gradients, roots)
 
 
 def _put_roots(squares: list[Tensor], into: list[Tensor]) -> None:
-    if _on_gpu(into):
+    if _is_on_gpu(into):
         torch._foreach_copy_(into, squares)
         torch._foreach_sqrt_(into)
     else:
@@ -279,24 +279,24 @@ def _put_roots(squares: list[Tensor], into: list[Tensor]) -> None:
 
 def _put_quotients(numerators: list[Tensor], into: list[Tensor]) -> None:
     """Put numbers, divided by what is there, in its place."""
-    if _on_gpu(into):
+    if _is_on_gpu(into):
         torch._foreach_copy_(into, torch._foreach_div(numerators, into))
     else:
         for numerator, place in zip(numerators, into, strict=True):
             torch.div(numerator, place, out=place)
 
 
-def _on_gpu(tensors: Sequence[Tensor]) -> bool:
+def _is_on_gpu(tensors: Sequence[Tensor]) -> bool:
     return any(tensor.device.type != "cpu" for tensor in tensors)
 
 
 @lru_cache(2)
-def _room(numbers: int, dtype: torch.dtype) -> Tensor:
+def _reserve_buffer(numbers: int, dtype: torch.dtype) -> Tensor:
     """Return memory that is kept: asking the system for some for every piece takes longer than the computation."""
     return torch.empty(numbers, dtype=dtype)
 
 
-def _held(tensors: Sequence[Tensor | None]) -> list[Tensor]:
+def _to_local(tensors: Sequence[Tensor | None]) -> list[Tensor]:
     """Return this process's part of each, in the same memory."""
     return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
 
@@ -307,12 +307,12 @@ def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
     held: what this process holds of each
     """
     squares = torch.stack(list(torch._foreach_norm(list(held)))).square()
-    for process_group in _processes_of(parameters):
+    for process_group in _find_process_groups(parameters):
         dist.all_reduce(squares, group=process_group)
     return squares
 
 
-def _processes_of(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
+def _find_process_groups(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
     """Return the groups over which the parameters are sharded: the same for all of them."""
     [layout] = {
         (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None

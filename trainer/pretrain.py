@@ -32,16 +32,16 @@ from corpora.store.damage import Damaged
 from corpora.store.places.files import to_unfinished_path
 from shards.reading.loader import TALLY_NAMES
 from trainer.checkpoints.folders import Checkpoints, Cursor, gather_weights
-from trainer.compute import compute_reproducibly, explain_torch_errors, settle
+from trainer.compute import compute_reproducibly, explain_torch_errors, resolve_auto
 from trainer.evaluation import evaluate_held_out
 from trainer.feed import Feed
 from trainer.huggingface.checkpoints import export
 from trainer.initial_weights import build_initial_model
-from trainer.job import TrainingJob, readings
+from trainer.job import TrainingJob, list_readings
 from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState, build_state
 from trainer.metrics import MetricsLog, print_event
 from trainer.ranks import PeersLost, Ranks, StopSignal, join_process_group
-from trainer.settings.training import decays_begin
+from trainer.settings.training import find_decay_starts
 from trainer.step_log import StepReport, Watcher, describe_counts, name_counts
 from trainer.tensorboard import TensorBoard
 from trainer.train import Phase, Run, find_phase, split_phases, train
@@ -84,9 +84,9 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
     board = TensorBoard(work) if job.training.tensorboard and ranks.rank == 0 else None
     log, stop = MetricsLog(work, ranks.rank == 0, board), StopSignal(ranks)
     checkpoints = Checkpoints(work, job.training.keep_checkpoints, ranks)
-    resume_from, faults = checkpoints.find_newest(lambda path, facts: job.refuse_another(str(path), facts["identity"]))
+    resume_from, faults = checkpoints.find_newest(lambda path, facts: job.check_identity(str(path), facts["identity"]))
     before = None if resume_from is None else resume_from.choice
-    settings, choice, computes = settle(job.training, job.model, ranks, before)
+    settings, choice, computes = resolve_auto(job.training, job.model, ranks, before)
     phases = split_phases(settings)
 
     # The model, with first weights or those of a folder.
@@ -98,7 +98,7 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
 
     def read_steps(phase: Phase, done: int) -> Generator[Step, None, None]:
         feed = shards.open(phase.number)
-        with closing(feed.steps(done - phase.first, find_cursor(job, done).slot, done)) as steps:
+        with closing(feed.iter_steps(done - phase.first, find_cursor(job, done).slot, done)) as steps:
             yield from speed.count_waiting(steps)
 
     def evaluate(phase: Phase, state: TrainState) -> Mapping[str, Any] | None:
@@ -108,13 +108,14 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
     def explain_divergence(step: int, micro_batch: int) -> InputError:
         phase = find_phase(phases, step)
         feed, place = shards.open(phase.number), (step - 1 - phase.first, find_cursor(job, step - 1).slot)
-        of_loss = ranks.collect(feed.examples(*place, micro_batch) if micro_batch >= 0 else {})
+        of_loss = ranks.collect(feed.locate_examples(*place, micro_batch) if micro_batch >= 0 else {})
         is_of_loss = any(of_loss)
-        examples = describe_examples(job.store, of_loss if is_of_loss else [feed.examples(*place)], is_of_loss)
+        examples = describe_examples(job.store, of_loss if is_of_loss else [feed.locate_examples(*place)], is_of_loss)
         return InputError(
-            f"The gradient is no longer finite at step {step} (learning rate {phase.schedule.rate(step - 1):.3g}, "
-            f"precision {settings.precision}): lower training.learning_rate, raise training.warmup_steps, or set "
-            f"training.clip_norm. Checkpoints are from before this step. {examples}"
+            f"The gradient is no longer finite at step {step} (learning rate "
+            f"{phase.schedule.compute_rate(step - 1):.3g}, precision {settings.precision}): lower "
+            "training.learning_rate, raise training.warmup_steps, or set training.clip_norm. Checkpoints are from "
+            f"before this step. {examples}"
         )
 
     watchers: list[Watcher] = [NonFinite(ranks, explain_divergence), speed, shards, read_counts]
@@ -124,7 +125,9 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
         watchers.append(
             FirstSteps(ranks, log, job.inputs, terms, new_weights=is_new, warmup=warmup, last=checked_steps)
         )
-    checkpoints.kept_steps = decays_begin(job.training)  # another run may continue from there, before the rate falls
+    checkpoints.kept_steps = find_decay_starts(
+        job.training
+    )  # another run may continue from there, before the rate falls
     run = Run(
         settings=settings,
         choice=choice,
@@ -148,13 +151,13 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
         if job.origin is not None:
             checkpoints.continue_from(job.origin, state)
             begins = {"continues": job.origin.path, **begins}
-        log.say("start", 0, steps=settings.steps, parameters=state.num_parameters, **machine, **begins)
+        log.write_event("start", 0, steps=settings.steps, parameters=state.num_parameters, **machine, **begins)
     else:
         assert resume_from.cursor == find_cursor(job, resume_from.cursor.step), "slots follow from the step"
         read_counts.restore(resume_from.progress)
-        log.say("resume", **asdict(resume_from.cursor), **machine)
+        log.write_event("resume", **asdict(resume_from.cursor), **machine)
     for fault in faults:
-        log.say("damaged", 0 if resume_from is None else resume_from.cursor.step, message=fault)
+        log.write_event("damaged", 0 if resume_from is None else resume_from.cursor.step, message=fault)
 
     with checkpoints.wait_at_end(), stop.hold_signals():
         train(
@@ -183,7 +186,7 @@ def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: Metrics
         write_complete_file(new, {"identity": job.identity, **facts}, describe_files(new, list_files(new)))
         new.rename(job.export)
     ranks.wait()
-    log.say("done", state.steps_done, parameters=state.num_parameters, **read["counts"])
+    log.write_event("done", state.steps_done, parameters=state.num_parameters, **read["counts"])
 
 
 def describe_line(report: StepReport) -> dict[str, Any]:
@@ -197,10 +200,10 @@ def describe_line(report: StepReport) -> dict[str, Any]:
 def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
     """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
     phases, done = job.training.phase, steps_done
-    for phase, (settings, reading) in enumerate(zip(phases, readings(job), strict=True)):
+    for phase, (settings, reading) in enumerate(zip(phases, list_readings(job), strict=True)):
         if done < settings.steps or phase == len(phases) - 1:
             first = reading.begins[0] if len(reading.inputs) == 1 else 0  # a mixture's slots are the phase's own
-            return Cursor(phase=phase, step=steps_done, slot=first + settings.slots_before(done))
+            return Cursor(phase=phase, step=steps_done, slot=first + settings.count_slots_before(done))
         done -= settings.steps
     raise AssertionError("a run has a phase")
 
@@ -239,7 +242,7 @@ class ReadCounts(Watcher):
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
         self._ranks = ranks
         self._counts = np.zeros(len(STEP_COUNTS), np.int64)  # of all processes
-        sets = [len(job.inputs_of(phase)) for phase in range(len(job.training.phase))]
+        sets = [len(job.get_inputs(phase)) for phase in range(len(job.training.phase))]
         self._tallies = [np.zeros((number, len(TALLY_NAMES)), np.int64) for number in sets]  # of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
@@ -250,7 +253,7 @@ class ReadCounts(Watcher):
 
     def to_json(self) -> dict[str, Json]:
         """Return the counts. All processes must call it, because tallies are added up over them."""
-        whole = [self._ranks.total(tallies.ravel().tolist()) for tallies in self._tallies]
+        whole = [self._ranks.sum_ints(tallies.ravel().tolist()) for tallies in self._tallies]
         seen = [np.reshape(numbers, (-1, len(TALLY_NAMES))).tolist() for numbers in whole]
         return {"counts": name_counts(self._counts), "seen": seen}
 

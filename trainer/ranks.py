@@ -35,7 +35,7 @@ from corpora.store.processes import install_handlers
 FIRST_SECONDS = 300.0  # until FIRST_STEPS are done
 FIRST_STEPS = 10  # of this process, among them those with other shapes, for which layers are compiled again
 ALONE_SECONDS = 1800.0  # while one process works and the others wait for it
-SAYING_SECONDS = 3.0  # for all processes that gave up waiting to report it
+REPORT_SECONDS = 3.0  # for all processes that gave up waiting to report it
 NCCL_SECONDS = 15.0  # for them to report before nccl ends them
 TIMED_OUT = "Timed out"  # gloo's wording
 
@@ -70,7 +70,7 @@ class Ranks:
         dist.all_reduce(numbers)
         return numbers
 
-    def total(self, numbers: Sequence[int]) -> list[int]:
+    def sum_ints(self, numbers: Sequence[int]) -> list[int]:
         """Return whole numbers of all processes added up."""
         summed: list[int] = self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
         return summed
@@ -92,7 +92,7 @@ class Ranks:
         dist.all_gather_object(every, mine)
         return every
 
-    def any_true(self, mine: bool) -> bool:
+    def reduce_any(self, mine: bool) -> bool:
         """Return whether `mine` is true on any process. The processors exchange it, so no device is waited for."""
         if self.count == 1:
             return mine
@@ -140,7 +140,7 @@ class StopSignal:
 
         Cost: nothing on one process; else a message to every other one, which waits for no device.
         """
-        self.is_requested = self.is_requested or self._ranks.any_true(self._received)
+        self.is_requested = self.is_requested or self._ranks.reduce_any(self._received)
         return self.is_requested
 
     @contextmanager
@@ -231,7 +231,7 @@ def read_position(store: Store, rank: int) -> str:
 def find_absent(store: Store, rank: int, count: int) -> list[int]:
     """Return the ranks that have not waited in vain as this one has. All that have call it at about the same time."""
     store.set(f"waited {rank}", "")
-    time.sleep(SAYING_SECONDS)
+    time.sleep(REPORT_SECONDS)
     return [other for other in range(count) if not store.check([f"waited {other}"])]
 
 

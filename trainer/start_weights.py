@@ -31,14 +31,14 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind_settings, to_settings_json
 from shards.reading.loader import TALLY_NAMES
 from tokenizers_train.vocabularies.files import FILES
-from trainer.settings.model import ModelSettings, model_json
-from trainer.settings.training import TrainingSettings, decays_begin
+from trainer.settings.model import ModelSettings, to_model_json
+from trainer.settings.training import TrainingSettings, find_decay_starts
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartModel:
     """A model's folder as it is.
 
     folder: on this machine
@@ -61,14 +61,14 @@ class Start:
             path = Path(self.folder) / name
             if not path.is_file():
                 raise InputError(f"{path} is gone, but the training was to start from it: {_REMEDY} {needed}")
-            if sha256_of(path) != digest:
+            if hash_file(path) != digest:
                 raise InputError(f"{path} has changed since the training was planned: {_REMEDY} {needed}")
 
 
 _REMEDY = "restore the folder as it was; or run the recipe again, which plans a training from its present content."
 
 
-def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Start:
+def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> StartModel:
     """Return the model in a folder. digest: gives a file's sha256 where it may be known already. Raises InputError."""
     check_folder(folder)
     for name in (CONFIG, WEIGHTS):
@@ -78,16 +78,16 @@ def start_of(folder: Path, digest: "Callable[[Path], str] | None" = None) -> Sta
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
     names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
-    names += [f"{below}/{name}" for below in parts_below(folder) for name in (CONFIG, WEIGHTS)]
-    return Start(folder=str(folder), files={name: (digest or sha256_of)(folder / name) for name in names})
+    names += [f"{below}/{name}" for below in list_part_folders(folder) for name in (CONFIG, WEIGHTS)]
+    return StartModel(folder=str(folder), files={name: (digest or hash_file)(folder / name) for name in names})
 
 
-def parts_below(folder: Path) -> list[str]:
+def list_part_folders(folder: Path) -> list[str]:
     """The folders in it that hold a model of their own, as ELECTRA's generator is in one."""
     return sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.with_name(WEIGHTS).is_file())
 
 
-def sha256_of(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -96,7 +96,7 @@ def sha256_of(path: Path) -> str:
 # The model of an artifact.
 
 
-def model_files(manifest: Manifest) -> dict[str, StoredFile]:
+def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
     """Return a model artifact's files by their path from its configuration; those of its parts are in folders below."""
     files = [file for part in manifest.parts for file in part.files]
     configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
@@ -121,8 +121,8 @@ def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile]
         new.rename(folder)
 
 
-SAME = ("optimizer", "bias_correction", "layer_decay")  # what decides the form of an optimizer's state
-_PLAN = ".metadata"  # of torch's writer: it holds a number that is drawn each time
+OPTIMIZER_KEYS = ("optimizer", "bias_correction", "layer_decay")  # what decides the form of an optimizer's state
+_METADATA_FILE = ".metadata"  # of torch's writer: it holds a number that is drawn each time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,21 +154,21 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
     if not training.continue_from:
         return None
     path = find_checkpoint(training.continue_from, models)
-    facts = _facts(path)
+    facts = _read_facts(path)
     identity = facts["identity"]
-    if identity["model"] != json.loads(json.dumps(model_json(model))) or identity["vocabulary"] != vocabulary:
+    if identity["model"] != json.loads(json.dumps(to_model_json(model))) or identity["vocabulary"] != vocabulary:
         raise InputError(
             f"training.continue_from = {training.continue_from!r} has another [model] or another vocabulary, so this "
             "training cannot continue from it: give both the same ones, or start from its weights alone."
         )
     now = to_settings_json(training)
-    for key in SAME:
+    for key in OPTIMIZER_KEYS:
         if identity["training"].get(key) != now.get(key):
             raise InputError(
                 f"training.continue_from = {training.continue_from!r} was trained with another training.{key}, on "
                 "which the state of its optimizer depends: give both the same, or start from its weights alone."
             )
-    return Origin(path=str(path), content=content_of(facts), read=slots_read(facts))
+    return Origin(path=str(path), content=hash_checkpoint(facts), read=count_slots_read(facts))
 
 
 def find_checkpoint(location: str, models: Path) -> Path:
@@ -202,11 +202,11 @@ def find_checkpoint(location: str, models: Path) -> Path:
     if step:
         return checkpoints[int(step)]
     newest = max(checkpoints)
-    training = bind_settings(TrainingSettings, _facts(checkpoints[newest])["identity"]["training"], "training")
-    return checkpoints[max(decays_begin(training) & checkpoints.keys(), default=newest)]
+    training = bind_settings(TrainingSettings, _read_facts(checkpoints[newest])["identity"]["training"], "training")
+    return checkpoints[max(find_decay_starts(training) & checkpoints.keys(), default=newest)]
 
 
-def _facts(path: Path) -> dict[str, Json]:
+def _read_facts(path: Path) -> dict[str, Json]:
     """Return the facts of a checkpoint. Raises InputError if it is damaged."""
     try:
         return read_complete_file(path)
@@ -217,14 +217,14 @@ def _facts(path: Path) -> dict[str, Json]:
         ) from damage
 
 
-def content_of(facts: Mapping[str, Json]) -> str:
+def hash_checkpoint(facts: Mapping[str, Json]) -> str:
     """A digest of what a checkpoint holds: its tensors, its step, and what was read until there."""
-    files = {name: file for name, file in facts["files"].items() if name != _PLAN}
-    held = {"files": files, "step": facts["cursor"]["step"], "read": slots_read(facts)}
+    files = {name: file for name, file in facts["files"].items() if name != _METADATA_FILE}
+    held = {"files": files, "step": facts["cursor"]["step"], "read": count_slots_read(facts)}
     return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
 
 
-def slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
+def count_slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
     """Slots of each shard set, by content, that were read up to a checkpoint, by earlier runs as well."""
     identity = facts["identity"]
     read = dict(identity.get("origin", {}).get("read", {}))

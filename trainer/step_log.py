@@ -118,7 +118,7 @@ class StepReports:
         for watcher in self._watchers:
             watcher.on_report(report)
         if is_logged:
-            self._log.say("step", result.step.number, **self._describe(report), **report.fields)
+            self._log.write_event("step", result.step.number, **self._describe(report), **report.fields)
         for watcher in self._watchers:
             watcher.on_report_done(report)
 

@@ -42,7 +42,7 @@ class TensorBoard:
 
     def add_event(self, event: Event) -> None:
         """Write the numbers of an event, if it is one that is shown."""
-        for name, values in shown(event):
+        for name, values in iter_scalars(event):
             for key, number in values.items():
                 self._writer.add_scalar(f"{name}/{key}", number, event["step"])
 
@@ -51,15 +51,15 @@ class TensorBoard:
         self._writer.flush()
 
 
-def shown(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
+def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the numbers of an event by what they measure; for a mixture also those of each component."""
     if event["event"] in SHOWN:
-        yield event["event"], _numbers(event)
+        yield event["event"], _select_numbers(event)
         for name, component in event.get("components", {}).items():
-            yield f"{event['event']} of {name}", _numbers(component)
+            yield f"{event['event']} of {name}", _select_numbers(component)
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+def _select_numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return every number but the step's own; null in JSON is NaN."""
     named = {name: math.nan if value is None else value for name, value in values.items() if name != "step"}
     return {name: float(value) for name, value in named.items() if isinstance(value, int | float)}

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import FrameType
 
 from corpora.store.processes import exit_now, exit_with_parent, install_handlers, list_children, send_signal
-from trainer.launch import ENDED, how_ended
+from trainer.launch import FIRST_TO_END, describe_exit
 
 LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
 
@@ -71,7 +71,7 @@ def _run_ranks(does: str, job: str, arguments: Sequence[str]) -> int:
         agent.main([*arguments, *ranks])
     except errors.ChildFailedError as error:
         rank, failed = error.get_first_failure()
-        print(f"{ENDED}{rank} {how_ended(failed.exitcode)}.", file=sys.stderr)
+        print(f"{FIRST_TO_END}{rank} {describe_exit(failed.exitcode)}.", file=sys.stderr)
         return 1
     return 0
 

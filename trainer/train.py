@@ -30,8 +30,8 @@ import torch
 
 from corpora.generic_types import Json
 from corpora.store.randomness import compute_keys
-from trainer.auto_settings import Computing
-from trainer.checkpoints.folders import Checkpoints, Cursor, Saved
+from trainer.auto_settings import ComputeChoice
+from trainer.checkpoints.folders import CheckpointFacts, Checkpoints, Cursor
 from trainer.learn import Step, StepResult, TrainState, compute_gradient_norm
 from trainer.metrics import MetricsLog, print_event
 from trainer.optimizers import set_learning_rate, set_weight_decay
@@ -74,7 +74,7 @@ class Run:
     """
 
     settings: TrainingSettings
-    choice: Computing
+    choice: ComputeChoice
     identity: Mapping[str, Json]
     ranks: Ranks
     log: MetricsLog
@@ -102,7 +102,7 @@ def train(
     read_steps: ReadSteps,
     evaluate: Evaluate,
     export: Export | None,
-    resume_from: Saved | None,
+    resume_from: CheckpointFacts | None,
     evaluates_first: bool = False,
 ) -> None:
     """Train through the phases and export, or until a signal stops the run. All processes call it.
@@ -122,7 +122,7 @@ def train(
         state.steps_done, owes_evaluation = phases[0].first, evaluates_first
     else:
         run.checkpoints.load(resume_from, state)
-        owes_evaluation = lacks_evaluation(run, find_phase(phases, state.steps_done), state.steps_done)
+        owes_evaluation = is_evaluation_missing(run, find_phase(phases, state.steps_done), state.steps_done)
     if resume_from is None or resume_from.ranks != ranks.count:
         torch.manual_seed(int(compute_keys(settings.seed, "dropout", state.steps_done, ranks.rank)))
     begun_at, waits_long = state.steps_done, True
@@ -160,7 +160,7 @@ def train(
                     torch.nn.utils.clip_grads_with_norm_(state.parameters, settings.clip_norm, norm)
 
                 # Change the weights. In float16 a step whose gradient overflowed is left out, by all processes alike.
-                rate = phase.schedule.rate(state.steps_done)
+                rate = phase.schedule.compute_rate(state.steps_done)
                 set_learning_rate(state.optimizer, rate)
                 is_sound = not state.scales_loss or bool(norm.isfinite())  # in float16 this waits for the device
                 if is_sound:
@@ -217,7 +217,7 @@ def split_phases(settings: TrainingSettings) -> list[Phase]:
             number=number,
             first=first,
             end=end,
-            weight_decay=settings.decay_in(number),
+            weight_decay=settings.get_weight_decay(number),
             schedule=next(stretch for stretch in reversed(stretches) if stretch.first <= first),
         )
         for number, (first, end) in enumerate(pairwise([0, *ends]))
@@ -229,7 +229,7 @@ def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
     return next(phase for phase in phases if steps_done <= phase.end)
 
 
-def lacks_evaluation(run: Run, phase: Phase, steps_done: int) -> bool:
+def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
     """Return whether an evaluation that was due after a step is not in the log, because a signal stopped it."""
     was_due = is_due(run.settings.evaluate_every, steps_done, phase.end)
     [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", steps_done))
@@ -243,7 +243,7 @@ def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate
         began = time.monotonic()
         scores = evaluate(phase, state)
         if scores is not None:
-            run.log.say("evaluation", state.steps_done, **scores, seconds=round(time.monotonic() - began, 3))
+            run.log.write_event("evaluation", state.steps_done, **scores, seconds=round(time.monotonic() - began, 3))
 
 
 def save_checkpoint(run: Run, state: TrainState) -> None:
@@ -252,7 +252,7 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
     in_background = run.settings.async_checkpoints and run.ranks.computes_ahead  # a processor cannot do both
     with pause_training(run.watchers):
         run.log.flush()  # a checkpoint presumes that everything up to its step is in the log
-        saved = Saved(
+        saved = CheckpointFacts(
             cursor=run.find_cursor(state.steps_done),
             loss_scale=(state.scale.factor, state.scale.good_steps),
             ranks=run.ranks.count,
@@ -269,7 +269,7 @@ def finish_checkpoint(run: Run, wait: bool) -> None:
     """Log the checkpoint that was being written, if it is complete by now. wait: wait until it is"""
     if written := run.checkpoints.take_written(wait):
         seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
-        run.log.say("checkpoint", written.step, name=written.name, **seconds)
+        run.log.write_event("checkpoint", written.step, name=written.name, **seconds)
 
 
 def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
@@ -278,7 +278,7 @@ def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
         return True
     seconds = run.settings.checkpoint_minutes * 60
     is_late = run.ranks.rank == 0 and time.monotonic() - run.checkpoints.begun_at >= seconds
-    return bool(seconds) and run.ranks.any_true(is_late)
+    return bool(seconds) and run.ranks.reduce_any(is_late)
 
 
 def is_due(every: int, steps_done: int, end: int) -> bool:

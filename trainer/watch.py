@@ -21,8 +21,8 @@ multiplied with the counts of each step. So attention is counted for sequences a
 
 New weights know nothing, so they guess all of V tokens alike: a loss of ln V, or of ln 2 for two answers. Logits of
 first weights deviate by 0.02 times the square root of the width at most, which adds half its square: 0.15 nat at 768,
-0.8 at 4,096. `FAR` is beyond all of them, and for weights that come from elsewhere only a warning: such may be sure and
-wrong about new text for a while. Trained ones begin low, which is no fault of theirs.
+0.8 at 4,096. `MAX_LOSS_FROM_CHANCE` is beyond all of them. If weights come from another model it gives only a warning:
+they may be sure and wrong about new text for a while. Trained weights begin with a low loss, which is no fault.
 
 What stops a run is raised before any warning of the same step is told. Cost: two numbers of each of the first steps
 are read at once, and one sum over all processes.
@@ -46,22 +46,22 @@ from corpora.store.processes import read_resident_bytes
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.learn import STEP_COUNTS, Step, StepResult, TrainState
 from trainer.metrics import MetricsLog
-from trainer.model.objective import Objective, peak_flops
+from trainer.model.objective import Objective, find_peak_flops
 from trainer.ranks import Ranks
 from trainer.settings.training import TrainingSettings
 from trainer.step_log import StepReport, Watcher
 
 TOKEN_TERM, PAIR_TERMS = "masked", ("pair", "replaced")  # with V answers, and with two
-FAR = 3.0  # nats from chance; e^3: twenty times worse than guessing
-ENOUGH = 16  # answers of a step, for its mean to be near what is expected
-MOST_NORM = 1e4  # first gradients have a norm between 1 and 100
-ENOUGH_PAIRS, ENOUGH_TOKENS = 128, 1_000
-BALANCED = (0.1, 0.9)  # labels are drawn evenly; one document alone can bend that
-MANY_UNKNOWN, MOST_UNKNOWN = 0.05, 0.5  # an English WordPiece vocabulary of 30,522 has 0.1 % on English text
-FLAT_STEPS, FLAT = 300, 0.1  # nats: BERT at its published rates falls by more than 2 in as many steps
+MAX_LOSS_FROM_CHANCE = 3.0  # nats from chance; e^3: twenty times worse than guessing
+MIN_ANSWERS = 16  # answers of a step, for its mean to be near what is expected
+MAX_NORM = 1e4  # first gradients have a norm between 1 and 100
+MIN_PAIRS, MIN_TOKENS = 128, 1_000
+BALANCED_SHARES = (0.1, 0.9)  # labels are drawn evenly; one document alone can bend that
+WARN_UNKNOWN_SHARE, MAX_UNKNOWN_SHARE = 0.05, 0.5  # an English WordPiece vocabulary of 30,522 has 0.1 % on English text
+FLAT_STEPS, MIN_FALL = 300, 0.1  # nats: BERT at its published rates falls by more than 2 in as many steps
 PAIR = "pair"
-RECENT = 5  # steps that were looked at, over which a loss is averaged
-OFF = "If this is intended, set training.health_checks = false."
+NUM_RECENT = 5  # steps that were looked at, over which a loss is averaged
+OFF_HINT = "If this is intended, set training.health_checks = false."
 
 
 class NonFinite(Watcher):
@@ -97,7 +97,7 @@ class NonFinite(Watcher):
 
     def on_pause(self) -> None:
         """Refuse to evaluate and to save what is not finite. Steps without a line are seen here."""
-        if self._ranks.any_true(bool(self.step >= 0)):
+        if self._ranks.reduce_any(bool(self.step >= 0)):
             self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -163,7 +163,7 @@ def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
     """Return a device's peak FLOPs a second, from the settings or by its name; None if unknown."""
     if settings.peak_tflops is not None:
         return settings.peak_tflops * 1e12
-    return peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
+    return find_peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
 
 
 def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
@@ -176,8 +176,8 @@ def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
     lengths = np.concatenate(own).astype(np.int64)
     if not len(lengths):
         return None
-    of_tokens = model.macs(lengths, 0).flops
-    return of_tokens / lengths.sum(), model.macs(lengths, 1).flops - of_tokens
+    of_tokens = model.count_macs(lengths, 0).flops
+    return of_tokens / lengths.sum(), model.count_macs(lengths, 1).flops - of_tokens
 
 
 class FirstSteps(Watcher):
@@ -204,7 +204,7 @@ class FirstSteps(Watcher):
         self._counts: Int64s = np.zeros(4, np.int64)  # of this process's examples, as `count_texts` returns them
         self._flat_at = max(FLAT_STEPS, warmup)  # a loss that has not fallen by then is told
         self._first: dict[str, float] = {}
-        self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=RECENT))
+        self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=NUM_RECENT))
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
         """Count the examples of one of the first steps."""
@@ -219,9 +219,9 @@ class FirstSteps(Watcher):
         losses = {name: report.losses[f"{name}_loss"] for name in self._terms}
         warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), report.norm)
         if number == self._last:
-            warnings += judge_texts(self._ranks.total(self._counts.tolist()))
+            warnings += judge_texts(self._ranks.sum_ints(self._counts.tolist()))
         for message in warnings:
-            self._log.say("warning", number, message=message)
+            self._log.write_event("warning", number, message=message)
 
     def judge_step(self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> list[str]:
         """Return warnings about a step. Raises InputError if the run cannot succeed.
@@ -241,39 +241,39 @@ class FirstSteps(Watcher):
     def _judge_first(self, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> Iterator[str]:
         for name in self._terms:
             chance = math.log(self._inputs.vocab_size) if name == TOKEN_TERM else math.log(2)
-            if name in (TOKEN_TERM, *PAIR_TERMS) and counts[name] >= ENOUGH:
+            if name in (TOKEN_TERM, *PAIR_TERMS) and counts[name] >= MIN_ANSWERS:
                 yield from self._compare_with_chance(name, losses[name], chance)
         if norm == 0 and any(counts.values()):
             raise InputError(
                 "The gradient of the first step is zero: nothing would be learned. Check the weights of the "
-                f"objective's terms and at what is frozen. {OFF}"
+                f"objective's terms and at what is frozen. {OFF_HINT}"
             )
-        if math.isfinite(norm) and norm > MOST_NORM:
+        if math.isfinite(norm) and norm > MAX_NORM:
             yield refuse_or_warn(
                 f"The gradient of the first step has the norm {norm:,.0f}, where 1 to 100 is usual: something is "
-                f"wrong with the weights that training begins with. {OFF}",
+                f"wrong with the weights that training begins with. {OFF_HINT}",
                 self._new_weights,
             )
 
     def _compare_with_chance(self, name: str, loss: float, chance: float) -> Iterator[str]:
         comparison = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
-        if not self._new_weights and loss > chance + FAR:
+        if not self._new_weights and loss > chance + MAX_LOSS_FROM_CHANCE:
             yield (
                 f"{comparison}: the weights that training begins with are sure of wrong answers. Do they belong to "
                 "this vocabulary, with every token at its own row? If the text only differs from what they were "
                 "trained on, the loss falls soon."
             )
-        if self._new_weights and abs(loss - chance) > FAR:
+        if self._new_weights and abs(loss - chance) > MAX_LOSS_FROM_CHANCE:
             raise InputError(
                 f"{comparison}: new weights are near that. Either they are not drawn as the family draws them, or the "
-                f"loss is not divided by what it is summed over. {OFF}"
+                f"loss is not divided by what it is summed over. {OFF_HINT}"
             )
 
     def _find_flat(self, step: int) -> Iterator[str]:
         """Yield a warning about each loss that has not fallen by now, when the rate is at its highest."""
         for name, first in self._first.items():
             now = fmean(self._recent[name])
-            if now > first - FLAT:
+            if now > first - MIN_FALL:
                 yield (
                     f"The {name} loss was {first:.2f} at the first step and is {now:.2f} after {step:,}: nothing has "
                     "been learned so far. Check training.learning_rate (published ones are between 1e-4 and 1e-3 for "
@@ -303,25 +303,25 @@ def judge_texts(counts: Sequence[int]) -> list[str]:
     pairs, ones, tokens, unknown = counts
     warnings = []
     share = ones / max(1, pairs)
-    if pairs >= ENOUGH_PAIRS and not BALANCED[0] <= share <= BALANCED[1]:
+    if pairs >= MIN_PAIRS and not BALANCED_SHARES[0] <= share <= BALANCED_SHARES[1]:
         same = share in (0.0, 1.0)
         tells = "there is nothing to distinguish" if same else "half of them are expected"
         warnings.append(
             refuse_or_warn(
                 f"Of the first {pairs:,} pairs of segments {share:.0%} have the label 1: {tells}. Documents of a "
                 "single segment have no second one that follows: give longer documents, or shards without pairs "
-                f'(shards.input = "full-sentences"). {OFF}',
+                f'(shards.input = "full-sentences"). {OFF_HINT}',
                 same,
             )
         )
     share = unknown / max(1, tokens)
-    if tokens >= ENOUGH_TOKENS and share > MANY_UNKNOWN:
+    if tokens >= MIN_TOKENS and share > WARN_UNKNOWN_SHARE:
         warnings.append(
             refuse_or_warn(
                 f"Of the first {tokens:,} tokens {share:.0%} are [UNK]: the vocabulary lacks the characters of the "
                 "text. Train one on this text (cloze vocabulary), with an alphabet that covers its script, and build "
-                f"the shards again. {OFF}",
-                share > MOST_UNKNOWN,
+                f"the shards again. {OFF_HINT}",
+                share > MAX_UNKNOWN_SHARE,
             )
         )
     return warnings

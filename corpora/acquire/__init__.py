@@ -12,6 +12,6 @@
 - `fetch.py` brings many at once, by few connections to each host.
 
 A file that is under its own name is whole. Its bytes are those of one version on the server, as far as the server
-tells versions apart, and those that its publisher's digest promises where there is one (of several the strongest);
+tells versions apart, and those that its publisher's digest promises if there is one (of several the strongest);
 otherwise there is an error that says what is wrong.
 """

@@ -1,11 +1,11 @@
 """One file, downloaded: the right bytes under its name, or an InputError that says what is wrong.
 
 Promises: the bytes of two versions are not mixed, as far as the server tells versions apart (by ETag, time and length)
-or a digest is known; an attempt that ends early is continued where it is, or started over where the server cannot do
+or a digest is known; an attempt that ends early is continued, or started over if the server cannot do
 that or has another version now; a size or digest that was promised holds (of several digests the strongest is
 compared). A file that is there already, and by its digest, or by the server's length and time, is the one that is
 wanted, is not downloaded again; one that no fetch brought is not replaced.
-Costs: 4 s of a processor for a gigabyte, of which sha256 takes 1.3 (a publisher's sha1 as much again). Memory: one
+Costs: 4 s of a processor for a gigabyte, 1.3 of them for sha256 (a publisher's sha1 as much again). Memory: one
 block of the network's.
 
 A part: the unfinished file next to its place, and the facts about the version of its bytes.
@@ -14,7 +14,7 @@ Promises: the bytes of a part are a beginning of one version's bytes, of the one
 process that is killed leaves it so. One process at a time holds a part. Only `finish` gives a file its own name, after
 its bytes are on the disk. A file that no fetch wrote is neither replaced nor written to, be it in the place of a file,
 a part or a note; links are not followed.
-Costs: each byte is hashed once while it is received (twice where the publisher's digest is no sha256), and once more
+Costs: each byte is hashed once while it is received (twice if the publisher's digest is no sha256), and once more
 when another process resumes it.
 """
 
@@ -48,7 +48,7 @@ BLOCK_BYTES = 1 << 20
 class Version:
     """What a server said of the bytes of a part: by this two versions are told apart (RFC 9110, 8.8).
 
-    url:        where the bytes come from
+    url:        address of the bytes
     etag:       the header `ETag`, or None
     modified:   the header `Last-Modified`, or None
     size_bytes: of the whole file; None until the server has said it
@@ -452,7 +452,7 @@ def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCa
 
 
 def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
-    """Return True if the server begins to send a file of this length and time, for a file of which nothing is
+    """Return True if the server begins to send a file of this length and time, for a file about which nothing is
     recorded.
     """
     url, stat = hosts.settings.to_mirror(remote.url), target.stat()

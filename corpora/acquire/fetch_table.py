@@ -3,7 +3,7 @@
 None of it determines the bytes of documents: raw files enter by their content. `to_question_json` is the part that
 decides which files are meant: no other key has `latest` or a month looked up again.
 
-A file as it is wanted: where it is, what it will be called here, how long it is and which digests it must have.
+A file as it is wanted: its address, what it will be called here, how long it is and which digests it must have.
 
 Promise: a name that comes from a server or a list is that of a file directly in its folder, or it is refused.
 """
@@ -49,7 +49,7 @@ class AcquireSettings:
     list:                 a text file of such lines, a path next to the recipe or an address
     mirror:               base address that takes the place of the publisher's
     limit:                the first so many files (a dump and its index are one); None: all
-    folder:               where raw files go; "": raw/ and the source's name
+    folder:               the folder of raw files; "": raw/ and the source's name
     connections_per_host: downloads from one host at a time
     user_agent:           who asks; a publisher may want an address to write to
     """
@@ -141,9 +141,8 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
 
 
 def is_address(text: str) -> bool:
-    """Return True if a text is an http or https address with a host and without a password:
-
-    a lock is no place for one.
+    """Return True if a text is an http or https address with a host and without a password: a lock is no
+    place for one.
     """
     try:
         parts = urlsplit(text)

@@ -2,7 +2,7 @@
 
 Promises: what was resolved is kept as JSON, and later runs go by it, whatever is published meanwhile: `latest` is
 looked up again only when asked to. A file's sha256 is added when it was fetched, so that the same lock brings the same
-bytes to another machine or says that it cannot. A limit may change at any time; where the list is needed again to
+bytes to another machine or says that it cannot. A limit may change at any time; if the list is needed again to
 reach further, it must begin as it did.
 Costs: two small documents for a dump, one list for a month or a crawl. The lock of all 100,000 files of a crawl has
 22 MB and is read in 2 s: give a crawl a limit.
@@ -429,7 +429,7 @@ def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[st
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """Return True if the list asked for is next to the recipe, where the user may change it."""
+    """Return True if the list asked for is next to the recipe, so that the user may change it."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 

@@ -5,7 +5,7 @@
 Each step sees only what the ones before have left; a record leaves at the first that drops it. Clean, lines and
 personal data change texts, the others judge them. Steps of other packages come after parse, clean or rules
 (`corpora.judging.steps.added`). What comes of a record depends on the record, the settings with the files that they
-name and the statistics of its source alone, not on its batch.
+name and the statistics of its source, not on its batch.
 
 `STEPS` is the one list of the steps. A new one is a file in `steps/`, a field of `DocumentsSettings`
 (`corpora.judging.settings`), and a function and its entry here: recipes, the reference and previews follow.
@@ -163,8 +163,10 @@ class JudgedBatch:
 def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
     """Apply `work` to a batch; if this batch has ended a worker process before, apply it to one record at a time.
 
+    One at a time, a watcher can find the record that is to blame.
+
     Returns:
-        The results of `work`, one for each call. So a watcher finds the record that is to blame.
+        The results of `work`, one for each call.
     """
     return run_batch(records, lambda record: to_quarantine_key(record.locator), lambda some: work([*some]))
 

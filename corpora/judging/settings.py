@@ -26,7 +26,7 @@ class DocumentsSettings:
     max_damaged_share:  a larger share of damaged records stops the run; from a half on, raw files that are left out
                         count as a record each. A run on a schedule goes on without them instead
     max_rule_share:     a rule, or a step of one's own, that drops a larger share of a source's documents stops the run
-    rule_share_from:    a source of fewer documents is warned of that, and stops the run where a rule drops more than
+    rule_share_from:    a source of fewer documents is warned of that, and stops the run if a rule drops more than
                         half of ten or more; fewer new records than that are judged together with earlier ones
     """
 

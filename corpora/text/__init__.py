@@ -1,4 +1,4 @@
-"""Text as bytes: a column is read where it lies, by kernels, and each kernel has a definition over `str`.
+"""Text as bytes: a column is read in place, by kernels, and each kernel has a definition over `str`.
 
     buffers       the bytes and offsets of an Arrow column
     codepoints    the classes of characters
@@ -11,7 +11,7 @@
     ngrams        hashes of runs of words; ngram_kernels: for a column
     shingles      a text as the set of its runs of five words
     counts/       what the quality rules compare
-    sentences/    where each sentence begins and ends
+    sentences/    the boundaries of sentences
 
 The steps that use them are in `corpora.judging.steps` and are read first.
 """

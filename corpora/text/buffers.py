@@ -18,7 +18,8 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class TextBuffers(NamedTuple):
-    """The UTF-8 bytes of a text column and where each row begins. They are Arrow's own memory, so they are read-only.
+    """The UTF-8 bytes of a text column and the first byte of each row. They are Arrow's own memory, so they are
+    read-only.
 
     data:    uint8, the bytes of all rows one after another
     offsets: int64, n + 1 entries; row i is data[offsets[i]:offsets[i + 1]]
@@ -89,9 +90,8 @@ def _check_column(column: pa.Array) -> None:
 
 
 def make_read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """Return the array as a read-only view, copied if it is not contiguous:
-
-    like Arrow's, so each kernel compiles once.
+    """Return the array as a read-only view, copied if it is not contiguous: like Arrow's, so each kernel
+    compiles once.
     """
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False

@@ -112,7 +112,9 @@ def _list_characters(element: str) -> frozenset[int]:
 
 
 def _find_joining() -> set[int]:
-    """Return the code points that are not NFC alone, or that may combine with or move before what precedes them."""
+    """Return the code points that are not NFC by themselves, or that may combine with or move before what precedes
+    them.
+    """
     joining = {code for code in range(0xA0, _FLAGS_SIZE) if unicodedata.combining(chr(code))}
     joining |= {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul vowels and finals, joined by rule
     for code in chain(range(0xA0, 0xAC00), range(0xF900, _FLAGS_SIZE)):
@@ -134,8 +136,7 @@ def find_suspect_lines(
 
     Returns:
         Five arrays with an entry for each line: its row, its first byte in `data`, the byte after it, whether an
-            earlier
-        line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
+        earlier line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
     """
     suspects = [(0, 0, 0, False, 0) for _ in range(0)]
     for row in range(offsets.size - 1):
@@ -164,7 +165,7 @@ def _flag_not_plain(word: np.uint64) -> np.uint64:
 
 @kernel
 def _inspect_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
-    """Return where the line at `at` ends, why ftfy could change it (0: it cannot), and whether it has a "<"."""
+    """Return the end of the line at `at`, why ftfy could change it (0: it cannot), and whether it has a "<"."""
     suspect, tagged = 0, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:

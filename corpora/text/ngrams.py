@@ -66,7 +66,7 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UInt64s, ends: Int64s) -> int:
-    """Fill `out` with the hashes of all rows and `ends` with where each row ends; return the number of hashes."""
+    """Fill `out` with the hashes of all rows and `ends` with the end of each row; return the number of hashes."""
     size = 0
     for row in range(offsets.size - 1):
         rest = out[size:]

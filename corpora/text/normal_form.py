@@ -1,7 +1,7 @@
 """NFC in time linear in the text, whatever marks follow each other in it.
 
 Promise: `to_nfc` equals `unicodedata.normalize("NFC", text)`. That one brings the marks of a letter into their
-canonical order by exchanging neighbors, which takes time quadratic in their number where they are mixed: half a second
+canonical order by exchanging neighbors, which takes time quadratic in their number if they are mixed: half a second
 for 25,000 in a row. Here a run of more than `MAX_MARKS_IN_A_ROW` of them is decomposed and sorted before, which
 changes nothing of what it is to Unicode. Cost: normalizing, and one search for such a run.
 """

@@ -1,6 +1,6 @@
 """Shingles: a text as the set of its runs of five consecutive words, each run a 64-bit hash.
 
-Words are those of `corpora.text.words`: letters, marks and numbers alone, folded, in every script. So typographic and
+Words are those of `corpora.text.words`: only letters, marks and numbers, folded, in every script. So typographic and
 straight quotes, dashes, capitals, spacing and the form of Unicode make no difference; a letter of a script without
 spaces is a word. A text of fewer than five words has one shingle, of all its words; a text without words has none.
 

@@ -51,9 +51,8 @@ def compute_max_words(offsets: Int64s) -> int:
 
 @kernel
 def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
-    """Read the character with which eight bytes begin:
-
-    its code point, its entry in the tables and its width in bytes.
+    """Read the character with which eight bytes begin: its code point, its entry in the tables and its
+    width in bytes.
     """
     code, width = decode_word(chunk)
     return code, (int(entries[code]) if code < entries.size else OUTSIDE), width
@@ -107,10 +106,10 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
 
 @kernel
 def _hash_ascii(data: Bytes, at: Integer, stop: int, out: UInt64s, num_words: int) -> tuple[int, Integer]:
-    """Hash words from `at`, where one may begin, 64 bytes at a time, up to the first byte beyond ASCII or the last 72
-    bytes.
+    """Hash words from `at`, at which one may begin, 64 bytes at a time, up to the first byte beyond ASCII or the last
+    72 bytes.
 
-    Returns the new number of words, and a place where a word may begin.
+    Returns the new number of words, and a byte at which a word may begin.
     """
     while at + _WINDOW + 8 <= stop:
         bits, wide = word_bits(data, at), ~below_bits(data, at, _WIDE)

@@ -4,7 +4,7 @@ A word is a longest run of letters, marks and numbers of any script (Unicode's c
 another, in one form of Unicode. How a text is wrapped, spaced, punctuated, quoted or capitalized changes no word.
 
 - **Folding.** Every character is decomposed and case-folded (NFKD, full case folding, NFKD): "ß" is "ss", "ﬁ" is "fi",
-  "Ａ" is "a", "²" is "2". Where that is not all letters, marks and numbers ("½", with a slash), it is only decomposed
+  "Ａ" is "a", "²" is "2". If that is not all letters, marks and numbers ("½", with a slash), it is only decomposed
   (NFD). The iota subscript stays a mark. Marks follow a letter in canonical order, so copies in NFC and in NFD have
   the same words. Accents count.
 - **Apostrophes**, straight and curly ones and the letters that look like them (U+02B9 to U+02BF, U+02EE and others),
@@ -91,7 +91,7 @@ class WordTables(NamedTuple):
              last character
     pairs:   uint32 [0x800]: of a character of two bytes that is INSIDE and folded to one of two bytes without a
              combining class, those bytes, the first one lowest; 0 for all others
-    starts:  int32 [rows + 1]: where a row's code points begin in `codes`; orders has their combining classes
+    starts:  int32 [rows + 1]: the first index of a row's code points in `codes`; orders has their combining classes
     """
 
     entries: UInt32s

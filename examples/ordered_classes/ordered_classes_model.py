@@ -24,7 +24,7 @@ class OrderedModel(TaskModel):
 
     def compute_outputs(self, batch: Batch) -> Tensor:
         """[S, K]: how far each text is above each threshold."""
-        first_SH = self.encoder(batch).index_select(0, batch.first_tokens())
+        first_SH = self.encoder(batch).index_select(0, batch.locate_first_tokens())
         score_S1: Tensor = self.class_head(first_SH, batch.targets.get("columns")).float()
         return score_S1 - self.thresholds
 

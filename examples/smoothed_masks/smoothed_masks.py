@@ -11,7 +11,7 @@ from corpora.store.settings import check_range
 from shards.reading.loader import GatheredExamples
 from trainer.families.bert import BERT
 from trainer.families.contract import Family, ModelInputs, Size
-from trainer.objectives.contract import Reads, Target, Term
+from trainer.objectives.contract import HeadInputs, Target, Term
 from trainer.objectives.masked import MASKED, MaskedObjective
 
 SHALLOW_BERT = replace(BERT, name="shallow-bert", model_type="bert", sizes={"base": Size(1, 768, 12, 3072)})
@@ -30,10 +30,10 @@ class SmoothedObjective(MaskedObjective):
     def __post_init__(self) -> None:
         check_range("model.objective.smoothing", self.smoothing, 0.0, 0.9)
 
-    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+    def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Masked tokens alone, whatever labels the examples have."""
         return (MASKED,)
 
-    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
         """The masked tokens."""
-        return Reads(gathered.masked, {MASKED.name: Target(gathered.targets, "point")}, gathered.targets)
+        return HeadInputs(gathered.masked, {MASKED.name: Target(gathered.targets, "point")}, gathered.targets)

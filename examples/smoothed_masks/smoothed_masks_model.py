@@ -19,9 +19,9 @@ class SmoothedModel(MaskedModel):
         super().__init__(settings, inputs)
         self.smoothing = settings.objective_settings.smoothing
 
-    def sums(self, batch: Batch) -> Tensor:
+    def sum_losses(self, batch: Batch) -> Tensor:
         """[1, 2]: the smoothed cross-entropy, and how many tokens are right."""
-        logits_MV, targets_M = self.answers(batch), batch.targets["masked"]
+        logits_MV, targets_M = self.answer(batch), batch.targets["masked"]
         smoothed = F.cross_entropy(
             logits_MV.float(), targets_M, reduction="sum", ignore_index=IGNORED, label_smoothing=self.smoothing
         )

@@ -46,7 +46,7 @@ from corpora.store.worker_pool import PoolClosed, WorkerLimits, WorkerPool
 from flows.engines.connect import GPU
 from flows.engines.worker_checks import PROGRAM, Identity, describe_differences, read_identity
 from flows.environment import QUIET
-from trainer.build import work_folder
+from trainer.build import locate_work_folder
 from trainer.job import TrainingJob
 from trainer.launch import Stop, train
 from trainer.metrics import METRICS_FILE
@@ -59,10 +59,11 @@ _WORKING_STATES = (Status.running, Status.paused, Status.closing_gracefully)
 class Answer(NamedTuple):
     """What a worker answers to a call.
 
-    outcome: DONE, RAISED or UNFIT
-    value: the pickled result or exception; of an unfit worker how it differs, as UTF-8
-    worker: its address
-    notices: a line for each time that the call was repeated on the worker
+    Attributes:
+        outcome: DONE, RAISED or UNFIT.
+        value: The pickled result or exception; of an unfit worker how it differs, as UTF-8.
+        worker: Its address.
+        notices: A line for each time that the call was repeated on the worker.
     """
 
     outcome: str
@@ -162,7 +163,7 @@ def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> 
 
     Args:
         worker: The address of this worker.
-        call: Is made without arguments.
+        call: The function to call, without arguments.
         notices: Lines for the caller, which are collected during the call.
     """
     try:
@@ -276,7 +277,8 @@ def _list_stored_steps(place: Place, stage: Stage) -> list[str]:
 def _remove_copies(place: Place, stage: Stage, kept_step: str) -> None:
     """Remove the copies in the store, of each first the file that marks it as complete.
 
-    kept_step: the name of a checkpoint that stays; "" removes all
+    Args:
+        kept_step: The name of a checkpoint that stays; "" removes all.
     """
     paths = [Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}")]
     for path in sorted(paths, key=lambda path: path.name != COMPLETE_FILE):
@@ -329,7 +331,7 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
     place, stage, plans, distrusted = pickle.loads(work)
     if find_spec("torch") is None:
         raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
-    work_here = str(work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
+    work_here = str(locate_work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
     here = [replace(plan, job=replace(plan.job, work=work_here)) for plan in plans]
     for plan in here:
         _train_one(place, stage, plan.job, send_event, stop)

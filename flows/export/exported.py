@@ -53,8 +53,15 @@ from flows.run.record.run_record import (
     read_run,
 )
 from flows.run.stage_kinds import STAGES, get_stage_index
-from flows.signals import last_word
-from trainer.complete_folders import ELSEWHERE, check_output, lock_of, put_folder, refusing, unfinished_folder
+from flows.signals import call_on_stop
+from trainer.complete_folders import (
+    FOLDER_REMEDY,
+    check_output,
+    explain_disk_errors,
+    locate_lock,
+    open_unfinished_folder,
+    put_folder,
+)
 
 MAX_GROUP_BYTES = 32 << 20
 MIN_GROUPS = 8  # row groups that a file holds at least, where there are so many: it ends before one that may not fit
@@ -205,7 +212,7 @@ _CORPUS_COLUMNS = ("source", "held_out", "generation", "language", "license")
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """Numbers of live documents.
+    """Numbers of documents that are not deleted.
 
     Attributes:
         counts: Maps the values of all COUNT_KEYS, in that order, to a number of documents. The language and the license
@@ -310,7 +317,8 @@ class ExportContent:
 
     Attributes:
         provenance: What the artifact was made from.
-        documents: Counts of the live documents behind the rows; None if the store no longer has the corpus.
+        documents: Counts of the documents behind the rows, without deleted ones; None if the store no longer has the
+            corpus.
         schema: The columns of the rows.
         files: The files with rows, split by split.
         extra: Other files, without the card and the metadata.
@@ -455,7 +463,7 @@ def collect_content(artifact: Artifact) -> ExportContent:
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the live documents of a corpus.
+    """Count the documents of a corpus that are not deleted.
 
     Args:
         place: The store.
@@ -578,13 +586,13 @@ def open_scratch_folder(target: Path) -> Iterator[Path]:
     Raises:
         InputError: If the disk refuses, or another process uses the folder for the same path.
     """
-    with refusing(target, ELSEWHERE), unfinished_folder(target) as scratch:
+    with explain_disk_errors(target, FOLDER_REMEDY), open_unfinished_folder(target) as scratch:
 
         def remove() -> None:
             shutil.rmtree(scratch, ignore_errors=True)
-            lock_of(target).unlink(missing_ok=True)
+            locate_lock(target).unlink(missing_ok=True)
 
-        with last_word(remove):
+        with call_on_stop(remove):
             yield scratch
 
 

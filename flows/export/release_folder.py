@@ -28,7 +28,7 @@ from flows.run.addresses import Artifact
 from flows.run.record.releases import Release, find_release, read_manifests
 from flows.run.record.task_scores import read_result
 from flows.run.stage_kinds import STAGES
-from trainer.start_weights import copy_model, model_files
+from trainer.start_weights import copy_model, list_model_files
 from trainer.tasks.build import RECORD
 from trainer.tasks.suites.table import SuiteResult
 
@@ -78,7 +78,7 @@ def _name_folder(manifest: Manifest, recipe: str) -> str:
 def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
     """Return the files of an artifact that other programs open, by their paths in its folder."""
     if manifest.kind == "models":
-        return model_files(manifest)
+        return list_model_files(manifest)
     table = "answers" if STAGES[manifest.kind].has_answers else "files"
     files = (file for part in manifest.parts for file in part.files if file.table == table)
     return {file.path.partition("/")[2]: file for file in files}

@@ -21,8 +21,8 @@ from flows.report.plots import describe_term, draw_loss_curve, find_main_term, l
 from flows.report.run import RunView, View
 from flows.run.record.releases import find_release_before
 from flows.run.record.task_scores import compare_with, compare_within, iter_summaries, read_result
-from trainer.build import COMPONENT, read_events
-from trainer.job import seen_in
+from trainer.build import COMPONENT_PREFIX, read_events
+from trainer.job import iter_seen_parts
 from trainer.metrics import Event
 from trainer.settings.model import ModelSettings
 from trainer.tasks.build import BASELINE, CONTROL, rebuild_suite
@@ -32,7 +32,7 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Build the view of the newest model of a run; None if it has no model."""
+    """Build the template values (a dict) of the newest model of a run; None if it has no model."""
     model = run.find_newest("models")
     if model is None:
         return None
@@ -125,19 +125,17 @@ def build_seen_rows(
         events: Metrics of the training, see `with_judged_term`.
     """
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
-    parts = list(seen_in(model))
-    phase_tokens = {
-        phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}
-    }
-    evaluations = {(event["phase"] + 1, event["event"]): event for event in events}
-    single = [phase for phase in phase_tokens if sum(part.phase == phase for part in parts) == 1]
+    parts = list(iter_seen_parts(model))
+    totals = {phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}}
+    last = {(event["phase"] + 1, event["event"]): event for event in events}
+    single = [phase for phase in totals if sum(part.phase == phase for part in parts) == 1]
     return [
         {
             "part": part,
             "name": sets[part.name][0] if part.name in sets else part.name,
-            "share": part.tokens / max(1, phase_tokens[part.phase]),
-            "held_out": evaluations.get(
-                (part.phase, "evaluation" if part.phase in single else f"{COMPONENT}{part.name}")
+            "share": part.tokens / max(1, totals[part.phase]),
+            "held_out": last.get(
+                (part.phase, "evaluation" if part.phase in single else f"{COMPONENT_PREFIX}{part.name}")
             ),
             "sources": compute_source_shares(sets[part.name][1], tokens) if part.name in sets else [],
         }
@@ -150,15 +148,15 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
 
     The result is empty if the model began with random weights.
     """
-    sets = {f"{COMPONENT}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
+    sets = {f"{COMPONENT_PREFIX}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
     first = {event["event"]: event for event in events if event["step"] == 0 and event["event"] != "step"}
     last = {event["event"]: event for event in events if event["step"] > 0}
     read = Counter[str]()
-    for part in seen_in(model):
-        read[f"{COMPONENT}{part.name}"] += part.tokens
+    for part in iter_seen_parts(model):
+        read[f"{COMPONENT_PREFIX}{part.name}"] += part.tokens
     return [
         {
-            "name": "together" if named == "evaluation" else sets.get(named, named.removeprefix(COMPONENT)),
+            "name": "together" if named == "evaluation" else sets.get(named, named.removeprefix(COMPONENT_PREFIX)),
             "share": None if named == "evaluation" else read[named] / max(1, read.total()),
             "before": _get_loss(before),
             "after": _get_loss(last[named]),
@@ -198,7 +196,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the view of the last evaluation; None if there was none."""
+    """Build the template values (a dict) of the last evaluation; None if there was none."""
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -220,7 +218,7 @@ def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 
 def build_task_views(run: RunView) -> list[View]:
-    """Build a view of each suite of tasks of a run: its scores, and comparisons with other models."""
+    """Build the template values (a dict) of each suite of tasks: its scores, and comparisons with other models."""
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
@@ -254,7 +252,7 @@ def build_task_views(run: RunView) -> list[View]:
 
 
 def _build_comparison_view(comparison: SuiteComparison) -> View:
-    """Build the view of a comparison with another model."""
+    """Build the template values (a dict) of a comparison with another model."""
     return {
         "names": (comparison.first, comparison.second),
         "head": comparing.HEAD,

@@ -33,9 +33,9 @@ from corpora.store.places.files import explain_write_errors, hold_lock
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.views import PartView, list_views, read_view
-from trainer.build import work_folder
+from trainer.build import locate_work_folder
 from trainer.job import JobInput
-from trainer.launch import LOG, Stop, ended, run_trainer
+from trainer.launch import LOG_FILE, Stop, build_exit_error, run_trainer
 from trainer.metrics import Event
 from trainer.tasks.build import fetch_model_folder
 from trainer.tasks.data import group_by_size
@@ -56,13 +56,14 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 class AnswersJob:
     """The documents of some parts of a corpus, to be answered by one process.
 
-    store:   address of the store
-    model:   artifact of the fine-tuned model
-    corpus:  artifact that the parts are of
-    parts:   the parts of the corpus (file sets of its rows) to answer
-    answer_kind: "predict" or "embed"
-    sources: names of the sources that the documents are from; if empty, all
-    work:    folder for files of the work
+    Attributes:
+        store: address of the store
+        model: artifact of the fine-tuned model
+        corpus: artifact that the parts are of
+        parts: the parts of the corpus (file sets of its rows) to answer
+        answer_kind: "predict" or "embed"
+        sources: names of the sources that the documents are from; if empty, all
+        work: folder for files of the work
     """
 
     store: str
@@ -77,12 +78,13 @@ class AnswersJob:
 def plan_answers(
     place: Place, tasks: Manifest, corpus: Manifest, since: int, answer_kind: str, sources: Sequence[str] = ()
 ) -> Stage:
-    """Plan the stage that answers documents of a corpus with a fine-tuned model. Reads no text.
+    """Plan the stage that answers new documents of a corpus with a fine-tuned model. Reads no text.
 
     Args:
+        place: the store
         tasks: artifact of the fine-tuned model
         corpus: artifact of the documents
-        since: the last generation whose documents are answered already
+        since: number of the last generation (raw files that one run added) with documents that are answered already
         answer_kind: "predict" or "embed"
         sources: names of the sources that the documents are from; if empty, all
     """
@@ -123,7 +125,7 @@ def plan_answers(
         build=build_answers_part,
         facts={"generations": corpus.facts["generations"]},
     )
-    work = str(work_folder(place, stage))
+    work = str(locate_work_folder(place, stage))
     return replace(stage, parts=tuple(replace(part, job=replace(part.job, work=work)) for part in stage.parts))
 
 
@@ -184,7 +186,7 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
     """Let a process of the trainer answer the documents, and return its counts. Raises InputError or TrainingFailed."""
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
-    asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG
+    asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG_FILE
     embed = EmbedJob(model=str(model), file=file, output=str(answers), settings=EmbedSettings())
     asked.write_text(json.dumps(asdict(embed if job.answer_kind == EMBED else file)), encoding="utf-8")
     called, does = (asked, [EMBED]) if job.answer_kind == EMBED else (model, [PREDICT, str(asked), str(lines)])
@@ -193,7 +195,7 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
         called, log, FinetuneSettings(processes=1).to_training_settings(1), heard.append, Stop(), does=does
     )
     if code:
-        raise ended(log, 0, code)
+        raise build_exit_error(log, 0, code)
     if job.answer_kind == PREDICT:
         pq.write_table(pa.Table.from_pylist([*_iter_rows(lines)], ANSWER_SCHEMA), answers, compression="zstd")
     return heard[-1]["ledger"]

@@ -15,7 +15,7 @@ from corpora.store.places.address import is_object_address, without_password
 from flows.recipes.privacy import to_printable
 from flows.recipes.recipe import Recipe
 from flows.recipes.run_settings import LOCAL_ENGINE
-from trainer.settings.model import model_json
+from trainer.settings.model import to_model_json
 from trainer.tasks.registry import find_task_package
 
 
@@ -34,7 +34,9 @@ def _iter_programs(recipe: Recipe) -> Iterator[str]:
             yield f"{package['distribution']} {package['version']} (source {entry.source.kind})"
         yield from (f"{step.package} (step {step.step.kind})" for step in entry.documents.steps)
     if recipe.model is not None and not recipe.model.folder:
-        packages = {key: value for key, value in model_json(recipe.model.settings).items() if key.endswith("_package")}
+        packages = {
+            key: value for key, value in to_model_json(recipe.model.settings).items() if key.endswith("_package")
+        }
         yield from (f"{package} ({key.removesuffix('_package')} of the model)" for key, package in packages.items())
     for task in recipe.tasks:
         kind = str(task.settings.task)

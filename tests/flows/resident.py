@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from launched import environment
 
 from corpora.errors import InputError
-from flows.environment import prepare
+from flows.environment import prepare_environment
 from flows.signals import answer_signals
 
 HERE = "--here"
@@ -85,7 +85,7 @@ def stay_here() -> None:
     import trainer.launch
     import trainer.tasks.build
     from flows.command import trainer_process as models
-    from trainer.launch import events
+    from trainer.launch import iter_events
 
     def trained(arguments: Sequence[str]) -> tuple[int, io.BytesIO]:
         printed = io.StringIO()
@@ -97,7 +97,7 @@ def stay_here() -> None:
         path: Path, log: Path, job: Any, on_event: Callable[[Any], None], *_: Any, does: Sequence[str] = ("train",)
     ) -> int:
         code, lines = trained([does[0], str(path), *does[1:]])
-        for event in events(lines, io.BytesIO()):
+        for event in iter_events(lines, io.BytesIO()):
             on_event(event)
         if code:
             raise InputError(lines.getvalue().decode())
@@ -112,13 +112,13 @@ def stay_here() -> None:
 
     for module in (trainer.launch, trainer.tasks.build, flows.run.answers_build):
         module.run_trainer = run
-    models.trainer_process = process
+    models.open_trainer = process
 
 
 def main() -> None:
     """Answer every line of the input, which is the arguments of a command as a JSON list."""
     answers = sys.stdout
-    home = prepare(os.environ)
+    home = prepare_environment(os.environ)
     answer_signals()
     if HERE in sys.argv:
         stay_here()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainer.families.contract import ModelInputs, SpecialIds
-from trainer.huggingface.checkpoints import huggingface_names
+from trainer.huggingface.checkpoints import map_names
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model
@@ -111,8 +111,8 @@ def assert_gradients_are_theirs(
 ) -> None:
     """Each parameter's, after both have gone backward; and every parameter of theirs is one of ours."""
     wanted = dict(reference.named_parameters())
-    [part] = settings.objective_settings.parts(settings.of_family, inputs)
-    names = huggingface_names(model.state_dict(), model.family, part)
+    [part] = settings.objective_settings.list_parts(settings.family_row, inputs)
+    names = map_names(model.state_dict(), model.family, part)
     assert {theirs for parts in names.values() for theirs in parts} == wanted.keys()
     for name, parameter in model.named_parameters():
         gradient = torch.cat([wanted[theirs].grad for theirs in names[name]])

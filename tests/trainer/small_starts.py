@@ -20,11 +20,11 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from trainer.build import plan_model
 from trainer.families.contract import ModelInputs, SpecialIds
 from trainer.huggingface.checkpoints import export
-from trainer.huggingface.start_model import adapted, settings_from
+from trainer.huggingface.start_model import adapt_start, read_settings
 from trainer.model.objective import build_model
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
-from trainer.start_weights import WEIGHTS, start_of
+from trainer.start_weights import WEIGHTS, read_start
 
 PHASES = (PhaseSettings(steps=4, batch=8),)
 
@@ -34,7 +34,7 @@ def write_start(
 ) -> dict[str, Tensor]:
     """Write a model that is no first one, with its tokenizer; its state. rows: of its word embeddings, padding too"""
     inputs = ModelInputs(
-        vocab_size=rows or vocabulary.size, special_ids=SpecialIds.of(vocabulary.special_ids), pair_labels=pairs
+        vocab_size=rows or vocabulary.size, special_ids=SpecialIds.from_roles(vocabulary.special_ids), pair_labels=pairs
     )
     settings = replace(small_model(), family=family)
     model = far_from_zero(build_model(settings, inputs), seed=5, std=0.1)
@@ -61,7 +61,7 @@ def planned_from(
 ) -> Stage:
     """The stage of a model that begins with a folder; its job works in another one."""
     vocabulary = store.vocabulary
-    start = adapted(start_of(folder), read_vocabulary(store.place, vocabulary), "The vocabulary")
+    start = adapt_start(read_start(folder), read_vocabulary(store.place, vocabulary), "The vocabulary")
     settings = TrainingSettings(
         phase=phases, **{"learning_rate": 1e-3, "checkpoint_every": 2, "processes": 1, **training}
     )
@@ -70,7 +70,7 @@ def planned_from(
         "m",
         [shards or store.shards] * len(phases),
         vocabulary,
-        settings_from(start, said or {}),
+        read_settings(start, said or {}),
         settings,
         start,
     )

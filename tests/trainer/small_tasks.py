@@ -17,7 +17,7 @@ from trainer import train as training
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.model.encoder import TransformerEncoder
 from trainer.ranks import join_process_group
-from trainer.settings.model import FAMILIES, encoder_shape
+from trainer.settings.model import FAMILIES, build_encoder_shape
 from trainer.tasks.data import EncodedExamples, FileExamples, encode
 from trainer.tasks.finetuning import finetune as finetuning
 from trainer.tasks.finetuning.finetune import finetune
@@ -163,7 +163,7 @@ def scattered(model: TaskModel) -> TaskModel:
 def both_models(task: Task, family: str, folder: Path, automatic: Any) -> tuple[Any, Any]:
     """A task's model on an encoder of drawn weights, and as transformers opens its export: both in float64."""
     settings, inputs = small_settings(family=family), small_inputs(family)
-    encoder = TransformerEncoder(encoder_shape(settings, inputs)).state_dict()
+    encoder = TransformerEncoder(build_encoder_shape(settings, inputs)).state_dict()
     pretrained = Pretrained(settings, inputs, {f"encoder.{name}": tensor for name, tensor in encoder.items()})
     model = scattered(build_task_model(task, pretrained))
     write_task(folder, model.state_dict(), task, settings, inputs)

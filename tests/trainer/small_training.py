@@ -81,7 +81,7 @@ def small_job(
         ),
         inputs=ModelInputs(
             vocab_size=facts["vocab_size"],
-            special_ids=SpecialIds.of(facts["special_ids"]),
+            special_ids=SpecialIds.from_roles(facts["special_ids"]),
             pair_labels=facts["pair_labels"],
         ),
         work=str(work),
@@ -142,7 +142,7 @@ def as_rank(rank: int, count: int, device: str = "cpu", times: int = 1) -> Any:
 
 def read_by(feed: Any, first: int = 0, slot: int = 0) -> list[Any]:
     """The micro-batches of every step of a feed from one on."""
-    return [step.micro_batches for step in feed.steps(first, slot, 0)]
+    return [step.micro_batches for step in feed.iter_steps(first, slot, 0)]
 
 
 def kill(job: TrainingJob, step: int) -> None:
@@ -154,14 +154,14 @@ def kill(job: TrainingJob, step: int) -> None:
 
 def _train_until(job: TrainingJob, step: int) -> None:
     """Train up to the line of a step, where this process is killed."""
-    say = MetricsLog.say
+    say = MetricsLog.write_event
 
     def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
         say(log, event, at, **fields)
         if (event, at, os.environ["RANK"]) == ("step", step, "0"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    MetricsLog.say = tell  # type: ignore[method-assign]  # nobody else is in this process
+    MetricsLog.write_event = tell  # type: ignore[method-assign]  # nobody else is in this process
     train_here(job)
 
 
@@ -202,7 +202,7 @@ def said(job: TrainingJob) -> list[dict[str, Any]]:
 @contextmanager
 def stopped_after(step: int) -> Iterator[None]:
     """Send this process SIGTERM when the line of a step is written."""
-    say = MetricsLog.say
+    say = MetricsLog.write_event
 
     def tell(log: MetricsLog, event: str, at: int, **fields: Any) -> None:
         say(log, event, at, **fields)
@@ -210,7 +210,7 @@ def stopped_after(step: int) -> Iterator[None]:
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(MetricsLog, "say", tell)
+        patched.setattr(MetricsLog, "write_event", tell)
         yield
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from corpora.errors import InputError
 from trainer.auto_settings import (
-    Computing,
+    ComputeChoice,
     Hardware,
-    choice_line,
     choose,
-    compiler_lacks,
-    padding_reason,
-    slow_settings,
-    weakest,
+    describe_choice,
+    explain_padding,
+    find_missing_compiler,
+    find_weakest,
+    list_slow_settings,
 )
 from trainer.settings.phases import PhaseSettings
 from trainer.settings.training import TrainingSettings
@@ -29,8 +29,8 @@ def settings(**training: Any) -> TrainingSettings:
     return TrainingSettings(phase=(PhaseSettings(steps=1),), **training)
 
 
-def choice(device: str, precision: str, compiles: bool, tf32: bool) -> Computing:
-    return Computing(device=device, precision=precision, compile=compiles, tf32=tf32)
+def choice(device: str, precision: str, compiles: bool, tf32: bool) -> ComputeChoice:
+    return ComputeChoice(device=device, precision=precision, compile=compiles, tf32=tf32)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def choice(device: str, precision: str, compiles: bool, tf32: bool) -> Computing
         ("bfloat16", PROCESSOR, choice("cpu", "bfloat16", False, False)),
     ],
 )
-def test_the_choice_is_that_of_the_machine(precision: str, machine: Hardware, expected: Computing) -> None:
+def test_the_choice_is_that_of_the_machine(precision: str, machine: Hardware, expected: ComputeChoice) -> None:
     """Fails where a card's bfloat16 is left aside, or a precision that is named is not exactly that."""
     assert choose(settings(precision=precision), machine) == expected
 
@@ -58,7 +58,7 @@ def test_the_choice_is_that_of_the_machine(precision: str, machine: Hardware, ex
         (choice("cuda", "bfloat16", True, True), BARE, choice("cuda", "bfloat16", False, True)),
     ],
 )
-def test_what_was_chosen_is_kept(before: Computing, machine: Hardware, expected: Computing) -> None:
+def test_what_was_chosen_is_kept(before: ComputeChoice, machine: Hardware, expected: ComputeChoice) -> None:
     """Fails where a training that goes on elsewhere goes on in another precision, and so as another model."""
     assert choose(settings(precision="auto"), machine, before) == expected
 
@@ -74,10 +74,10 @@ def test_a_compiler_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
     """Fails where torch ends with pages of words in the first step, for want of a compiler."""
     with pytest.raises(InputError, match=r"training.compile = true, and torch's compiler lacks a C compiler \(gcc\)"):
         choose(settings(compile=True), BARE)
-    assert compiler_lacks("cuda", {"PATH": str(tmp_path)}) == "a C compiler (gcc or clang or cc)"
-    assert compiler_lacks("cpu", {"PATH": str(tmp_path), "CXX": "icpx -O3"}) == "a C++ compiler (icpx)"
+    assert find_missing_compiler("cuda", {"PATH": str(tmp_path)}) == "a C compiler (gcc or clang or cc)"
+    assert find_missing_compiler("cpu", {"PATH": str(tmp_path), "CXX": "icpx -O3"}) == "a C++ compiler (icpx)"
     (tmp_path / "gcc").touch(0o755)
-    assert not compiler_lacks("cuda", {"PATH": str(tmp_path)}).startswith("a C")
+    assert not find_missing_compiler("cuda", {"PATH": str(tmp_path)}).startswith("a C")
     for wrong in ("yes", 1.5):
         with pytest.raises(InputError, match=r"training\.compile = "):
             settings(compile=wrong)
@@ -85,8 +85,8 @@ def test_a_compiler_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
 
 def test_all_processes_choose_alike() -> None:
     """Fails where one process computes in a precision, or compiles, as another one cannot."""
-    assert weakest([H100, T4, BARE]) == Hardware(device="cuda", name="T4", capability=(7, 5), lacks=BARE.lacks)
-    assert weakest([H100, PROCESSOR]) == PROCESSOR
+    assert find_weakest([H100, T4, BARE]) == Hardware(device="cuda", name="T4", capability=(7, 5), lacks=BARE.lacks)
+    assert find_weakest([H100, PROCESSOR]) == PROCESSOR
 
 
 @pytest.mark.parametrize(
@@ -101,18 +101,18 @@ def test_all_processes_choose_alike() -> None:
 )
 def test_padding_says_why(precision: str, machine: Hardware, dropout: float, size: int, reason: str) -> None:
     """Fails where the reason is not the one for which attention takes the padded path."""
-    found = padding_reason(precision, machine, dropout, size)
+    found = explain_padding(precision, machine, dropout, size)
     assert reason in found and bool(found) == bool(reason)
 
 
 def test_the_line_says_what_was_chosen() -> None:
     """Fails where a line hides why something slow is done."""
     auto = settings(precision="auto")
-    line = choice_line(auto, choose(auto, H100), H100, "")
+    line = describe_choice(auto, choose(auto, H100), H100, "")
     assert line == "H100: bfloat16 with TF32, chosen; layers compiled; attention without padding."
-    assert choice_line(auto, choose(auto, PROCESSOR), PROCESSOR, "") == "processor: float32, chosen."
+    assert describe_choice(auto, choose(auto, PROCESSOR), PROCESSOR, "") == "processor: float32, chosen."
     exact = settings(compile=False)
-    line = choice_line(exact, choose(exact, H100), H100, "heads")
+    line = describe_choice(exact, choose(exact, H100), H100, "heads")
     assert "float32, as training.precision says: bfloat16 is several times as fast" in line
     assert "layers not compiled (training.compile); attention padded to the longest row (heads)" in line
 
@@ -120,11 +120,11 @@ def test_the_line_says_what_was_chosen() -> None:
 def test_slow_settings_are_told() -> None:
     """Fails where a setting that costs most of a card's speed is not named, or one is named that costs nothing."""
     fast = settings(precision="auto", micro_batch_tokens=16384)
-    assert slow_settings(fast, H100, 0.0, 64) == [] == slow_settings(settings(), PROCESSOR, 0.1, 64)
-    assert slow_settings(settings(device="cpu"), H100, 0.1, 64) == []
-    [precision, shapes] = slow_settings(settings(), H100, 0.0, 64)
+    assert list_slow_settings(fast, H100, 0.0, 64) == [] == list_slow_settings(settings(), PROCESSOR, 0.1, 64)
+    assert list_slow_settings(settings(device="cpu"), H100, 0.1, 64) == []
+    [precision, shapes] = list_slow_settings(settings(), H100, 0.0, 64)
     assert 'precision = "float32": the H100 has bfloat16' in precision and "micro_batch_tokens" in shapes
     slow = settings(precision="auto", compile=False, micro_batch=8)
-    [padded, eager] = slow_settings(slow, H100, 0.1, 64)
+    [padded, eager] = list_slow_settings(slow, H100, 0.1, 64)
     assert "model.attention_dropout = 0.1" in padded and "training.compile = false" in eager
-    assert "lacks a C compiler" in slow_settings(fast, BARE, 0.0, 64)[0]
+    assert "lacks a C compiler" in list_slow_settings(fast, BARE, 0.0, 64)[0]

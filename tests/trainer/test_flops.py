@@ -12,9 +12,9 @@ from small_batches import small_batch, small_inputs, small_settings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainer.families.contract import EncoderShape, attended_pairs
+from trainer.families.contract import EncoderShape, count_attended_pairs
 from trainer.learn import STEP_COUNTS, Step
-from trainer.model.objective import Macs, build_model, peak_flops
+from trainer.model.objective import Macs, build_model, find_peak_flops
 from trainer.watch import measure_flops
 
 
@@ -47,7 +47,7 @@ def test_the_formula_is_what_torch_counts(family: str, pairs: bool, more: dict[s
     settings = small_settings(**{"family": family, "feed_forward_size": 48, "objective": {"kind": "masked"}, **more})
     model = build_model(settings, small_inputs(family, pair_labels=pairs))
     batch = small_batch(pairs=pairs)
-    macs = model.macs(batch.boundaries.diff().numpy().astype(np.int64), len(batch.points))
+    macs = model.count_macs(batch.boundaries.diff().numpy().astype(np.int64), len(batch.points))
     assert counted(lambda: model(batch)[:, 0].sum().backward()) == macs.flops > 0
     with torch.no_grad():
         assert counted(lambda: model(batch)) == Macs(frozen=macs.trained).flops
@@ -57,7 +57,7 @@ def test_the_formula_is_what_torch_counts(family: str, pairs: bool, more: dict[s
         measured = measure_flops(model, cast(Step, SimpleNamespace(micro_batches=[piece])))
         assert measured is not None
         of_token, of_place = measured
-        wanted = model.macs(lengths, len(batch.points)).flops
+        wanted = model.count_macs(lengths, len(batch.points)).flops
         assert of_token * lengths.sum() + of_place * len(batch.points) == pytest.approx(wanted, rel=1e-12)
 
 
@@ -66,13 +66,13 @@ def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
     count once.
     """
     lengths = np.array([5, 2])
-    plain = shape().macs(lengths)
-    assert shape(feed_forward="glu").macs(lengths) - plain == 7 * 3 * 8 * 16
-    assert shape(embedding_size=4).macs(lengths) - plain == 7 * 8 * 4
-    assert shape(layer_groups=1).macs(lengths) == plain
-    assert shape(projects=True).macs(lengths) - plain == 7 * 8 * 8
-    assert shape(embedding_size=4).vocabulary_head_macs(2) == 2 * (8 * 4 + 4 * 50)
-    assert shape().class_head_macs(7, 1) == 7 * (8 * 8 + 8)
+    plain = shape().count_macs(lengths)
+    assert shape(feed_forward="glu").count_macs(lengths) - plain == 7 * 3 * 8 * 16
+    assert shape(embedding_size=4).count_macs(lengths) - plain == 7 * 8 * 4
+    assert shape(layer_groups=1).count_macs(lengths) == plain
+    assert shape(projects=True).count_macs(lengths) - plain == 7 * 8 * 8
+    assert shape(embedding_size=4).count_vocabulary_head_macs(2) == 2 * (8 * 4 + 4 * 50)
+    assert shape().count_class_head_macs(7, 1) == 7 * (8 * 8 + 8)
 
 
 @given(lengths=st.lists(st.integers(0, 20), max_size=5), window=st.none() | st.integers(1, 30), causal=st.booleans())
@@ -85,14 +85,14 @@ def test_pairs_are_those_that_attend(lengths: list[int], window: int | None, cau
         for query in range(length)
         for key in range(length)
     )
-    assert attended_pairs(np.array(lengths, np.int64), window, causal) == pairs
+    assert count_attended_pairs(np.array(lengths, np.int64), window, causal) == pairs
 
 
 def test_windows_are_of_their_layers() -> None:
     """Fails where all layers count the window of one."""
     lengths = np.array([50])
-    spared = 2 * 8 * 2 * (attended_pairs(lengths, None, False) - attended_pairs(lengths, 4, False))
-    assert shape().macs(lengths) - shape(windows=(None, 4, 4)).macs(lengths) == spared > 0
+    spared = 2 * 8 * 2 * (count_attended_pairs(lengths, None, False) - count_attended_pairs(lengths, 4, False))
+    assert shape().count_macs(lengths) - shape(windows=(None, 4, 4)).count_macs(lengths) == spared > 0
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_windows_are_of_their_layers() -> None:
 )
 def test_a_device_is_known_by_its_name(device: str, peak: float | None) -> None:
     """Fails where a device is taken for another, or a part of one for the whole."""
-    assert peak_flops(device) == (None if peak is None else peak * 1e12)
+    assert find_peak_flops(device) == (None if peak is None else peak * 1e12)
 
 
 def test_published_figures() -> None:
@@ -119,5 +119,5 @@ def test_published_figures() -> None:
     base = shape(vocab_size=30522, layers=12, hidden_size=768, feed_forward_size=3072, embedding_size=768)
     for length, expected in ((128, 0.545), (512, 0.588)):
         lengths = np.full(100, length)
-        macs = base.macs(lengths) + base.vocabulary_head_macs(round(0.15 * lengths.sum()))
+        macs = base.count_macs(lengths) + base.count_vocabulary_head_macs(round(0.15 * lengths.sum()))
         assert Macs(macs).flops / lengths.sum() / 1e9 == pytest.approx(expected, abs=0.001)

@@ -8,7 +8,7 @@ import pytest
 
 from corpora.errors import InputError
 from trainer.metrics import MetricsLog
-from trainer.tensorboard import FOLDER, TensorBoard, shown
+from trainer.tensorboard import FOLDER, TensorBoard, iter_scalars
 
 
 def scalars(work: Path) -> dict[str, list[tuple[int, float]]]:
@@ -30,7 +30,7 @@ def log_of(work: Path, speaks: bool = True) -> MetricsLog:
 def say_steps(log: MetricsLog, first: int, end: int, loss: float = 1.0) -> None:
     """Steps with a loss."""
     for step in range(first, end):
-        log.say("step", step, masked_loss=loss, phase=0)
+        log.write_event("step", step, masked_loss=loss, phase=0)
     if log._board is not None:
         log._board.flush()
 
@@ -64,10 +64,10 @@ def test_events_are_shown_by_name_components_on_their_own() -> None:
     """Fails where a text or the step becomes a curve, a number is lost, or what was no number becomes one."""
     event: dict[str, Any] = {"event": "evaluation", "step": 3, "masked_loss": 2, "name": "x", "norm": None}
     event["components"] = {"wiki": {"masked_loss": 1.5}}
-    (name, values), (component, of_component) = shown(event)
+    (name, values), (component, of_component) = iter_scalars(event)
     assert (name, component, of_component) == ("evaluation", "evaluation of wiki", {"masked_loss": 1.5})
     assert values.keys() == {"masked_loss", "norm"} and values["masked_loss"] == 2 and values["norm"] != values["norm"]
-    assert [*shown({"event": "checkpoint", "step": 3, "seconds": 1.0})] == []
+    assert [*iter_scalars({"event": "checkpoint", "step": 3, "seconds": 1.0})] == []
 
 
 def test_without_the_package_one_paragraph_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

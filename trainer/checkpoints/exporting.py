@@ -17,10 +17,10 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import check_files, mark_complete, read_complete_file
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
-from trainer.checkpoints.folders import FOLDER, read_weights, step_of
-from trainer.complete_folders import check_output, new_folder
+from trainer.checkpoints.folders import FOLDER, parse_step, read_weights
+from trainer.complete_folders import check_output, open_new_folder
 from trainer.huggingface.checkpoints import export
-from trainer.huggingface.config import tokenizer_files
+from trainer.huggingface.config import read_tokenizer_files
 from trainer.job import JOB, TrainingJob
 from trainer.metrics import print_event
 
@@ -48,14 +48,14 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
     check_output(folder)
     path = choose_checkpoint(work, step, job)
     state = read_whole_weights(path, job)
-    files = tokenizer_files(Place(store or job.store), job.vocabulary.folder, job.model.positions)
-    with new_folder(folder) as new:
+    files = read_tokenizer_files(Place(store or job.store), job.vocabulary.folder, job.model.positions)
+    with open_new_folder(folder) as new:
         export(new, state, job.model, job.inputs)
         for below in job.export_folders:
             for name, data in files.items():
                 (new / below / name).write_bytes(data)
         mark_complete(new)
-    return step_of(path)
+    return parse_step(path)
 
 
 def read_job(work: Path) -> TrainingJob:
@@ -70,7 +70,7 @@ def read_job(work: Path) -> TrainingJob:
 
 def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
     """Return the checkpoint of a step, or the newest. Raises InputError if there is none."""
-    existing = {step_of(path): path for path in sorted((work / FOLDER).glob("step-*"))}
+    existing = {parse_step(path): path for path in sorted((work / FOLDER).glob("step-*"))}
     chosen = max(existing, default=None) if step is None else step
     if chosen in existing:
         return existing[chosen]
@@ -86,7 +86,7 @@ def read_whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
     """Return the weights of a checkpoint. Raises InputError if it is damaged, or of another model."""
     try:
         facts = read_complete_file(path)
-        job.refuse_another(str(path), facts["identity"])
+        job.check_identity(str(path), facts["identity"])
         check_files(path, facts["files"])
         return read_weights(path)
     except (Damaged, FileNotFoundError) as error:

@@ -58,15 +58,15 @@ from corpora.store.checked_folder import (
 )
 from corpora.store.damage import Damaged
 from corpora.store.places.files import flush_folder, to_unfinished_path
-from trainer.auto_settings import Computing
+from trainer.auto_settings import ComputeChoice
 from trainer.learn import LossScale, TrainState
 from trainer.ranks import Ranks
-from trainer.start_weights import Origin, content_of
+from trainer.start_weights import Origin, hash_checkpoint
 
 FOLDER = "checkpoints"  # of a work folder
-ASIDE = "damaged-"
+DAMAGED_PREFIX = "damaged-"
 _GROUP_SETTINGS = ("betas", "eps", "weight_decay")  # a group's values that come from settings, not from a checkpoint
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Check = Callable[[Path, Mapping[str, Any]], str | None]  # of a checkpoint and its facts: why it cannot be used
 
@@ -86,7 +86,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class CheckpointFacts:
     """The data of a checkpoint next to its tensors.
 
     loss_scale: factor, and good steps since it changed
@@ -99,7 +99,7 @@ class Saved:
     loss_scale: tuple[float, int]
     ranks: int
     identity: Mapping[str, Json]
-    choice: Computing
+    choice: ComputeChoice
     progress: Mapping[str, Json]
 
     def to_json(self) -> dict[str, Json]:
@@ -108,16 +108,16 @@ class Saved:
         return {**facts.pop("progress"), **facts}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> "Saved":
+    def from_json(data: Mapping[str, Any]) -> "CheckpointFacts":
         """Return what `to_json` gave."""
         own = {"cursor", "loss_scale", "ranks", "identity", "choice", "files"}
-        return Saved(
+        return CheckpointFacts(
             cursor=Cursor(**data["cursor"]),
             loss_scale=(data["loss_scale"][0], data["loss_scale"][1]),
             ranks=data["ranks"],
             identity=data["identity"],
             progress={name: value for name, value in data.items() if name not in own},
-            choice=Computing(**data["choice"]),
+            choice=ComputeChoice(**data["choice"]),
         )
 
 
@@ -147,12 +147,12 @@ class Staging:
 
     def _copy(self, value: Any, at: int) -> Any:
         if isinstance(value, DTensor):
-            local = self._tensor(value.to_local(), at)
+            local = self._copy_tensor(value.to_local(), at)
             shape, stride = value.shape, value.stride()
             return DTensor.from_local(local, self._mesh, value.placements, run_check=False, shape=shape, stride=stride)
-        return self._tensor(value, at) if isinstance(value, Tensor) else value
+        return self._copy_tensor(value, at) if isinstance(value, Tensor) else value
 
-    def _tensor(self, tensor: Tensor, at: int) -> Tensor:
+    def _copy_tensor(self, tensor: Tensor, at: int) -> Tensor:
         kept = self._kept.get(at)
         if kept is None or kept.shape != tensor.shape or kept.dtype != tensor.dtype:
             kept = self._kept[at] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
@@ -185,14 +185,14 @@ class Checkpoints:
         self.kept_steps = frozenset[int]()
         self.begun_at = time.monotonic()
 
-    def begin(self, state: TrainState, saved: Saved, copies: bool = True) -> None:
+    def begin(self, state: TrainState, saved: CheckpointFacts, copies: bool = True) -> None:
         """Begin to write the state; the one before must be reported as written (`take_written`).
 
         copies: whether a copy is written by the thread; else the state itself, before this returns
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
         self.begun_at = began = time.monotonic()
-        tensors = self._tensors(state)
+        tensors = self._collect_tensors(state)
         if copies:
             copy = self._staging.copy(tensors)
             self._writing = self._thread.submit(self._write, copy, saved, began, time.monotonic() - began)
@@ -220,19 +220,21 @@ class Checkpoints:
         finally:
             self._thread.shutdown(wait=self._ranks.count == 1)
 
-    def _write(self, state: Mapping[str, Any], saved: Saved, began: float, wait_seconds: float) -> WrittenCheckpoint:
+    def _write(
+        self, state: Mapping[str, Any], saved: CheckpointFacts, began: float, wait_seconds: float
+    ) -> WrittenCheckpoint:
         """Write one on all processes, make it visible, and remove the oldest."""
-        name = name_of(saved.cursor.step)
+        name = format_checkpoint_name(saved.cursor.step)
         final = self._folder / name
         new = to_unfinished_path(final, is_only_writer=True)
-        with self._room_for(name, new, count_held_bytes(state)):
+        with self._explain_full_disk(name, new, count_held_bytes(state)):
             if self._ranks.rank == 0:
                 shutil.rmtree(new, ignore_errors=True)
                 new.mkdir(parents=True)
             dist.barrier(self._group)
             save({**state}, storage_writer=FileSystemWriter(new, sync_files=True), process_group=self._group)
             every: list[dict[str, Json]] = [{}] * self._ranks.count
-            dist.all_gather_object(every, describe_files(new, self._share(list_files(new))), group=self._group)
+            dist.all_gather_object(every, describe_files(new, self._select_share(list_files(new))), group=self._group)
             files = {path: file for described in every for path, file in described.items()}
             if self._ranks.rank == 0:
                 write_complete_file(new, saved.to_json(), dict(sorted(files.items())))
@@ -243,12 +245,12 @@ class Checkpoints:
         return WrittenCheckpoint(name, saved.cursor.step, time.monotonic() - began, wait_seconds)
 
     @contextmanager
-    def _room_for(self, name: str, new: Path, size_bytes: int) -> Iterator[None]:
+    def _explain_full_disk(self, name: str, new: Path, size_bytes: int) -> Iterator[None]:
         """Remove a checkpoint that finds no room. Raises InputError. size_bytes: of this process's share"""
         try:
             yield
         except (OSError, RuntimeError, CheckpointException) as error:
-            if not any(isinstance(each, OSError) and each.errno in NO_ROOM for each in _causes(error)):
+            if not any(isinstance(each, OSError) and each.errno in DISK_FULL_ERRORS for each in _iter_causes(error)):
                 raise
             if self._ranks.rank == 0:
                 shutil.rmtree(new, ignore_errors=True)
@@ -259,7 +261,7 @@ class Checkpoints:
                 "fewer; the same command then resumes from the newest whole one."
             ) from error
 
-    def _share(self, names: Sequence[str]) -> Sequence[str]:
+    def _select_share(self, names: Sequence[str]) -> Sequence[str]:
         """Return this process's share of the files of a checkpoint."""
         return names[self._ranks.rank :: self._ranks.count]
 
@@ -267,17 +269,17 @@ class Checkpoints:
         """Remove all but the last `keep` and those of `kept_steps`, and what never got a name; damaged ones stay."""
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
-        kept += [name for name in names if name <= newest and step_of(Path(name)) in self.kept_steps]
+        kept += [name for name in names if name <= newest and parse_step(Path(name)) in self.kept_steps]
         for path in self._folder.iterdir():
-            if path.name not in kept and not path.name.startswith(ASIDE):
+            if path.name not in kept and not path.name.startswith(DAMAGED_PREFIX):
                 shutil.rmtree(path)
 
     def clear_damaged(self) -> None:
         """Remove what was left aside. One process calls it."""
-        for path in self._folder.glob(f"{ASIDE}*"):
+        for path in self._folder.glob(f"{DAMAGED_PREFIX}*"):
             shutil.rmtree(path)
 
-    def find_newest(self, check: Check) -> tuple[Saved | None, list[str]]:
+    def find_newest(self, check: Check) -> tuple[CheckpointFacts | None, list[str]]:
         """Return the newest whole checkpoint, if there is one, and messages about damaged ones. All must call it.
 
         check: called for each, newest first, until one can be used; those that cannot are left aside
@@ -286,21 +288,21 @@ class Checkpoints:
         faults, saved, origin = list[str](), None, "starts over: no whole checkpoint is left"
         names = sorted((path.name for path in self._folder.glob("step-*")), reverse=True)
         for path in (self._folder / name for name in self._ranks.collect(names)[0]):
-            fault = self._fault(path, check)
+            fault = self._find_damage(path, check)
             if fault is None:
                 saved, origin = read_saved(path), f"resumes from {path.name}"
                 break
-            faults.append(f"{path.name} is damaged and set aside as {ASIDE}{path.name}: {fault}.")
+            faults.append(f"{path.name} is damaged and set aside as {DAMAGED_PREFIX}{path.name}: {fault}.")
             if self._ranks.rank == 0:
-                _leave_aside(path)
+                _set_aside(path)
         return saved, [f"{fault} Training {origin}." for fault in faults]
 
-    def _fault(self, path: Path, check: Check) -> str | None:
+    def _find_damage(self, path: Path, check: Check) -> str | None:
         """Return how a checkpoint is damaged, or None: every process reads its share, and all get the same answer."""
         try:
             facts = read_complete_file(path)
             fault = check(path, facts)
-            check_files(path, {name: facts["files"][name] for name in self._share(sorted(facts["files"]))})
+            check_files(path, {name: facts["files"][name] for name in self._select_share(sorted(facts["files"]))})
         except Damaged as damage:
             fault = f"{damage.path}: {damage.what}"
         return next((each for each in self._ranks.collect(fault) if each is not None), None)
@@ -313,10 +315,10 @@ class Checkpoints:
         path = Path(origin.path)
 
         def other(path: Path, facts: Mapping[str, Any]) -> str | None:
-            same = content_of(facts) == origin.content
+            same = hash_checkpoint(facts) == origin.content
             return None if same else "it has changed since the training was planned"
 
-        if (fault := self._fault(path, other)) is not None:
+        if (fault := self._find_damage(path, other)) is not None:
             raise InputError(
                 f"The checkpoint {path} to continue from (training.continue_from) is damaged: {fault}. Restore it, or "
                 "name another one."
@@ -330,14 +332,14 @@ class Checkpoints:
         if not (state.scales_loss and saved.loss_scale[0] > 1):
             state.scale = scale
 
-    def load(self, saved: Saved, state: TrainState) -> None:
+    def load(self, saved: CheckpointFacts, state: TrainState) -> None:
         """Put one of these checkpoints into the state. All must call it."""
-        self._load(self._folder / name_of(saved.cursor.step), saved, state)
+        self._load(self._folder / format_checkpoint_name(saved.cursor.step), saved, state)
         state.steps_done = saved.cursor.step
 
-    def _load(self, path: Path, saved: Saved, state: TrainState) -> None:
+    def _load(self, path: Path, saved: CheckpointFacts, state: TrainState) -> None:
         """Load model, optimizer and loss scale and, if as many processes wrote them, the generators."""
-        tensors = self._tensors(state)
+        tensors = self._collect_tensors(state)
         if saved.ranks != self._ranks.count:
             del tensors["generators"]
         load(tensors, storage_reader=FileSystemReader(path))
@@ -351,7 +353,7 @@ class Checkpoints:
             if "cuda" in states:
                 torch.cuda.set_rng_state(states["cuda"], self._ranks.device)
 
-    def _tensors(self, state: TrainState) -> dict[str, Any]:
+    def _collect_tensors(self, state: TrainState) -> dict[str, Any]:
         weights, moments = get_state_dict(state.model, state.optimizer)
         states = {"cpu": torch.get_rng_state()}
         if self._ranks.device.type == "cuda":
@@ -359,44 +361,44 @@ class Checkpoints:
         return {"model": weights, "optimizer": moments, "generators": {str(self._ranks.rank): states}}
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _iter_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error, those that it came from, and those of the processes that it reports."""
     theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
     for cause in (*theirs, error.__cause__, error.__context__):
         if cause is not None:
-            yield from _causes(cause)
+            yield from _iter_causes(cause)
     yield error
 
 
-def _leave_aside(path: Path) -> None:
+def _set_aside(path: Path) -> None:
     """Rename a damaged checkpoint so that it no longer counts as one."""
-    aside = path.with_name(f"{ASIDE}{path.name}")
+    aside = path.with_name(f"{DAMAGED_PREFIX}{path.name}")
     shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
     path.rename(aside)
     flush_folder(path.parent)
 
 
-def name_of(step: int) -> str:
+def format_checkpoint_name(step: int) -> str:
     """Return the name of a checkpoint.
 
-    >>> name_of(3000)
+    >>> format_checkpoint_name(3000)
     'step-00003000'
     """
     return f"step-{step:08d}"
 
 
-def step_of(checkpoint: Path) -> int:
+def parse_step(checkpoint: Path) -> int:
     """Return the step after which a checkpoint was written.
 
-    >>> step_of(Path("work/checkpoints/step-00003000"))
+    >>> parse_step(Path("work/checkpoints/step-00003000"))
     3000
     """
     return int(checkpoint.name.removeprefix("step-"))
 
 
-def read_saved(folder: Path) -> Saved:
+def read_saved(folder: Path) -> CheckpointFacts:
     """Read the data of a whole checkpoint next to its tensors."""
-    return Saved.from_json(read_complete_file(folder))
+    return CheckpointFacts.from_json(read_complete_file(folder))
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:

@@ -4,8 +4,8 @@ Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all 
 there is any, it also follows the feed-forward part, as in the authors' code; transformers' layer has none there.
 """
 
-from trainer.families.bert import CONFIG, FIXED, TOKEN_HEADS, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, Names, Size, classes
+from trainer.families.bert import CONFIG, DEFAULTS, FIXED, TOKEN_HEADS, prefix_names
+from trainer.families.contract import ClassHeadShape, Family, Names, Size, name_classes
 
 SIZES = {
     "tiny": Size(4, 256, 4, 1024, 128),  # not a published one
@@ -45,7 +45,7 @@ ALBERT = Family(
     shape={"projects": True},
     class_head=ClassHeadShape(pretrained="pair_head.pooler.", dropout=0.1),
     names=Names(
-        encoder=below("albert", ENCODER),
+        encoder=prefix_names("albert", ENCODER),
         heads={
             "masked_head": {
                 "bias": "predictions.bias",
@@ -61,10 +61,10 @@ ALBERT = Family(
             "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
             "predictions.decoder.bias": "predictions.bias",
         },
-        architectures=classes("Albert", pairs="AlbertForPreTraining"),
+        architectures=name_classes("Albert", pairs="AlbertForPreTraining"),
         config={**CONFIG, "embedding_size": "embedding_size", "num_hidden_groups": "layer_groups"},
-        usual={
-            **USUAL,
+        defaults={
+            **DEFAULTS,
             "embedding_size": 128,
             "hidden_size": 4096,
             "num_attention_heads": 64,
@@ -79,6 +79,6 @@ ALBERT = Family(
         written={"classifier_dropout_prob": 0.1},
         fixed=FIXED,
         begin_and_end=True,
-        left_out=("albert.embeddings.position_ids", "albert.pooler."),
+        ignored=("albert.embeddings.position_ids", "albert.pooler."),
     ),
 )

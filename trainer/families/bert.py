@@ -1,6 +1,6 @@
 """BERT (Devlin et al. 2018; the smaller sizes Turc et al. 2019, table 1)."""
 
-from trainer.families.contract import ClassHeadShape, Family, Names, Size, classes
+from trainer.families.contract import ClassHeadShape, Family, Names, Size, name_classes
 
 SIZES = {
     "tiny": Size(2, 128, 2, 512),
@@ -44,7 +44,7 @@ CONFIG = {
     "layer_norm_eps": "norm_epsilon",
 }
 
-USUAL = {
+DEFAULTS = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -69,7 +69,7 @@ FIXED = {
 TOKEN_HEADS = {"token_head": {"decision": "classifier"}, "span_head": {"decision": "qa_outputs"}}
 
 
-def below(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def prefix_names(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """The same table with theirs below a name."""
     return {ours: tuple(f"{name}.{each}" for each in theirs) for ours, theirs in encoder.items()}
 
@@ -80,7 +80,7 @@ BERT = Family(
     pairs=True,
     class_head=ClassHeadShape(pretrained="pair_head.pooler."),
     names=Names(
-        encoder=below("bert", ENCODER),
+        encoder=prefix_names("bert", ENCODER),
         heads={
             "masked_head": {
                 "bias": "cls.predictions.bias",
@@ -96,10 +96,10 @@ BERT = Family(
             "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
             "cls.predictions.decoder.bias": "cls.predictions.bias",
         },
-        architectures=classes("Bert", pairs="BertForPreTraining", next="BertLMHeadModel"),
+        architectures=name_classes("Bert", pairs="BertForPreTraining", next="BertLMHeadModel"),
         config=CONFIG,
-        usual=USUAL,
+        defaults=DEFAULTS,
         fixed=FIXED,
-        left_out=("bert.embeddings.position_ids", "bert.pooler."),
+        ignored=("bert.embeddings.position_ids", "bert.pooler."),
     ),
 )

@@ -28,7 +28,7 @@ class SpecialIds:
     mask: int
 
     @staticmethod
-    def of(roles: Mapping[str, int]) -> "SpecialIds":
+    def from_roles(roles: Mapping[str, int]) -> "SpecialIds":
         """From a manifest's `special_ids`."""
         return SpecialIds(**{role: roles[role] for role in ("pad", "unk", "cls", "sep", "mask")})
 
@@ -87,32 +87,32 @@ class EncoderShape:
     projects: bool = False
     initializer_range: float = DEVIATION
 
-    def window(self, layer: int) -> int | None:
+    def get_window(self, layer: int) -> int | None:
         """Return the window of a layer, by its number from 0."""
         return self.windows[layer] if self.windows else None
 
-    def macs(self, lengths: Int64s) -> int:
+    def count_macs(self, lengths: Int64s) -> int:
         """Multiplications with additions of a forward pass over sequences of these lengths."""
         hidden, tokens = self.hidden_size, int(lengths.sum())
         matrices = hidden * (4 * hidden + (3 if self.feed_forward == "glu" else 2) * self.feed_forward_size)
         projection = hidden * self.embedding_size if self.projects or self.embedding_size != hidden else 0
-        windows = Counter(map(self.window, range(self.layers)))
-        pairs = sum(layers * attended_pairs(lengths, window, self.causal) for window, layers in windows.items())
+        windows = Counter(map(self.get_window, range(self.layers)))
+        pairs = sum(layers * count_attended_pairs(lengths, window, self.causal) for window, layers in windows.items())
         return tokens * (projection + self.layers * matrices) + 2 * hidden * pairs
 
-    def vocabulary_head_macs(self, places: int) -> int:
+    def count_vocabulary_head_macs(self, places: int) -> int:
         """Dense, then every word of the vocabulary: the head of masked tokens."""
         return places * self.embedding_size * (self.hidden_size + self.vocab_size)
 
-    def class_head_macs(self, places: int, classes: int = 2) -> int:
+    def count_class_head_macs(self, places: int, classes: int = 2) -> int:
         """Dense, then a few classes: the head of pairs reads first tokens, that of replaced tokens (one class) all."""
         return places * self.hidden_size * (self.hidden_size + classes)
 
 
-def attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
+def count_attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
     """Pairs of a token and one it attends to, in sequences of these lengths.
 
-    >>> attended_pairs(np.array([3, 2]), None, False), attended_pairs(np.array([4]), 2, False)
+    >>> count_attended_pairs(np.array([3, 2]), None, False), count_attended_pairs(np.array([4]), 2, False)
     (13, 10)
     """
     side = np.maximum(lengths - 1, 0) if window is None else np.minimum(window // 2, np.maximum(lengths - 1, 0))
@@ -195,20 +195,20 @@ class Names:
     tied: Mapping[str, str]
     architectures: Mapping[str, str]
     config: Mapping[str, str]
-    usual: Mapping[str, Any]
+    defaults: Mapping[str, Any]
     constants: Mapping[str, Any] = field(default_factory=lambda: {"tie_word_embeddings": True})
     fixed: Mapping[str, Any] = field(default_factory=dict)
     written: Mapping[str, Any] = field(default_factory=dict)
     activations: Mapping[str, str] = field(default_factory=dict)
     begin_and_end: bool = False
-    one_key: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
-    left_out: tuple[str, ...] = ()
+    normalize_config: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    ignored: tuple[str, ...] = ()
 
 
-def classes(name: str, **others: str) -> dict[str, str]:
+def name_classes(name: str, **others: str) -> dict[str, str]:
     """Return Hugging Face's classes of a family, as `Names.architectures`. others: those that not all families have
 
-    >>> classes("Bert", pairs="BertForPreTraining")["masked"]
+    >>> name_classes("Bert", pairs="BertForPreTraining")["masked"]
     'BertForMaskedLM'
     """
     ends = {
@@ -278,11 +278,11 @@ class Family:
     span_head: TokenHeadShape = TokenHeadShape(dropout=0.0)
 
     @property
-    def pools(self) -> bool:
+    def names_pooling(self) -> bool:
         """True if a model's configuration names its pooling."""
         return "pooling" in self.names.config.values()
 
-    def first_position(self, inputs: ModelInputs) -> int:
+    def find_first_position(self, inputs: ModelInputs) -> int:
         """Row of the position table that a sequence's first token takes."""
         return inputs.special_ids.pad + 1 if self.position_from_pad else 0
 

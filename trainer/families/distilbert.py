@@ -3,8 +3,8 @@
 Its family learns as any other by guessing masked tokens. DistilRoBERTa is a "roberta" of 6 layers.
 """
 
-from trainer.families.bert import TOKEN_HEADS, below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, classes
+from trainer.families.bert import TOKEN_HEADS, prefix_names
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, name_classes
 
 SIZES = {
     "tiny": Size(2, 128, 2, 512),  # not a published one
@@ -37,7 +37,7 @@ DISTILBERT = Family(
     class_head=ClassHeadShape(activation="relu", dropout=0.2),
     span_head=TokenHeadShape(dropout=0.1),
     names=Names(
-        encoder=below("distilbert", ENCODER),
+        encoder=prefix_names("distilbert", ENCODER),
         heads={
             "masked_head": {
                 "bias": "vocab_projector.bias",
@@ -49,7 +49,7 @@ DISTILBERT = Family(
             **TOKEN_HEADS,
         },
         tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
-        architectures=classes("DistilBert"),
+        architectures=name_classes("DistilBert"),
         config={
             "vocab_size": "vocab_size",
             "dim": "hidden_size",
@@ -62,7 +62,7 @@ DISTILBERT = Family(
             "max_position_embeddings": "positions",
             "initializer_range": "deviation",
         },
-        usual={
+        defaults={
             "dim": 768,
             "n_layers": 6,
             "n_heads": 12,
@@ -74,6 +74,6 @@ DISTILBERT = Family(
             "pad_token_id": 0,
         },
         written={"sinusoidal_pos_embds": False, "qa_dropout": 0.1, "seq_classif_dropout": 0.2},
-        left_out=("distilbert.embeddings.position_ids",),
+        ignored=("distilbert.embeddings.position_ids",),
     ),
 )

@@ -3,8 +3,8 @@
 Its embeddings are as large as the hidden size, but in the smaller sizes; a matrix is between the two then.
 """
 
-from trainer.families.bert import CONFIG, ENCODER, FIXED, TOKEN_HEADS, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, classes
+from trainer.families.bert import CONFIG, DEFAULTS, ENCODER, FIXED, TOKEN_HEADS, prefix_names
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, name_classes
 
 ELECTRA = Family(
     name="electra",
@@ -20,7 +20,7 @@ ELECTRA = Family(
     class_head=ClassHeadShape(drops_first=True, activation="gelu"),
     choice_head=ClassHeadShape(activation="gelu", dropout=0.1),
     names=Names(
-        encoder=below("electra", {**ENCODER, "projection": ("embeddings_project",)}),
+        encoder=prefix_names("electra", {**ENCODER, "projection": ("embeddings_project",)}),
         heads={
             "replaced_head": {
                 "dense": "discriminator_predictions.dense",
@@ -36,16 +36,16 @@ ELECTRA = Family(
             **TOKEN_HEADS,
         },
         tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
-        architectures=classes("Electra", replaced="ElectraForPreTraining"),
+        architectures=name_classes("Electra", replaced="ElectraForPreTraining"),
         config={**CONFIG, "embedding_size": "embedding_size"},
-        usual={
-            **USUAL,
+        defaults={
+            **DEFAULTS,
             "embedding_size": 128,
             "hidden_size": 256,
             "num_attention_heads": 4,
             "intermediate_size": 1024,
         },
         fixed=FIXED,
-        left_out=("electra.embeddings.position_ids",),
+        ignored=("electra.embeddings.position_ids",),
     ),
 )

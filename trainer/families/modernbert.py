@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, classes
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, Size, TokenHeadShape, name_classes
 
 WINDOW, EVERY_GLOBAL = 128, 3
 GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
-def one_key(config: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration in which one key says which layers have a window, and one each rotation's base.
 
     Raises ValueError with the key of layers or rotations that do not fit this form.
@@ -19,7 +19,7 @@ def one_key(config: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(kinds, list):
             raise ValueError("layer_types")
         spacings = (config.get("global_attn_every_n_layers"), EVERY_GLOBAL, *range(1, len(kinds) + 1))
-        fitting = (every for every in spacings if every and kinds == _kinds(len(kinds), every))
+        fitting = (every for every in spacings if every and kinds == _list_layer_kinds(len(kinds), every))
         converted["global_attn_every_n_layers"] = next(fitting, None)
         if converted["global_attn_every_n_layers"] is None or len(kinds) != config["num_hidden_layers"]:
             raise ValueError("layer_types")
@@ -33,7 +33,7 @@ def one_key(config: Mapping[str, Any]) -> dict[str, Any]:
     return converted
 
 
-def _kinds(layers: int, every: int) -> list[str]:
+def _list_layer_kinds(layers: int, every: int) -> list[str]:
     return ["sliding_attention" if number % every else "full_attention" for number in range(layers)]
 
 
@@ -79,7 +79,7 @@ MODERNBERT = Family(
             **dict.fromkeys(("class_head", "choice_head", "token_head", "span_head"), CLASSIFIER),
         },
         tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
-        architectures=classes("ModernBert"),
+        architectures=name_classes("ModernBert"),
         config={
             "vocab_size": "vocab_size",
             "hidden_size": "hidden_size",
@@ -98,7 +98,7 @@ MODERNBERT = Family(
             "local_rope_theta": "local_base",
             "classifier_pooling": "pooling",
         },
-        usual={
+        defaults={
             "hidden_size": 768,
             "num_hidden_layers": 22,
             "num_attention_heads": 12,
@@ -121,6 +121,6 @@ MODERNBERT = Family(
             "classifier_activation": "gelu",
         },
         begin_and_end=True,
-        one_key=one_key,
+        normalize_config=normalize_config,
     ),
 )

@@ -1,7 +1,7 @@
 """RoBERTa (Liu et al. 2019)."""
 
-from trainer.families.bert import CONFIG, ENCODER, FIXED, SIZES, TOKEN_HEADS, USUAL, below
-from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, classes
+from trainer.families.bert import CONFIG, DEFAULTS, ENCODER, FIXED, SIZES, TOKEN_HEADS, prefix_names
+from trainer.families.contract import ClassHeadShape, Family, MaskedHeadShape, Names, name_classes
 
 ROBERTA = Family(
     name="roberta",
@@ -14,7 +14,7 @@ ROBERTA = Family(
     class_head=ClassHeadShape(drops_first=True),
     choice_head=ClassHeadShape(),
     names=Names(
-        encoder=below("roberta", ENCODER),
+        encoder=prefix_names("roberta", ENCODER),
         heads={
             "masked_head": {"bias": "lm_head.bias", "dense": "lm_head.dense", "norm": "lm_head.layer_norm"},
             "class_head": {"pooler.dense": "classifier.dense", "decision": "classifier.out_proj"},
@@ -25,11 +25,11 @@ ROBERTA = Family(
             "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias",
         },
-        architectures=classes("Roberta", next="RobertaForCausalLM"),
+        architectures=name_classes("Roberta", next="RobertaForCausalLM"),
         config=CONFIG,
-        usual={**USUAL, "pad_token_id": 1},
+        defaults={**DEFAULTS, "pad_token_id": 1},
         fixed=FIXED,
         begin_and_end=True,
-        left_out=("roberta.embeddings.position_ids", "roberta.pooler."),
+        ignored=("roberta.embeddings.position_ids", "roberta.pooler."),
     ),
 )

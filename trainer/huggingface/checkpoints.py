@@ -51,13 +51,13 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import check_folder, mark_complete
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
 from trainer.families.contract import Family, ModelInputs
-from trainer.huggingface.config import CONFIG, config_json, read_config, read_json, settings_of, special_ids
+from trainer.huggingface.config import CONFIG, build_config, find_special_ids, read_config, read_json, to_model_settings
 from trainer.huggingface.sentence_transformers import WITH_WEIGHTS, SentenceFolder, read_sentences, write_sentences
 from trainer.huggingface.todays_form import INDEX, PICKLED
-from trainer.huggingface.vocabulary_rows import checked_config, unwrapped
+from trainer.huggingface.vocabulary_rows import read_checked_config, unwrap_names
 from trainer.model.objective import Objective, build_model
 from trainer.objectives.contract import ModelPart
-from trainer.settings.model import FAMILIES, ModelSettings, family_of, part_settings
+from trainer.settings.model import FAMILIES, ModelSettings, build_part_settings, find_family
 
 _LAYER = re.compile(r"layers\.(\d+)\.")
 MASKED = "masked"
@@ -65,15 +65,15 @@ WEIGHTS = "model.safetensors"
 OTHER_WEIGHTS = {"tf": "tf_model*.h5", "flax": "flax_model*"}  # as transformers and safetensors' metadata call them
 
 
-def huggingface_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
+def map_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
     """The name there of every parameter of ours that belongs to a part; with several, ours holds them stacked.
 
     ours: names of parameters of a root module
     """
-    return {name: theirs for name in ours if (theirs := _theirs(name, family, part))}
+    return {name: theirs for name in ours if (theirs := _map_name(name, family, part))}
 
 
-def _theirs(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
+def _map_name(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
     root, _, rest = ours.partition(".")
     if root == part.encoder or (root == part.embeddings and rest.startswith("embeddings.")):
         number = _LAYER.match(rest)
@@ -96,7 +96,7 @@ def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart)
     """A part of our model under their names, each tensor for itself on the processor; tied ones are left out."""
     return {
         theirs: piece.detach().to("cpu", copy=True).contiguous()
-        for ours, parts in huggingface_names(state, family, part).items()
+        for ours, parts in map_names(state, family, part).items()
         for theirs, piece in zip(parts, state[ours].chunk(len(parts)), strict=True)
     }
 
@@ -107,14 +107,14 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
     model: as it should be, on the meta device; where: the file, for messages
     Raises InputError unless the tensors are those of the part.
     """
-    untied = _without_ties(modern(tensors), model.family, where)
+    untied = _without_ties(update_names(tensors), model.family, where)
     state = model.state_dict()
-    names = huggingface_names(state, model.family, part)
+    names = map_names(state, model.family, part)
     _check_keys(untied.keys(), [theirs for parts in names.values() for theirs in parts], where)
-    return {ours: checked(untied, state[ours], parts, where) for ours, parts in names.items()}
+    return {ours: stack_tensors(untied, state[ours], parts, where) for ours, parts in names.items()}
 
 
-def checked(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
+def stack_tensors(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
     """Stack theirs, in float32. ours: as it should be. Raises InputError if a shape differs."""
     for name, piece in zip(theirs, ours.chunk(len(theirs)), strict=True):
         if tensors[name].shape != piece.shape:
@@ -126,7 +126,7 @@ def checked(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], 
     return torch.cat([tensors[part].float() for part in theirs])
 
 
-def modern(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Under today's names."""
     return {
         key.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): tensor
@@ -148,15 +148,14 @@ def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> 
 def _check_keys(present: Collection[str], wanted: Collection[str], where: str) -> None:
     missing, more = set(wanted) - set(present), set(present) - set(wanted)
     if missing or more:
+        why = f"lacks {_name_first(missing)}" if missing else f"holds {_name_first(more)} that its model does not have"
         raise InputError(
-            f"{where} "
-            f"{f'lacks {_first(missing)}' if missing else f'holds {_first(more)} that its model does not have'}: it "
-            f"does not match its {CONFIG}. Give a folder saved from a model for pre-training or masked language "
-            "modelling."
+            f"{where} {why}: it does not match its {CONFIG}. Give a folder saved from a model for pre-training or "
+            "masked language modelling."
         )
 
 
-def _first(keys: Collection[str]) -> str:
+def _name_first(keys: Collection[str]) -> str:
     return min(keys) + (f" and {len(keys) - 1} more" if len(keys) > 1 else "")
 
 
@@ -165,8 +164,8 @@ def _first(keys: Collection[str]) -> str:
 
 def export(folder: Path, state: Mapping[str, Tensor], settings: ModelSettings, inputs: ModelInputs) -> None:
     """Write `config.json` and `model.safetensors` of a whole (not a sharded) state, for each part of the model."""
-    for part in settings.objective_settings.parts(settings.of_family, inputs):
-        write_model(folder / part.folder, state, part_settings(settings, part), inputs, part)
+    for part in settings.objective_settings.list_parts(settings.family_row, inputs):
+        write_model(folder / part.folder, state, build_part_settings(settings, part), inputs, part)
 
 
 def write_model(
@@ -179,9 +178,9 @@ def write_model(
 ) -> None:
     """One part as a folder. more: keys of the configuration besides those of the model"""
     folder.mkdir(parents=True, exist_ok=True)
-    config = {**config_json(settings, inputs, part.architecture), **part.config, **(more or {})}
+    config = {**build_config(settings, inputs, part.architecture), **part.config, **(more or {})}
     (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    save_tensors(to_huggingface(state, settings.of_family, part), folder / WEIGHTS)
+    save_tensors(to_huggingface(state, settings.family_row, part), folder / WEIGHTS)
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
@@ -196,52 +195,54 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     plain.unlink()
 
 
-def load(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
+def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
     """Return the model in a folder that we or Hugging Face wrote: its settings, its inputs, its state in float32.
 
     A pooler without a pair head, which some files of masked models keep, is left out. Of a model of several parts the
     state lacks those whose folders are not below this one.
     Raises InputError if a file is missing or unreadable, or the model cannot be made here.
     """
-    config, tensors, settings = opened(folder)
-    family = settings.of_family
+    config, tensors, settings = read_folder(folder)
+    family = settings.family_row
     inputs = ModelInputs(
         vocab_size=config["vocab_size"],
-        special_ids=special_ids(folder, config),
-        pair_labels=family.pairs and _tells_of_pairs(family, config, tensors),
+        special_ids=find_special_ids(folder, config),
+        pair_labels=family.pairs and _has_pairs(family, config, tensors),
     )
-    for part in settings.objective_settings.parts(family, inputs):
+    for part in settings.objective_settings.list_parts(family, inputs):
         if part.folder and (folder / part.folder / CONFIG).is_file():
-            settings = _as_wide(settings, part, folder / part.folder)
+            settings = _with_part_width(settings, part, folder / part.folder)
     with torch.device("meta"):
         model = build_model(settings, inputs)
     state = dict[str, Tensor]()
-    for part in settings.objective_settings.parts(family, inputs):
+    for part in settings.objective_settings.list_parts(family, inputs):
         path = folder / part.folder
         if not part.folder:
-            state |= _part_state(tensors, model, part, str(path / WEIGHTS))
+            state |= _build_part_state(tensors, model, part, str(path / WEIGHTS))
         elif (path / CONFIG).is_file():
-            part_state = _part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
-            check_shared(state, part_state, str(path / WEIGHTS))
+            part_state = _build_part_state(read_weights(path / WEIGHTS), model, part, str(path / WEIGHTS))
+            check_shared_tensors(state, part_state, str(path / WEIGHTS))
             state |= part_state
     return settings, inputs, state
 
 
-def _part_state(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
+def _build_part_state(
+    tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str
+) -> dict[str, Tensor]:
     """The state of a part, of a file that may hold a pooler and the like."""
     family = model.family
-    wanted = {theirs for parts in huggingface_names(model.state_dict(), family, part).values() for theirs in parts}
-    kept = {key: t for key, t in tensors.items() if key in wanted or not key.startswith(family.names.left_out)}
+    wanted = {theirs for parts in map_names(model.state_dict(), family, part).values() for theirs in parts}
+    kept = {key: t for key, t in tensors.items() if key in wanted or not key.startswith(family.names.ignored)}
     return from_huggingface(kept, model, part, where)
 
 
-def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
+def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
     """The settings with a part as wide as a folder has it. Raises InputError if it differs otherwise."""
-    theirs = settings_of(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
-    if part_settings(settings, part).shape == theirs.shape:
+    theirs = to_model_settings(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
+    if build_part_settings(settings, part).shape == theirs.shape:
         return settings
     width = theirs.shape[1] / settings.shape[1]
-    if part_settings(settings, part._replace(width=width)).shape != theirs.shape:
+    if build_part_settings(settings, part._replace(width=width)).shape != theirs.shape:
         raise InputError(
             f"{folder / CONFIG}: a {part.folder} of {theirs.shape} (layers, hidden size, heads, feed-forward size) "
             f"does not fit the model in {folder.parent}: it needs as many layers, heads of 64, and a feed-forward "
@@ -251,7 +252,7 @@ def _as_wide(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSet
     return replace(settings, objective=objective)
 
 
-def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
+def check_shared_tensors(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
     """Raise InputError if the state of a part differs in what it shares with the others."""
     for name in state.keys() & part_state.keys():
         if not torch.equal(state[name], part_state[name]):
@@ -261,8 +262,8 @@ def check_shared(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], 
             )
 
 
-def opened(
-    folder: Path, usual: dict[str, str] | None = None, causal: bool = False
+def read_folder(
+    folder: Path, default_objective: dict[str, str] | None = None, causal: bool = False
 ) -> tuple[dict[str, Any], dict[str, Tensor], ModelSettings]:
     """Return the configuration of a folder, its tensors, and the settings.
 
@@ -271,15 +272,19 @@ def opened(
     config = read_config(folder / CONFIG)
     tensors = read_weights(folder / WEIGHTS)
     known = {**config, "is_decoder": False} if causal else config
-    return config, tensors, settings_of(known, str(folder / CONFIG), _objective_in(config, tensors) or usual)
+    return (
+        config,
+        tensors,
+        to_model_settings(known, str(folder / CONFIG), _find_objective(config, tensors) or default_objective),
+    )
 
 
-def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
+def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
     """Return the objective of a model that is masked in a family that is not; None: the family's own.
 
     names: of its tensors
     """
-    family = family_of(config["model_type"])
+    family = find_family(config["model_type"])
     architectures = config.get("architectures") or ()
     if family.objective == "masked":
         return None
@@ -287,7 +292,7 @@ def _objective_in(config: Mapping[str, Any], names: Collection[str]) -> dict[str
     return {"kind": "masked"} if masked in names or family.names.architectures["masked"] in architectures else None
 
 
-def _tells_of_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
+def _has_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
     """Either is enough: a published file has the head under the name of a masked model, a torn one only the name."""
     decision = f"{family.names.heads['pair_head']['decision']}.weight"
     return decision in tensors or family.names.architectures["pairs"] in (config.get("architectures") or ())
@@ -305,7 +310,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
                 f"{path}: {name} holds numbers that are not finite (NaN or infinity), with which a model answers "
                 "nothing. The file is damaged, or its training diverged: copy it again, or give an earlier checkpoint."
             )
-    return {name: tensors[theirs] for name, theirs in unwrapped(tensors).items()}
+    return {name: tensors[theirs] for name, theirs in unwrap_names(tensors).items()}
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -314,7 +319,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         with safe_open(path, "pt") as file:
             written_by = (file.metadata() or {}).get("format")
         if written_by in OTHER_WEIGHTS:
-            raise _of_another(path, written_by)
+            raise _refuse_other_library(path, written_by)
         tensors: dict[str, Tensor] = load_file(path)
         return tensors
     except FileNotFoundError as error:
@@ -334,10 +339,10 @@ def check_no_other_weights(folder: Path) -> None:
     """Raise InputError if a folder holds weights of TensorFlow or Flax, which torch does not read."""
     for library, pattern in OTHER_WEIGHTS.items():
         for path in folder.glob(pattern):
-            raise _of_another(path, library)
+            raise _refuse_other_library(path, library)
 
 
-def _of_another(path: Path, library: str) -> InputError:
+def _refuse_other_library(path: Path, library: str) -> InputError:
     """Return the refusal of weights that are named and laid out as another library has them."""
     return InputError(
         f"{path} holds weights as {library} lays them out, which are not read here: load them with a version 4 of "
@@ -369,10 +374,10 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
     """
     if not (folder / CONFIG).is_file():
         _ = read_sentences(folder)  # refuses one without an encoder, or with one elsewhere
-    config, stored, settings = opened(folder, {"kind": MASKED}, causal)
-    family, tensors = settings.of_family, modern(stored)
+    config, stored, settings = read_folder(folder, {"kind": MASKED}, causal)
+    family, tensors = settings.family_row, update_names(stored)
     inputs = ModelInputs(
-        vocab_size=config["vocab_size"], special_ids=special_ids(folder, config), pair_labels=family.pairs
+        vocab_size=config["vocab_size"], special_ids=find_special_ids(folder, config), pair_labels=family.pairs
     )
     if settings.groups > len(tensors):  # to build them all could take hours
         raise InputError(
@@ -380,8 +385,8 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
         )
     with torch.device("meta"):
         model = build_model(settings, inputs)
-    [part] = settings.objective_settings.parts(family, inputs)
-    names = huggingface_names(model.state_dict(), family, part)
+    [part] = settings.objective_settings.list_parts(family, inputs)
+    names = map_names(model.state_dict(), family, part)
     prefixed = with_first_part(tensors, family)
     where, whole = str(folder / WEIGHTS), model.state_dict()
     wanted = [each for ours, theirs in names.items() if ours.startswith("encoder.") for each in theirs]
@@ -392,7 +397,7 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
             "again."
         )
     state = {
-        ours: checked(prefixed, whole[ours], theirs, where)
+        ours: stack_tensors(prefixed, whole[ours], theirs, where)
         for ours, theirs in names.items()
         if all(each in prefixed for each in theirs)
     }
@@ -415,8 +420,8 @@ def import_checkpoint(source: Path, output: Path) -> None:
     check_folder(source)
     sentences = read_sentences(source, older=True)
     folder = source / sentences.encoder if sentences is not None else source
-    config, tensors = read_json(folder / CONFIG), older_weights(folder)
-    config["model_type"] = config.get("model_type") or _family_by_names(tensors, folder)
+    config, tensors = read_json(folder / CONFIG), read_older_weights(folder)
+    config["model_type"] = config.get("model_type") or _find_family(tensors, folder)
     vocabulary = load_vocabulary(folder)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".import-", dir=output.parent) as scratch:
@@ -430,7 +435,7 @@ def import_checkpoint(source: Path, output: Path) -> None:
         except (OSError, SafetensorError) as error:  # of a full disk safetensors raises its own
             raise InputError(f"Cannot write {output} ({error}): make room there, or name another folder.") from error
         try:
-            checked_config(written, vocabulary)
+            read_checked_config(written, vocabulary)
             load_pretrained(written, causal=True)
         except InputError as error:
             raise InputError(str(error).replace(str(written), str(folder))) from error
@@ -440,25 +445,25 @@ def import_checkpoint(source: Path, output: Path) -> None:
 
 def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str, Any]) -> None:
     """Write what a folder of sentence-transformers has besides its encoder. config: of the encoder"""
-    keys = {ours: theirs for theirs, ours in family_of(config["model_type"]).names.config.items()}
+    keys = {ours: theirs for theirs, ours in find_family(config["model_type"]).names.config.items()}
     paths = write_sentences(folder, sentences, config[keys["hidden_size"]], sentences.similarity or None)
     for path, step in zip(paths, sentences.steps, strict=False):
         if step.kind in WITH_WEIGHTS:
-            save_tensors(older_weights(sentences.folder / step.path), folder / path / WEIGHTS)
+            save_tensors(read_older_weights(sentences.folder / step.path), folder / path / WEIGHTS)
 
 
-def older_weights(folder: Path) -> dict[str, Tensor]:
+def read_older_weights(folder: Path) -> dict[str, Tensor]:
     """Return all tensors of a folder, each in memory of its own. Raises InputError if there are none, or not all."""
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
         if (folder / name).is_file():
             files = [folder / name]
         elif index.is_file():
-            files = [folder / part for part in _parts(index)]
+            files = [folder / part for part in _list_parts(index)]
         else:
             continue
-        tensors = {name: tensor for file in files for name, tensor in _tensors(file)}
-        names = unwrapped(tensors).items()
+        tensors = {name: tensor for file in files for name, tensor in _iter_tensors(file)}
+        names = unwrap_names(tensors).items()
         return {ours: tensors[theirs].clone(memory_format=torch.contiguous_format) for ours, theirs in names}
     check_no_other_weights(folder)
     raise InputError(
@@ -466,7 +471,7 @@ def older_weights(folder: Path) -> dict[str, Tensor]:
     )
 
 
-def _parts(index: Path) -> list[str]:
+def _list_parts(index: Path) -> list[str]:
     """Return the names of the files in an index. Raises InputError for one outside the folder."""
     named = read_json(index).get("weight_map")
     parts = sorted({str(name) for name in named.values()}) if isinstance(named, Mapping) else []
@@ -475,8 +480,8 @@ def _parts(index: Path) -> list[str]:
     return parts
 
 
-def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
-    content: Any = read_tensors(path) if path.suffix == ".safetensors" else _unpickled(path)
+def _iter_tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
+    content: Any = read_tensors(path) if path.suffix == ".safetensors" else _unpickle(path)
     if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
         content = content["state_dict"]
     if not isinstance(content, Mapping) or not all(
@@ -486,7 +491,7 @@ def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:
     yield from content.items()
 
 
-def _unpickled(path: Path) -> Any:
+def _unpickle(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
@@ -499,9 +504,9 @@ def _unpickled(path: Path) -> Any:
         raise InputError(f"{path} is not a complete torch file ({error}): copy it again.") from error
 
 
-def _family_by_names(tensors: Mapping[str, Tensor], source: Path) -> str:
+def _find_family(tensors: Mapping[str, Tensor], source: Path) -> str:
     """The family by how the names of tensors begin."""
-    first = {name: family_of(name).names.encoder["embeddings.word"][0].split(".")[0] + "." for name in FAMILIES}
+    first = {name: find_family(name).names.encoder["embeddings.word"][0].split(".")[0] + "." for name in FAMILIES}
     fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
     if len(fitting) != 1:
         raise InputError(

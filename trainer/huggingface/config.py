@@ -17,7 +17,7 @@ from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_files
 from trainer.families.contract import DEVIATION, Family, ModelInputs, SpecialIds
-from trainer.settings.model import FAMILIES, POOLINGS, ModelSettings, encoder_shape, family_of
+from trainer.settings.model import FAMILIES, POOLINGS, ModelSettings, build_encoder_shape, find_family
 
 CONFIG = "config.json"
 
@@ -39,16 +39,16 @@ SPELLINGS = (
 TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
-def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str) -> dict[str, Any]:
+def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str) -> dict[str, Any]:
     """`config.json` of a model, with every special id by its role.
 
     architecture: what the folder holds, as the family's names call it
     """
-    names, special = settings.of_family.names, inputs.special_ids
-    values = _values(settings, inputs)
+    names, special = settings.family_row.names, inputs.special_ids
+    values = _collect_values(settings, inputs)
     return {
         "architectures": [names.architectures[architecture]],
-        "model_type": settings.of_family.model_type or settings.family,
+        "model_type": settings.family_row.model_type or settings.family,
         **{theirs: values[ours] for theirs, ours in names.config.items()},
         **{f"{role}_token_id": getattr(special, role) for role in ROLES},
         "bos_token_id": special.cls if names.begin_and_end else None,
@@ -58,18 +58,18 @@ def config_json(settings: ModelSettings, inputs: ModelInputs, architecture: str)
     }
 
 
-def _values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
+def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
     """Return our values by name."""
-    shape = encoder_shape(settings, inputs)
+    shape = build_encoder_shape(settings, inputs)
     values = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
-    family = settings.of_family
+    family = settings.family_row
     usual = next(theirs for theirs, ours in HIDDEN_ACTS.items() if ours == settings.activation)
     activation = family.names.activations.get(settings.activation, usual)
-    rows = {name: getattr(settings, name) or value for name, value in _row(family).items()}
+    rows = {name: getattr(settings, name) or value for name, value in _list_defaults(family).items()}
     return {**values, **rows, "activation": activation, "deviation": shape.initializer_range}
 
 
-def _row(family: Family) -> dict[str, Any]:
+def _list_defaults(family: Family) -> dict[str, Any]:
     """Return a family's values for settings that are not given, by name."""
     bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
     return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
@@ -86,10 +86,10 @@ def read_config(path: Path) -> dict[str, Any]:
         )
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"{path}: model_type is {family!r}; it must be one of: {', '.join(FAMILIES)}.")
-    names = family_of(family).names
+    names = find_family(family).names
     given = {key: value for key, value in config.items() if key != "pad_token_id" or value is not None}
     try:
-        return names.one_key({**names.usual, **given})
+        return names.normalize_config({**names.defaults, **given})
     except ValueError as error:
         [key] = error.args
         raise InputError(
@@ -107,9 +107,11 @@ def check_no_code(config: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None) -> ModelSettings:
+def to_model_settings(
+    config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None
+) -> ModelSettings:
     """Return the settings of a configuration. Raises InputError if no model of ours is like it."""
-    family = family_of(config["model_type"])
+    family = find_family(config["model_type"])
     keys = {ours: theirs for theirs, ours in family.names.config.items()}
     _check(config, family, keys, where)
     shape = tuple(config[keys[name]] for name in ("layers", "hidden_size", "heads", "feed_forward_size"))
@@ -130,7 +132,7 @@ def settings_of(config: Mapping[str, Any], where: str, objective: Mapping[str, A
         embedding_size=None if embedding in (None, usual_embedding) else embedding,
         layer_groups=None if groups == usual_groups else groups,
         initializer_range=config.get(keys["deviation"], DEVIATION),
-        **{name: value for name, value in _over_row(config, family, keys).items() if value is not None},
+        **{name: value for name, value in _list_differences(config, family, keys).items() if value is not None},
         objective=objective,
     )
 
@@ -156,30 +158,30 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
                 f"{where}: {key} is {config[key]!r}, and {value!r} in every {family.name} model that can be trained "
                 "here: use a checkpoint with that value."
             )
-    for ours, value in _over_row(config, family, keys).items():
-        usual = _row(family)[ours]
+    for ours, value in _list_differences(config, family, keys).items():
+        usual = _list_defaults(family)[ours]
         fits = value in POOLINGS if ours == "pooling" else type(value) in (int, float) and value > 0
         if not fits:
             raise InputError(f"{where}: {keys[ours]} is {value!r}; it must be such as {usual!r}, which is usual.")
 
 
-def _over_row(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
+def _list_differences(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
     """Return the values in which a configuration differs from the family's row, by our names."""
-    values = {ours: config.get(keys[ours], usual) for ours, usual in _row(family).items() if ours in keys}
-    return {ours: value for ours, value in values.items() if value != _row(family)[ours]}
+    values = {ours: config.get(keys[ours], usual) for ours, usual in _list_defaults(family).items() if ours in keys}
+    return {ours: value for ours, value in values.items() if value != _list_defaults(family)[ours]}
 
 
-def special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
+def find_special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
     """From the configuration, where we wrote it, else from the tokenizer in the folder. Raises InputError."""
     given = {role: config.get(f"{role}_token_id") for role in ROLES}
     roles = {role: number for role, number in given.items() if isinstance(number, int)}
     if roles.keys() == given.keys():
-        return SpecialIds.of(roles)
+        return SpecialIds.from_roles(roles)
     path = folder / "tokenizer.json"
     ids = {token["content"]: token["id"] for token in read_json(path).get("added_tokens", ())}
     for spelling in SPELLINGS:
         if all(token in ids for token in spelling.values()):
-            return SpecialIds.of({role: ids[token] for role, token in spelling.items()})
+            return SpecialIds.from_roles({role: ids[token] for role, token in spelling.items()})
     raise InputError(
         f"{path} does not give the ids of {', '.join(SPELLINGS[0].values())}, or of "
         f"{', '.join(SPELLINGS[1].values())}: save the model's own tokenizer there, or add "
@@ -203,7 +205,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
+def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
     """The files of a vocabulary's artifact by name, as they go next to a model that reads so many tokens.
 
     Raises InputError if the store does not hold it.

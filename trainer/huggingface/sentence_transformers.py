@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from trainer.complete_folders import written_json
+from trainer.complete_folders import write_json
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, check_no_code, read_json
 
 MODULES, TEXTS, MODEL = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
@@ -99,7 +99,7 @@ class SentenceFolder:
         """True if it has prompts whose tokens are not pooled."""
         return not self.include_prompt and any(self.prompts.values())
 
-    def prompt(self, asked: Prompt) -> str:
+    def find_prompt(self, asked: Prompt) -> str:
         """Return a prompt. Raises InputError for a name that none has; those of DOCUMENT are names of one."""
         alike = DOCUMENT if asked in DOCUMENT else (asked or self.default_prompt,)
         names = asked if isinstance(asked, tuple) else (asked, *alike)
@@ -117,19 +117,19 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
     if not (folder / MODULES).is_file():
         return None
     _check_code(folder)
-    (_, encoder), (_, pooling_path), *others = _modules(folder)
+    (_, encoder), (_, pooling_path), *others = _read_modules(folder)
     if encoder and not older:
         raise InputError(
             f"{folder} keeps its encoder in {encoder}, as old folders do: save it again with sentence-transformers."
         )
-    pooling = _checked(folder / pooling_path / CONFIG, _POOLING)
+    pooling = _read_checked(folder / pooling_path / CONFIG, _POOLING)
     modes = pooling.get("pooling_mode") or [mode for key, mode in OLDER_MODES.items() if pooling.get(key)] or "mean"
     modes = (modes,) if isinstance(modes, str) else modes
     if not {*modes} <= {*MODES}:
         raise InputError(f"{folder / pooling_path / CONFIG}: the pooling {modes!r} is none of {', '.join(MODES)}.")
     model = read_json(folder / MODEL) if (folder / MODEL).is_file() else {}
     _check_model(model, folder / MODEL)
-    steps = [_step(kind, path, folder) for kind, path in others]
+    steps = [_read_step(kind, path, folder) for kind, path in others]
     if width := model.get("truncate_dim"):
         steps.append(VectorStep(TRUNCATE, "", {"truncate_dim": width}))
     return SentenceFolder(
@@ -141,7 +141,7 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
         default_prompt=model.get("default_prompt_name") or "",
         similarity=model.get("similarity_fn_name") or "",
         encoder=encoder,
-        **_texts_of(folder / encoder),
+        **_read_text_settings(folder / encoder),
     )
 
 
@@ -156,7 +156,7 @@ def _check_code(folder: Path) -> None:
         )
 
 
-def _modules(folder: Path) -> list[tuple[str, str]]:
+def _read_modules(folder: Path) -> list[tuple[str, str]]:
     """Return kind and path of all modules. Raises InputError for those that are not read."""
     path = folder / MODULES
     try:
@@ -175,7 +175,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     return [(kind, each) for kind, (_, each) in zip(kinds, modules, strict=True)]
 
 
-def _checked(path: Path, kept: Keys) -> dict[str, Any]:
+def _read_checked(path: Path, kept: Keys) -> dict[str, Any]:
     """Return a configuration's keys of some types; {} where it is missing. Raises InputError if it has others."""
     config = read_json(path) if path.is_file() else {}
     usual = {**_USUAL, "module_output_name": "token_embeddings" if kept is _TEXTS else "sentence_embedding"}
@@ -189,9 +189,9 @@ def _checked(path: Path, kept: Keys) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key in kept}
 
 
-def _step(kind: str, path: str, folder: Path) -> VectorStep:
+def _read_step(kind: str, path: str, folder: Path) -> VectorStep:
     where = folder / path / CONFIG
-    step = VectorStep(kind, path, _checked(where, STEPS[kind]))
+    step = VectorStep(kind, path, _read_checked(where, STEPS[kind]))
     activation = step.config.get("activation_function", USUAL_ACTIVATION)
     if not activation.startswith("torch.nn.") or activation.rpartition(".")[2] not in ACTIVATIONS:
         raise InputError(
@@ -200,10 +200,10 @@ def _step(kind: str, path: str, folder: Path) -> VectorStep:
     return step
 
 
-def _texts_of(folder: Path) -> dict[str, Any]:
+def _read_text_settings(folder: Path) -> dict[str, Any]:
     """Return `max_length` and `lowercase`. Raises InputError."""
     path = next((folder / name for name in (TEXTS, *OLDER_TEXTS) if (folder / name).is_file()), folder / TEXTS)
-    config, tokenizer = _checked(path, _TEXTS), folder / TOKENIZER_CONFIG
+    config, tokenizer = _read_checked(path, _TEXTS), folder / TOKENIZER_CONFIG
     length = config.get("max_seq_length")
     if length is None and tokenizer.is_file():
         length = read_json(tokenizer).get("model_max_length")
@@ -243,11 +243,11 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
         {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for place, (path, kind) in enumerate(zip(paths, kinds, strict=True))
     ]
-    written_json(folder / MODULES, modules)
-    written_json(folder / TEXTS, {"max_seq_length": sentences.max_length, "do_lower_case": sentences.lowercase})
+    write_json(folder / MODULES, modules)
+    write_json(folder / TEXTS, {"max_seq_length": sentences.max_length, "do_lower_case": sentences.lowercase})
     model = {"prompts": dict(sentences.prompts), "default_prompt_name": sentences.default_prompt or None}
     truncated = [step.config for step in sentences.steps if step.kind == TRUNCATE]
-    written_json(folder / MODEL, {**model, "similarity_fn_name": similarity, **(truncated[0] if truncated else {})})
+    write_json(folder / MODEL, {**model, "similarity_fn_name": similarity, **(truncated[0] if truncated else {})})
     modes = sentences.pooling.split("+")
     in_order = modes == [mode for mode in MODES if mode in modes]
     named = {key: mode in modes for key, mode in OLDER_MODES.items()} if in_order else {"pooling_mode": modes}
@@ -255,11 +255,11 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
     pooling = {"word_embedding_dimension": hidden_size, **named, **prompted}
     for path, config in zip(paths[1:], [pooling, *(step.config for step in steps)], strict=True):
         (folder / path).mkdir(exist_ok=True)
-        written_json(folder / path / CONFIG, config)
+        write_json(folder / path / CONFIG, config)
     return paths[2:]
 
 
-def sentence_files(folder: Path) -> list[str]:
+def list_sentence_files(folder: Path) -> list[str]:
     """Return the names of those of these files that a folder has, weights included."""
     named = [path for path in folder.glob("*.json") if path.name in (MODULES, TEXTS, *OLDER_TEXTS, MODEL)]
     below = folder.glob("[1-9]*_*/*") if (folder / MODULES) in named else ()

@@ -15,29 +15,29 @@ from corpora.generic_types import Json
 from tokenizers_train.adapting import find_old_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.families.contract import Family, ModelInputs
-from trainer.huggingface.config import CONFIG, read_config, settings_of, special_ids
-from trainer.huggingface.vocabulary_rows import WEIGHTS, checked_config, read_header, unwrapped
+from trainer.huggingface.config import CONFIG, find_special_ids, read_config, to_model_settings
+from trainer.huggingface.vocabulary_rows import WEIGHTS, read_checked_config, read_header, unwrap_names
 from trainer.objectives.contract import ModelPart
-from trainer.objectives.distillation import DistillationObjective, same_vocabulary
-from trainer.settings.model import ModelSettings, encoder_shape, part_settings
-from trainer.start_weights import Start
+from trainer.objectives.distillation import DistillationObjective, find_different_token
+from trainer.settings.model import ModelSettings, build_encoder_shape, build_part_settings
+from trainer.start_weights import StartModel
 
 UNSHAPED = (
     "dropout", "attention_dropout", "initializer_range", "window", "every_global", "global_base", "local_base",
     "pooling",
 )  # fmt: skip
-FREE = (*UNSHAPED, "objective")  # what may be other than the folder's: it shapes no weight
+FREE_FIELDS = (*UNSHAPED, "objective")  # what may be other than the folder's: it shapes no weight
 SHAPE = ("layers", "hidden_size", "heads", "feed_forward_size")
 _REMEDY = "A student reads what its teacher reads: make the shards with the vocabulary in that folder, or give another."
 
 
-def settings_from(start: Start, given: Mapping[str, Json]) -> ModelSettings:
+def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings:
     """Return the settings of a folder's model. given: by the recipe. Raises InputError if they differ."""
     where = Path(start.folder) / CONFIG
-    settings = settings_of(read_config(where), str(where), given.get("objective"))
+    settings = to_model_settings(read_config(where), str(where), given.get("objective"))
     for key, value in given.items():
-        theirs = _value(settings, key, value)
-        if key not in FREE and value != theirs:
+        theirs = _get_value(settings, key, value)
+        if key not in FREE_FIELDS and value != theirs:
             raise InputError(
                 f"model.{key} = {value!r}, but the model in {start.folder} has {theirs!r}: leave it out, because the "
                 "model to start from sets its own sizes; or give another folder as model.start."
@@ -45,14 +45,14 @@ def settings_from(start: Start, given: Mapping[str, Json]) -> ModelSettings:
     return replace(settings, **{key: given[key] for key in UNSHAPED if key in given})
 
 
-def _value(settings: ModelSettings, key: str, given: Json) -> Json:
+def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
     """Return what a folder's model has for a key; for a size that it has, the name as given."""
     shape = dict(zip(SHAPE, settings.shape, strict=True))
     if key == "size":
-        named = settings.of_family.sizes.get(str(given))
+        named = settings.family_row.sizes.get(str(given))
         fits = named is not None and (*named[: len(SHAPE)],) == settings.shape
         return given if fits else ", ".join(f"{name} = {number}" for name, number in shape.items())
-    epsilon = settings.norm_epsilon or settings.of_family.norm_epsilon
+    epsilon = settings.norm_epsilon or settings.family_row.norm_epsilon
     others = {
         "norm_epsilon": epsilon,
         "max_length": settings.positions,
@@ -62,11 +62,11 @@ def _value(settings: ModelSettings, key: str, given: Json) -> Json:
     return {**shape, **others}.get(key, getattr(settings, key))
 
 
-def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
+def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> StartModel:
     """The start with rows for the tokens that a vocabulary has more. Raises InputError for one of other tokens."""
     folder = Path(start.folder)
     old = load_vocabulary(folder)
-    checked_config(folder, old)
+    read_checked_config(folder, old)
     try:
         rows = find_old_pieces(old, vocabulary)
     except InputError as error:
@@ -78,17 +78,17 @@ def adapted(start: Start, vocabulary: Vocabulary, called: str) -> Start:
     return replace(start, rows=tuple(sorted(rows.items())))
 
 
-def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
     """Return the parts of a model that start from a folder: the first, and those of the others in folders below.
 
     Raises InputError if one of these has another shape than the model's.
     """
-    first, *others = model.objective_settings.parts(model.of_family, inputs)
+    first, *others = model.objective_settings.list_parts(model.family_row, inputs)
     below = [part for part in others if f"{part.folder}/{CONFIG}" in start.files]
     for part in below:
         path = Path(start.folder) / part.folder / CONFIG
-        theirs = settings_of(read_config(path), str(path), {"kind": part.architecture}).shape
-        wanted = part_settings(model, part).shape
+        theirs = to_model_settings(read_config(path), str(path), {"kind": part.architecture}).shape
+        wanted = build_part_settings(model, part).shape
         if theirs != wanted:
             raise InputError(
                 f"{path} describes a {part.folder} of {theirs} (layers, hidden size, heads, feed-forward size), and "
@@ -99,10 +99,10 @@ def begun_parts(start: Start, model: ModelSettings, inputs: ModelInputs) -> tupl
     return (first, *below)
 
 
-def check_special_ids(start: Start, inputs: ModelInputs) -> None:
+def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
     """Raise InputError if special tokens are other ones in the folder than in the examples."""
     folder = Path(start.folder)
-    theirs = special_ids(folder, read_config(folder / CONFIG))
+    theirs = find_special_ids(folder, read_config(folder / CONFIG))
     if theirs != inputs.special_ids:
         raise InputError(
             f"The special tokens of the model in {folder} are {theirs}, and those of the examples "
@@ -110,20 +110,20 @@ def check_special_ids(start: Start, inputs: ModelInputs) -> None:
         )
 
 
-def first_heads(start: Start, model: ModelSettings, inputs: ModelInputs) -> tuple[str, ...]:
+def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[str, ...]:
     """The heads (and whole parts) that the folder does not have, which begin with first weights. Raises InputError."""
-    begun, lacking = begun_parts(start, model, inputs), list[str]()
+    begun, lacking = list_loaded_parts(start, model, inputs), list[str]()
     for part in begun:
         path = Path(start.folder) / part.folder / WEIGHTS
         with path.open("rb") as stream:
             _, stored = read_header(stream, path)
-        names = unwrapped([tensor.name for tensor in stored])
-        lacking += heads_without(names, part, model.of_family)
-    others = model.objective_settings.parts(model.of_family, inputs)[1:]
+        names = unwrap_names([tensor.name for tensor in stored])
+        lacking += list_missing_heads(names, part, model.family_row)
+    others = model.objective_settings.list_parts(model.family_row, inputs)[1:]
     return (*lacking, *(part.folder for part in others if part not in begun))
 
 
-def heads_without(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:
+def list_missing_heads(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:
     """The heads of a part of which no tensor is among names of theirs."""
     return tuple(
         ours for ours, called in part.heads.items() if not any(_is_of_head(name, called, family) for name in names)
@@ -133,57 +133,59 @@ def heads_without(names: Collection[str], part: ModelPart, family: Family) -> tu
 def _is_of_head(name: str, called: str, family: Family) -> bool:
     """Tells whether a tensor shows that there is a head: a pooler may be there without one."""
     modules = family.names.heads[called].values()
-    return not name.startswith(family.names.left_out) and any(_is_of(name, module) for module in modules)
+    return not name.startswith(family.names.ignored) and any(_is_in_module(name, module) for module in modules)
 
 
-def of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
+def is_of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
     """Tells whether a tensor belongs to a head that this part lacks, or to what the family leaves out anyway."""
     heads = {called: head.values() for called, head in family.names.heads.items()}
-    if any(_is_of(name, module) for called in part.heads.values() for module in heads[called]):
+    if any(_is_in_module(name, module) for called in part.heads.values() for module in heads[called]):
         return False
     others = (module for called in heads.keys() - part.heads.values() for module in heads[called])
-    return name.startswith(family.names.left_out) or any(_is_of(name, module) for module in others)
+    return name.startswith(family.names.ignored) or any(_is_in_module(name, module) for module in others)
 
 
-def _is_of(name: str, module: str) -> bool:
+def _is_in_module(name: str, module: str) -> bool:
     return name == module or name.startswith(f"{module}.")
 
 
-def check_teacher(teacher: Start, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:
+def check_teacher(teacher: StartModel, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:
     """Raise InputError if a student of these settings cannot learn from it. longest: tokens of an example"""
     folder = Path(teacher.folder)
     config = read_config(folder / CONFIG)
-    settings = settings_of(config, str(folder / CONFIG))
-    theirs = ModelInputs(vocab_size=config["vocab_size"], special_ids=special_ids(folder, config), pair_labels=False)
+    settings = to_model_settings(config, str(folder / CONFIG))
+    theirs = ModelInputs(
+        vocab_size=config["vocab_size"], special_ids=find_special_ids(folder, config), pair_labels=False
+    )
     if (theirs.vocab_size, theirs.special_ids) != (inputs.vocab_size, inputs.special_ids):
         raise InputError(
-            f"{_called(folder)} has {theirs.vocab_size} tokens with {theirs.special_ids}, and the shards have "
+            f"{_name_teacher(folder)} has {theirs.vocab_size} tokens with {theirs.special_ids}, and the shards have "
             f"{inputs.vocab_size} with {inputs.special_ids}. {_REMEDY}"
         )
     if settings.positions < longest:
         raise InputError(
-            f"{_called(folder)} reads up to {settings.positions} tokens, and the shards hold examples of up to "
+            f"{_name_teacher(folder)} reads up to {settings.positions} tokens, and the shards hold examples of up to "
             f"{longest}: make shorter examples, or give another teacher."
         )
     objective = model.objective_settings
     assert isinstance(objective, DistillationObjective), "other objectives have no teacher"
-    shapes = encoder_shape(model, inputs), encoder_shape(settings, theirs)
+    shapes = build_encoder_shape(model, inputs), build_encoder_shape(settings, theirs)
     objective.check_vectors(*shapes)
-    objective.chosen_layers(*shapes)
+    objective.choose_layers(*shapes)
 
 
-def check_tokens(teacher: Start, tokens: Sequence[str]) -> None:
+def check_tokens(teacher: StartModel, tokens: Sequence[str]) -> None:
     """Raise InputError if a teacher's tokens are not these, in their order."""
     folder = Path(teacher.folder)
     theirs = load_vocabulary(folder).tokens
-    differing = same_vocabulary(tokens, theirs)
+    differing = find_different_token(tokens, theirs)
     if differing is not None:
         named = [repr(each[differing]) if differing < len(each) else "none" for each in (theirs, tokens)]
         raise InputError(
-            f"{_called(folder)} has a different vocabulary from the shards: its token {differing} is {named[0]}, and "
-            f"theirs is {named[1]}. {_REMEDY}"
+            f"{_name_teacher(folder)} has a different vocabulary from the shards: its token {differing} is {named[0]}, "
+            f"and theirs is {named[1]}. {_REMEDY}"
         )
 
 
-def _called(folder: Path) -> str:
+def _name_teacher(folder: Path) -> str:
     return f"The teacher in {folder} (model.objective.teacher)"

@@ -20,12 +20,12 @@ from corpora.store.places.pipes import check_not_pipe
 from trainer.huggingface.config import CONFIG, read_json
 from trainer.huggingface.sentence_transformers import MODULES
 from trainer.job import CACHE
-from trainer.start_weights import WEIGHTS, sha256_of
+from trainer.start_weights import WEIGHTS, hash_file
 
 PICKLED, INDEX = "pytorch_model.bin", ".index.json"
 OLDER_WEIGHTS = (PICKLED, PICKLED + INDEX, WEIGHTS + INDEX)
-TOKENIZER, BARE = "tokenizer.json", ("vocab.txt", "vocab.json")
-READ = (".json", ".bin", ".safetensors", ".txt")  # endings of files that decide
+TOKENIZER, VOCABULARY_FILES = "tokenizer.json", ("vocab.txt", "vocab.json")
+READ_SUFFIXES = (".json", ".bin", ".safetensors", ".txt")  # endings of files that decide
 PREFIX = "trainer: "  # of a refusal
 BUILD = 1  # to be raised if the copies become others
 
@@ -40,17 +40,17 @@ def is_older(folder: Path) -> bool:
         return has(MODULES)  # an old folder of sentence-transformers has its encoder in one below
     if not has(WEIGHTS):
         return has(*OLDER_WEIGHTS)
-    return (has(*BARE) and not has(TOKENIZER)) or "model_type" not in read_json(folder / CONFIG)
+    return (has(*VOCABULARY_FILES) and not has(TOKENIZER)) or "model_type" not in read_json(folder / CONFIG)
 
 
-def todays_folder(folder: Path, digest: Callable[[Path], str] = sha256_of) -> Path:
+def convert_older_folder(folder: Path, digest: Callable[[Path], str] = hash_file) -> Path:
     """Return a model's folder, or the copy of an older one. digest: of a file. Raises InputError if it has no model."""
     inside = [*folder.glob("*"), *(folder.glob("*/*") if (folder / MODULES).is_file() else ())]
     for path in inside:
         check_not_pipe(path)
     if not is_older(folder):
         return folder
-    paths = sorted(path for path in inside if path.suffix in READ and path.is_file())
+    paths = sorted(path for path in inside if path.suffix in READ_SUFFIXES and path.is_file())
     content = compute_fingerprint(
         build=BUILD, files={path.relative_to(folder).as_posix(): digest(path) for path in paths}
     )

@@ -45,9 +45,9 @@ ROWS = WORDS | BIASES | frozenset(tied for row in FAMILIES.values() for tied in 
 EMBEDDINGS = sorted({*WORDS, *(name.partition(".")[2] for name in WORDS)}, key=len, reverse=True)
 BUFFERS = ("n_averaged", "position_ids", "token_type_ids")
 
-MOST_PADDING = 128  # vocabularies are padded up to a multiple of 8 to 128
+MAX_PADDING = 128  # vocabularies are padded up to a multiple of 8 to 128
 METADATA = "__metadata__"
-HEADER_BYTES = 100_000_000  # the format's own limit
+MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 BLOCK_BYTES = 1 << 24
 
 # What a number of the file is; bfloat16 is the upper half of a float32.
@@ -56,7 +56,7 @@ NUMPY_TYPES: Mapping[str, str] = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF1
 Rows = Mapping[int, Sequence[int]]
 
 
-class Stored(NamedTuple):
+class StoredTensor(NamedTuple):
     """A tensor of a file: its kind and shape, and where its bytes are in the data."""
 
     name: str
@@ -73,7 +73,7 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
     output:     a folder, made where it is missing; what is there under the same names is replaced
     Raises InputError if the checkpoint is unreadable, or of another vocabulary than `old`.
     """
-    config = checked_config(checkpoint, old)
+    config = read_checked_config(checkpoint, old)
     rows = find_old_pieces(old, new)
     size = max(int(config["vocab_size"]), new.size)
     output.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
     return size
 
 
-def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
+def read_checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
     """A checkpoint's config.json. Raises InputError if it is unreadable, or of another vocabulary than `old`."""
     check_folder(checkpoint, (CONFIG, WEIGHTS))
     config = read_json(checkpoint / CONFIG)
@@ -100,7 +100,7 @@ def checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
 
 def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
     """Raise InputError if the model has another vocabulary, as far as its size and tokenizer.json show."""
-    padded = size % 8 == 0 and old.size <= size < old.size + MOST_PADDING
+    padded = size % 8 == 0 and old.size <= size < old.size + MAX_PADDING
     if size != old.size and not padded:
         raise InputError(
             f"{checkpoint / CONFIG}: vocab_size is {size}, and the vocabulary has {old.size} tokens: the model was "
@@ -130,12 +130,12 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
     try:
         with source.open("rb") as stream:
             metadata, stored = read_header(stream, source)
-            names = {theirs: ours for ours, theirs in unwrapped([tensor.name for tensor in stored]).items()}
+            names = {theirs: ours for ours, theirs in unwrap_names([tensor.name for tensor in stored]).items()}
             stored = [tensor._replace(name=names[tensor.name]) for tensor in stored if tensor.name in names]
             _check_tensors(stored, before, source)
-            grown = laid_out([_grown(tensor, size) for tensor in stored])
+            grown = lay_out([_resize(tensor, size) for tensor in stored])
             with target.open("wb") as sink:
-                sink.write(header_bytes(metadata, grown))
+                sink.write(build_header(metadata, grown))
                 begin = stream.tell()
                 for tensor in stored:
                     stream.seek(begin + tensor.start)
@@ -147,14 +147,14 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
         ) from error
 
 
-def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
+def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]:
     """Return the metadata and tensors of a safetensors file in the order of their bytes; the stream is left there."""
     try:
         [length] = struct.unpack("<Q", stream.read(8))
-        header = json.loads(stream.read(min(length, HEADER_BYTES)))
+        header = json.loads(stream.read(min(length, MAX_HEADER_BYTES)))
         metadata = header.pop(METADATA, None)
         stored = [
-            Stored(name, fields["dtype"], tuple(fields["shape"]), *fields["data_offsets"])
+            StoredTensor(name, fields["dtype"], tuple(fields["shape"]), *fields["data_offsets"])
             for name, fields in header.items()
         ]
         stored.sort(key=lambda tensor: (tensor.start, tensor.stop, tensor.name))
@@ -166,12 +166,12 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[Stored]]:
     return metadata, stored
 
 
-def unwrapped(names: Collection[str]) -> dict[str, str]:
+def unwrap_names(names: Collection[str]) -> dict[str, str]:
     """Return the names of tensors by what they are called without the prefix of a wrapper, if all of them have it.
 
     DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like.
 
-    >>> unwrapped(["module.bert.embeddings.word_embeddings.weight", "module.cls.predictions.bias", "n_averaged"])
+    >>> unwrap_names(["module.bert.embeddings.word_embeddings.weight", "module.cls.predictions.bias", "n_averaged"])
     ... # doctest: +NORMALIZE_WHITESPACE
     {'bert.embeddings.word_embeddings.weight': 'module.bert.embeddings.word_embeddings.weight',
      'cls.predictions.bias': 'module.cls.predictions.bias'}
@@ -183,7 +183,7 @@ def unwrapped(names: Collection[str]) -> dict[str, str]:
     return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}
 
 
-def header_bytes(metadata: Any, stored: Sequence[Stored]) -> bytes:
+def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
     """The beginning of a safetensors file of these tensors."""
     fields = {
         tensor.name: {"dtype": tensor.kind, "shape": [*tensor.shape], "data_offsets": [tensor.start, tensor.stop]}
@@ -212,7 +212,7 @@ def has_words(name: str) -> bool:
     return name in WORDS or name.endswith(WORD_EMBEDDINGS)
 
 
-def _check_tensors(stored: Sequence[Stored], before: int, path: Path) -> None:
+def _check_tensors(stored: Sequence[StoredTensor], before: int, path: Path) -> None:
     if not any(has_words(tensor.name) for tensor in stored):
         raise InputError(
             f"{path} has no tensor {WORD_EMBEDDINGS}: give a model of the BERT family, as save_pretrained writes it."
@@ -225,7 +225,7 @@ def _check_tensors(stored: Sequence[Stored], before: int, path: Path) -> None:
             )
 
 
-def _grown(tensor: Stored, size: int) -> Stored:
+def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
     """The tensor with `size` rows, where it has one for each token."""
     if not has_rows(tensor.name):
         return tensor
@@ -233,7 +233,7 @@ def _grown(tensor: Stored, size: int) -> Stored:
     return tensor._replace(shape=(size, *tensor.shape[1:]), stop=tensor.start + size * row_bytes)
 
 
-def laid_out(stored: Sequence[Stored]) -> list[Stored]:
+def lay_out(stored: Sequence[StoredTensor]) -> list[StoredTensor]:
     """The tensors one after another, without a gap."""
     ends = list(accumulate((tensor.stop - tensor.start for tensor in stored), initial=0))
     return [
@@ -241,7 +241,7 @@ def laid_out(stored: Sequence[Stored]) -> list[Stored]:
     ]
 
 
-def _copy(stream: IO[bytes], sink: IO[bytes], tensor: Stored, rows: Rows, size: int) -> None:
+def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, size: int) -> None:
     """Write one tensor's bytes, changed where it has a row for each token."""
     left = tensor.stop - tensor.start
     if has_rows(tensor.name):
@@ -264,17 +264,17 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
     grown[: len(numbers)] = numbers
     for row, pieces in rows.items():
         taken = numbers[list(pieces)]
-        mean = (_widened(taken) if bfloat else taken).astype(np.float64).mean(axis=0)
-        grown[row] = _narrowed(mean) if bfloat else mean
+        mean = (_from_bfloat16(taken) if bfloat else taken).astype(np.float64).mean(axis=0)
+        grown[row] = _to_bfloat16(mean) if bfloat else mean
     return grown
 
 
-def _widened(halves: UInt16s) -> Float32s:
+def _from_bfloat16(halves: UInt16s) -> Float32s:
     """bfloat16 as float32."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
-def _narrowed(numbers: Float64s) -> UInt16s:
+def _to_bfloat16(numbers: Float64s) -> UInt16s:
     """Numbers as bfloat16."""
     bits = np.atleast_1d(numbers.astype(np.float32)).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)

@@ -42,8 +42,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-CARDS = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
-if CARDS:  # what is for cards alone brings the compiler, which takes a second to import
+HAS_CUDA = torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
+if HAS_CUDA:  # what is for cards alone brings the compiler, which takes a second to import
     from torch.nn.attention.varlen import varlen_attn
 
 # Shapes: T tokens of all sequences, B sequences, S tokens of the longest, A heads, D size of a head, N sequences of
@@ -51,8 +51,8 @@ if CARDS:  # what is for cards alone brings the compiler, which takes a second t
 
 HALF = (torch.bfloat16, torch.float16)
 AMPERE = (8, 0)
-SMALLEST_BLOCK = 16  # queries of a band
-DENSE_WINDOWS = 3  # a run of sequences up to so many windows long takes less time as a dense product than as a band
+MIN_BLOCK = 16  # queries of a band
+MAX_DENSE_WINDOWS = 3  # a run of sequences up to so many windows long takes less time as a dense product than as a band
 
 
 def attend(
@@ -76,16 +76,16 @@ def attend(
         return qkv_T3AD[:, 0]
     if qkv_T3AD.device.type == "cpu" and not torch.compiler.is_compiling():
         return attend_by_runs(qkv_T3AD, boundaries, dropout, window, causal)
-    if _fits_varlen(qkv_T3AD, dropout):
+    if _can_use_varlen(qkv_T3AD, dropout):
         q_TAD, k_TAD, v_TAD = qkv_T3AD.unbind(1)
-        sight = sides(-1 if window is None else window // 2, causal)  # -1: all of that side
+        sight = to_sight(-1 if window is None else window // 2, causal)  # -1: all of that side
         attended_TAD = varlen_attn(q_TAD, k_TAD, v_TAD, boundaries, boundaries, longest, longest, window_size=sight)
         assert isinstance(attended_TAD, Tensor)
         return attended_TAD
     return attend_padded(qkv_T3AD, boundaries, longest, dropout, window, causal)
 
 
-def sides(reach: int, causal: bool) -> tuple[int, int]:
+def to_sight(reach: int, causal: bool) -> tuple[int, int]:
     """Return how far a token sees to the left and to the right, from a reach that is the same on both sides."""
     return (reach, 0 if causal else reach)
 
@@ -100,7 +100,7 @@ def attend_padded(
     num_tokens, _, heads, size = qkv_T3AD.shape
     num_sequences = len(boundaries) - 1
     if window is not None and window // 2 < longest - 1:
-        return attend_in_band(qkv_T3AD, boundaries, sides(window // 2, causal), dropout)
+        return attend_in_band(qkv_T3AD, boundaries, to_sight(window // 2, causal), dropout)
     if num_tokens == num_sequences * longest:  # all of one length
         return _attend_dense(qkv_T3AD.view(num_sequences, longest, 3, heads, size), None, dropout, is_causal=causal)
     lengths = boundaries.diff()
@@ -126,12 +126,12 @@ def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window:
         rows = piece.view(number, length, 3, heads, size)
         if window is None or window // 2 >= length - 1:
             attended.append(_attend_dense(rows, None, dropout, is_causal=causal))
-        elif length <= DENSE_WINDOWS * window:
-            near_LL = _near(length, length, sides(window // 2, causal), rows.device)
+        elif length <= MAX_DENSE_WINDOWS * window:
+            near_LL = _mask_near(length, length, to_sight(window // 2, causal), rows.device)
             attended.append(_attend_dense(rows, near_LL, dropout))
         else:
             starts = torch.arange(number + 1) * length
-            attended.append(attend_in_band(piece, starts, sides(window // 2, causal), dropout))
+            attended.append(attend_in_band(piece, starts, to_sight(window // 2, causal), dropout))
     return torch.cat(attended)
 
 
@@ -139,20 +139,20 @@ def attend_in_band(qkv_T3AD: Tensor, boundaries: Tensor, sight: tuple[int, int],
     """`attend` for tokens that see as many to the left and to the right: T x (block and sight) scores a head."""
     num_tokens = len(qkv_T3AD)
     left, right = sight
-    block = max(SMALLEST_BLOCK, left, right)
+    block = max(MIN_BLOCK, left, right)
     num_blocks = -(-num_tokens // block)
     span, end = left + block + right, num_blocks * block - num_tokens + right
     queries_GQAD = F.pad(qkv_T3AD[:, 0], (0, 0, 0, 0, 0, end - right)).view(num_blocks, block, *qkv_T3AD.shape[2:])
     pairs_G2AKD = F.pad(qkv_T3AD[:, 1:], (0, 0, 0, 0, 0, 0, left, end)).unfold(0, span, block).transpose(-1, -2)
     keys_GAKD, values_GAKD = pairs_G2AKD.unbind(1)
-    seen_GQK = _seen_in_band(num_tokens, boundaries, sight, block)
+    seen_GQK = _mask_band(num_tokens, boundaries, sight, block)
     attended_GAQD = F.scaled_dot_product_attention(
         queries_GQAD.transpose(1, 2), keys_GAKD, values_GAKD, attn_mask=seen_GQK[:, None], dropout_p=dropout
     )
     return attended_GAQD.transpose(1, 2).flatten(0, 1)[:num_tokens]
 
 
-def _seen_in_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], block: int) -> Tensor:
+def _mask_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], block: int) -> Tensor:
     """Which keys of its block's a query sees: bool [G, Q, K]. What fills the last block sees itself."""
     left, right = sight
     num_blocks = -(-num_tokens // block)
@@ -161,11 +161,11 @@ def _seen_in_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], b
     numbers_of_keys = F.pad(numbers_T, (left, num_blocks * block - num_tokens + right), value=-1)
     numbers_GK = numbers_of_keys.unfold(0, left + block + right, block)
     numbers_GQ = numbers_GK[:, left : left + block]
-    near_QK = _near(block, left + block + right, sight, boundaries.device, first=-left)
+    near_QK = _mask_near(block, left + block + right, sight, boundaries.device, first=-left)
     return near_QK & (numbers_GQ[:, :, None] == numbers_GK[:, None, :])
 
 
-def _near(queries: int, keys: int, sight: tuple[int, int], device: torch.device, first: int = 0) -> Tensor:
+def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.device, first: int = 0) -> Tensor:
     """Which keys, from a first place on, are in sight of the queries from place 0 on: bool [Q, K]."""
     left, right = sight
     places_K = torch.arange(first, first + keys, device=device)
@@ -182,7 +182,7 @@ def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_cau
     return attended_NALD.transpose(1, 2).flatten(0, 1)
 
 
-def _fits_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
+def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
     """Tells whether FlashAttention takes these: half precision, heads of a multiple of 8 up to 256, Ampere or later."""
     size = qkv_T3AD.shape[-1]
     return (
@@ -200,14 +200,14 @@ def _is_ampere(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= AMPERE
 
 
-if CARDS:
+if HAS_CUDA:
     _is_ampere = torch.compiler.assume_constant_result(_is_ampere)  # type: ignore[no-untyped-call]
 
 
 # Shapes: T tokens of all sequences, A heads, D size of a head, C = D / 2 points.
 
 
-def rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
+def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
     """Cosines and sines of the angles of every token: float32 [2, T, C].
 
     positions_T: int64, the place of each token in its own sequence
@@ -223,7 +223,7 @@ def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
     """The same queries, keys and values, the first two turned; in the precision they came in."""
     assert rotation_2TC.dtype == torch.float32, f"a rotation in {rotation_2TC.dtype} has lost the places of tokens"
     cosines_T11C, sines_T11C = rotation_2TC[:, :, None, None].unbind(0)
-    firsts_T2AC, seconds_T2AC = at_least_float32(qkv_T3AD[:, :2]).chunk(2, -1)
+    firsts_T2AC, seconds_T2AC = to_float32_or_more(qkv_T3AD[:, :2]).chunk(2, -1)
     turned_T2AD = torch.cat(
         [
             firsts_T2AC * cosines_T11C - seconds_T2AC * sines_T11C,
@@ -234,6 +234,6 @@ def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
     return torch.cat([turned_T2AD.to(qkv_T3AD.dtype), qkv_T3AD[:, 2:]], 1)
 
 
-def at_least_float32(tensor: Tensor) -> Tensor:
+def to_float32_or_more(tensor: Tensor) -> Tensor:
     """Return the same numbers, in float32 unless they are in more."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -1,7 +1,7 @@
 """Batches as the model takes them: tokens of many sequences end to end, without padding, as tensors.
 
-A batch is as large as its examples, or filled to one of few shapes (`filled`): a compiled model meets few of them then.
-What fills it are sequences of their own, so no example sees them, and neither losses nor counts do.
+A batch is as large as its examples, or filled to one of few shapes (`fill_batch`): a compiled model meets few of them
+then. What fills it are sequences of their own, so no example sees them, and neither losses nor counts do.
 
 Shapes: T tokens, B sequences, M points of the batch.
 """
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from shards.reading.budgets import BatchShape
 from shards.reading.loader import GatheredExamples
-from trainer.objectives.contract import Reads, Target
+from trainer.objectives.contract import HeadInputs, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +50,17 @@ class Batch:
         """T, B, M, and the tokens of the longest sequence."""
         return BatchShape(len(self.ids), self.num_sequences, len(self.points), self.longest)
 
-    def positions(self) -> Tensor:
+    def compute_positions(self) -> Tensor:
         """int64 [T]: the place of each token in its own sequence, from 0."""
         lengths = self.boundaries.diff()
         starts = torch.repeat_interleave(self.boundaries[:-1], lengths, output_size=len(self.ids))
         return torch.arange(len(self.ids), device=self.ids.device) - starts
 
-    def first_tokens(self) -> Tensor:
+    def locate_first_tokens(self) -> Tensor:
         """int32 [B]: the place of each sequence's first token; of an empty one some token's."""
         return self.boundaries[:-1].clamp(max=len(self.ids) - 1)
 
-    def means(self, values_TH: Tensor) -> Tensor:
+    def compute_means(self, values_TH: Tensor) -> Tensor:
         """Return float32 [B, H]: for each sequence the mean of its tokens' values; for an empty one zeros."""
         lengths = self.boundaries.diff().long()
         sums: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
@@ -68,13 +68,13 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+        return self._map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
 
-    def pinned(self) -> "Batch":
+    def pin(self) -> "Batch":
         """Return the same batch in memory that a GPU copies from while the processor continues."""
-        return self._each(torch.Tensor.pin_memory)
+        return self._map_tensors(torch.Tensor.pin_memory)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+    def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """A batch of changed tensors."""
         names = ("ids", "segment_ids", "boundaries", "points")
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
@@ -82,7 +82,7 @@ class Batch:
         return Batch(longest=self.longest, targets=targets, **changed)
 
 
-def to_batch(gathered: GatheredExamples, reads: Reads) -> Batch:
+def to_batch(gathered: GatheredExamples, reads: HeadInputs) -> Batch:
     """Return what the loader gathered, as tensors on the processor. reads: what an objective makes of it"""
     second = np.repeat(gathered.offsets[:-1] + gathered.boundary, np.diff(gathered.offsets))
     return Batch(
@@ -91,16 +91,16 @@ def to_batch(gathered: GatheredExamples, reads: Reads) -> Batch:
         boundaries=torch.from_numpy(gathered.offsets),
         longest=gathered.max_length,
         points=torch.from_numpy(reads.points),
-        targets={name: torch.from_numpy(_signed(target.values)) for name, target in reads.targets.items()},
+        targets={name: torch.from_numpy(_to_targets(target.values)) for name, target in reads.targets.items()},
     )
 
 
-def _signed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _to_targets(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Whole numbers as torch takes them for targets; others as they are."""
     return values.astype(np.int64) if values.dtype.kind in "iu" else values
 
 
-def filled(batch: Batch, shape: BatchShape, pad: int, targets: Mapping[str, Target]) -> Batch:
+def fill_batch(batch: Batch, shape: BatchShape, pad: int, targets: Mapping[str, Target]) -> Batch:
     """The same batch with dummy sequences after its own, so that it has a shape.
 
     They hold the padding token, are as long as the longest may be, and empty if no token is left to fill in.

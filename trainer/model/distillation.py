@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from corpora.kernels.arrays import Int64s
 from trainer.families.contract import ModelInputs
-from trainer.model.attention import at_least_float32
+from trainer.model.attention import to_float32_or_more
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder
-from trainer.model.masked import MaskedModel, logits_of
+from trainer.model.masked import MaskedModel, compute_logits
 from trainer.model.objective import JudgedBatch, Macs, sum_loss, sum_loss_of_words
 from trainer.objectives.distillation import COSINE, PRESENT, SOFT, DistillationObjective
 from trainer.settings.model import ModelSettings
@@ -36,7 +36,7 @@ CHUNK = 1024
 
 
 class DistilledModel(MaskedModel):
-    """An encoder with the masked head, and a teacher to be given before it learns (`learn_from`)."""
+    """An encoder with the masked head, and a teacher to be given before it learns (`set_teacher`)."""
 
     def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
         super().__init__(settings, inputs)
@@ -44,7 +44,7 @@ class DistilledModel(MaskedModel):
         self.objective = settings.objective_settings
         self.teacher: MaskedModel | None = None
 
-    def learn_from(self, teacher: MaskedModel) -> None:
+    def set_teacher(self, teacher: MaskedModel) -> None:
         """Take a teacher, which is of this model from now on and learns no more."""
         self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
         object.__setattr__(self, "teacher", teacher.eval().requires_grad_(False))  # and so it is no module of this one
@@ -57,24 +57,24 @@ class DistilledModel(MaskedModel):
             for layer in self.teacher.encoder.layers:
                 layer.compile()
 
-    def macs(self, lengths: Int64s, places: int) -> Macs:
+    def count_macs(self, lengths: Int64s, places: int) -> Macs:
         """Those of the encoder, of its head at the places and where it is compared; the teacher's are frozen."""
         shape = self.encoder.shape
         compared = 0 if SOFT not in {term.name for term in self.terms} else int(lengths.sum())
-        ours = shape.macs(lengths) + shape.vocabulary_head_macs(places + compared)
+        ours = shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places + compared)
         if self.teacher is None:
             return Macs(ours)
         theirs = self.teacher.encoder.shape
-        return Macs(ours, theirs.macs(lengths) + theirs.vocabulary_head_macs(compared))
+        return Macs(ours, theirs.count_macs(lengths) + theirs.count_vocabulary_head_macs(compared))
 
-    def sums(self, batch: Batch) -> Tensor:
+    def sum_losses(self, batch: Batch) -> Tensor:
         """Return the sums of masked tokens, of distributions, of vectors: [terms, 2]."""
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
         masked = sum_loss_of_words(self.masked_head, masked_MH, words_VE, batch.targets["masked"])
         return self._with_teacher(masked, ours_TH, batch)
 
-    def judged(self, batch: Batch) -> JudgedBatch:
+    def judge(self, batch: Batch) -> JudgedBatch:
         """The sums, and the most probable token of each masked place."""
         ours_TH = self.encoder(batch)
         masked_MV = self.masked_head(ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight)
@@ -88,28 +88,28 @@ class DistilledModel(MaskedModel):
             theirs_TH = self.teacher.encoder(batch)
         sums = [masked]
         for term in self.terms[1:]:
-            compare = {SOFT: self._divergence, COSINE: _angles}[term.name]
+            compare = {SOFT: self._compute_divergence, COSINE: _sum_angles}[term.name]
             summed = compare(ours_TH, theirs_TH, batch).float()
             sums.append(torch.stack([summed, torch.zeros_like(summed)]))
         return torch.stack(sums)
 
-    def _divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
+    def _compute_divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
         """Return the divergence of the teacher's distributions from ours, summed."""
         assert self.teacher is not None
         teacher = self.teacher
         with torch.no_grad():
-            theirs_TE = teacher.masked_head.transformed(theirs_TH)
-        return divergence(
-            (self.masked_head.transformed(ours_TH), self.encoder.embeddings.word.weight, self.masked_head.bias),
+            theirs_TE = teacher.masked_head.transform(theirs_TH)
+        return compute_divergence(
+            (self.masked_head.transform(ours_TH), self.encoder.embeddings.word.weight, self.masked_head.bias),
             (theirs_TE, teacher.encoder.embeddings.word.weight, teacher.masked_head.bias),
             batch.targets[PRESENT],
             self.objective.temperature,
         )
 
 
-def _angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
+def _sum_angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
     """1 - cosine, summed over the tokens of examples."""
-    cosines_T = F.cosine_similarity(at_least_float32(ours_TH), at_least_float32(theirs_TH), dim=-1)
+    cosines_T = F.cosine_similarity(to_float32_or_more(ours_TH), to_float32_or_more(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
 
 
@@ -117,7 +117,9 @@ def _angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
 Guesses = tuple[Tensor, Tensor, Tensor]
 
 
-def divergence(ours: Guesses, theirs: Guesses, counted_N: Tensor, temperature: float, chunk: int = CHUNK) -> Tensor:
+def compute_divergence(
+    ours: Guesses, theirs: Guesses, counted_N: Tensor, temperature: float, chunk: int = CHUNK
+) -> Tensor:
     """The square of the temperature times KL(theirs || ours), both of logits / temperature; summed over the tokens.
 
     counted_N: 1 for a token that counts, 0 for one that does not
@@ -145,11 +147,11 @@ class _Divergence(torch.autograd.Function):
         learns: bool,
     ) -> Tensor:
         """[]: the sum."""
-        summed = torch.zeros((), dtype=at_least_float32(ours_NE).dtype, device=ours_NE.device)
-        gradients = [torch.zeros_like(at_least_float32(each)) for each in (ours_NE, words_VE, bias_V) if learns]
+        summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)
+        gradients = [torch.zeros_like(to_float32_or_more(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
-            theirs_CV = _log_shares(theirs_NE[part], their_words_VE, their_bias_V, temperature)
-            ours_CV = _log_shares(ours_NE[part], words_VE, bias_V, temperature)
+            theirs_CV = _compute_log_shares(theirs_NE[part], their_words_VE, their_bias_V, temperature)
+            ours_CV = _compute_log_shares(ours_NE[part], words_VE, bias_V, temperature)
             shares_CV = theirs_CV.exp()
             summed += (shares_CV * theirs_CV.sub_(ours_CV)).sum(-1) @ counted_N[part].to(summed.dtype)
             if learns:
@@ -168,35 +170,35 @@ class _Divergence(torch.autograd.Function):
         return (*(gradient * factor for gradient in context.saved_tensors), *[None] * 7)
 
 
-def _log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
+def _compute_log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
     """[C, V], in float32 or more."""
-    return F.log_softmax(at_least_float32(logits_of(vectors_CE, words_VE, bias_V)) / temperature, -1)
+    return F.log_softmax(to_float32_or_more(compute_logits(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 
 @torch.no_grad()
-def begin_with(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
+def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
     """Give a student its teacher's layers, embeddings and head; return which layers, none if none fits.
 
-    Raises InputError as `DistillationObjective.chosen_layers` does.
+    Raises InputError as `DistillationObjective.choose_layers` does.
     """
     ours, theirs = student.encoder, teacher.encoder
-    chosen = student.objective.chosen_layers(ours.shape, theirs.shape)
+    chosen = student.objective.choose_layers(ours.shape, theirs.shape)
     if not chosen:
         return ()
     for layer, number in zip(ours.layers, chosen, strict=True):
-        _take(layer, theirs.layers[number * theirs.shape.layer_groups // theirs.shape.layers])
+        _copy_module(layer, theirs.layers[number * theirs.shape.layer_groups // theirs.shape.layers])
     for name in ("projection", "final_norm"):
-        _take(getattr(ours, name), getattr(theirs, name))
-    _take_embeddings(ours, theirs)
-    _take(student.masked_head, teacher.masked_head)
+        _copy_module(getattr(ours, name), getattr(theirs, name))
+    _copy_embeddings(ours, theirs)
+    _copy_module(student.masked_head, teacher.masked_head)
     return chosen
 
 
-def _take_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> None:
+def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> None:
     """Words, norm, as many positions as both have, and segments where both have as many."""
     mine, given = ours.embeddings, theirs.embeddings
-    _take(mine.word, given.word)
-    _take(mine.norm, given.norm)
+    _copy_module(mine.word, given.word)
+    _copy_module(mine.norm, given.norm)
     if mine.position is not None and given.position is not None:
         rows = mine.position.weight[mine.first_position :]
         others = given.position.weight[given.first_position :][: len(rows)]
@@ -207,7 +209,7 @@ def _take_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> No
         rows[: len(others)] = others
 
 
-def _take(ours: nn.Module | None, theirs: nn.Module | None) -> None:
+def _copy_module(ours: nn.Module | None, theirs: nn.Module | None) -> None:
     """Parameters of a module, by name; one that only one of them has stays as it is."""
     if ours is not None and theirs is not None:
         ours.load_state_dict(theirs.state_dict(), strict=False)

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainer.families.contract import DEVIATION, EncoderShape, Family
-from trainer.model.attention import attend, rotate, rotation
+from trainer.model.attention import attend, compute_rotation, rotate
 from trainer.model.batches import Batch
 
 # Shapes in the names of tensors: T tokens of all sequences, B sequences, H hidden size, E embedding size,
@@ -34,7 +34,7 @@ Draw = Callable[[Tensor, float], None]
 INTO_RESIDUAL = ("attention.output", "narrow", "masked_head.dense", "pooler.dense")
 
 
-def norm_of(size: int, shape: EncoderShape) -> nn.LayerNorm:
+def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
     """A LayerNorm as the encoder has it."""
     return nn.LayerNorm(size, eps=shape.norm_epsilon, bias=shape.biases)
 
@@ -49,14 +49,14 @@ class Embeddings(nn.Module):
         self.word = nn.Embedding(shape.vocab_size, size)
         self.position = nn.Embedding(shape.positions, size) if shape.position_kind == "learned" else None
         self.segment = nn.Embedding(shape.segment_types, size) if shape.segment_types else None
-        self.norm = norm_of(size, shape)
+        self.norm = build_norm(size, shape)
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, batch: Batch) -> Tensor:
         """[T, E]."""
         summed_TE = self.word(batch.ids)
         if self.position is not None:
-            summed_TE = summed_TE + self.position(batch.positions() + self.first_position)
+            summed_TE = summed_TE + self.position(batch.compute_positions() + self.first_position)
         if self.segment is not None:
             single = self.segment.num_embeddings == 1
             summed_TE = summed_TE + (self.segment.weight[0] if single else self.segment(batch.segment_ids))
@@ -71,7 +71,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = shape.heads
         self.dropout = shape.attention_dropout
-        self.window, self.causal = shape.window(number), shape.causal
+        self.window, self.causal = shape.get_window(number), shape.causal
         self.query_key_value = nn.Linear(shape.hidden_size, 3 * shape.hidden_size, bias=shape.biases)
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.biases)
 
@@ -96,11 +96,11 @@ class Layer(nn.Module):
         self.gated, self.norms_before = gated, before
         self.attention = SelfAttention(shape, number)
         # what enters the first layer comes from a norm
-        self.attention_norm = nn.Identity() if before and not number else norm_of(shape.hidden_size, shape)
+        self.attention_norm = nn.Identity() if before and not number else build_norm(shape.hidden_size, shape)
         self.widen = nn.Linear(shape.hidden_size, shape.feed_forward_size * (2 if gated else 1), bias=shape.biases)
         self.activation = ACTIVATIONS[shape.activation]
         self.narrow = nn.Linear(shape.feed_forward_size, shape.hidden_size, bias=shape.biases)
-        self.feed_forward_norm = norm_of(shape.hidden_size, shape)
+        self.feed_forward_norm = build_norm(shape.hidden_size, shape)
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
@@ -140,7 +140,7 @@ class TransformerEncoder(nn.Module):
         projects = shape.projects or shape.embedding_size != shape.hidden_size
         self.projection = nn.Linear(shape.embedding_size, shape.hidden_size) if projects else None
         self.layers = nn.ModuleList(Layer(shape, number) for number in range(shape.layer_groups))
-        self.final_norm = norm_of(shape.hidden_size, shape) if shape.norm_place == "before" else None
+        self.final_norm = build_norm(shape.hidden_size, shape) if shape.norm_place == "before" else None
 
     @property
     def shares_layers(self) -> bool:
@@ -148,14 +148,14 @@ class TransformerEncoder(nn.Module):
         return self.shape.layer_groups < self.shape.layers
 
     def forward(self, batch: Batch, embedded_TE: Tensor | None = None, states: list[Tensor] | None = None) -> Tensor:
-        """Return [T, H]. embedded_TE: in place of its own embeddings; states: takes what `hidden_states` returns"""
+        """Return [T, H]. embedded_TE: in place of its own embeddings; states: filled with `list_hidden_states`"""
         hidden_TH: Tensor = self.embeddings(batch) if embedded_TE is None else embedded_TE
         if self.projection is not None:
             hidden_TH = self.projection(hidden_TH)
-        rotations = self._rotations(batch)
+        rotations = self._compute_rotations(batch)
         for number in range(self.shape.layers):
             layer = self.layers[number * self.shape.layer_groups // self.shape.layers]
-            turns = rotations.get(self.shape.window(number) is None)
+            turns = rotations.get(self.shape.get_window(number) is None)
             if states is not None:
                 states.append(hidden_TH)
             hidden_TH = layer(hidden_TH, batch.boundaries, batch.longest, turns)
@@ -165,19 +165,19 @@ class TransformerEncoder(nn.Module):
             states.append(hidden_TH)
         return hidden_TH
 
-    def hidden_states(self, batch: Batch) -> list[Tensor]:
+    def list_hidden_states(self, batch: Batch) -> list[Tensor]:
         """Return the first layer's input and each layer's output, the last one after the norm: layers + 1 of [T, H]."""
         states = list[Tensor]()
         self(batch, states=states)
         return states
 
-    def _rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
+    def _compute_rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
         """The rotation of every token in layers that see everything (True) and in those with a window."""
         if self.shape.position_kind != "rope":
             return {}
-        positions_T, size = batch.positions(), self.shape.hidden_size // self.shape.heads
+        positions_T, size = batch.compute_positions(), self.shape.hidden_size // self.shape.heads
         bases = dict(zip((True, False), self.shape.rope_bases, strict=True))
-        return {everything: rotation(positions_T, size, base) for everything, base in bases.items()}
+        return {everything: compute_rotation(positions_T, size, base) for everything, base in bases.items()}
 
 
 @torch.no_grad()

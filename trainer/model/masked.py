@@ -15,13 +15,13 @@ from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
 from trainer.model.objective import JudgedBatch, Macs, Objective, sum_loss, sum_loss_of_words
 from trainer.objectives.masked import PAIR
-from trainer.settings.model import ModelSettings, encoder_shape
+from trainer.settings.model import ModelSettings, build_encoder_shape
 
 # Shapes in the names of tensors: M masked tokens, B sequences, H hidden size, E embedding size, V vocabulary.
 
 POOLER = ClassHeadShape()  # tanh, as BERT's
-ALIGNED = 64  # rows of a matrix that tensor cores take at full speed, in any precision
-ALIGNS = ("cuda",)  # devices on which that counts
+ROW_MULTIPLE = 64  # rows of a matrix that tensor cores take at full speed, in any precision
+ALIGNED_DEVICES = ("cuda",)  # devices on which that counts
 
 
 class MaskedHead(nn.Module):
@@ -36,23 +36,23 @@ class MaskedHead(nn.Module):
 
     def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
         """Logits [M, V]; where there are targets their `sum_loss` [2], for which a compiled head copies no logits."""
-        logits_MV = logits_of(self.transformed(hidden_MH), words_VE, self.bias)
+        logits_MV = compute_logits(self.transform(hidden_MH), words_VE, self.bias)
         return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
 
-    def transformed(self, hidden_MH: Tensor) -> Tensor:
+    def transform(self, hidden_MH: Tensor) -> Tensor:
         """Return the vectors that are compared with the words: [M, E]."""
         vectors_ME: Tensor = self.norm(self.activation(self.dense(hidden_MH)))
         return vectors_ME
 
 
-def logits_of(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
+def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
     """[M, V]: the product with the words, and their bias.
 
     On CUDA it is made with rows of zeros up to a multiple of ALIGNED, which is several times as fast as with an odd
     number of tokens, and is given without them: so no weight, no softmax and no file knows of such rows.
     """
-    more = -len(words_VE) % ALIGNED
-    if not (more and vectors_ME.device.type in ALIGNS):
+    more = -len(words_VE) % ROW_MULTIPLE
+    if not (more and vectors_ME.device.type in ALIGNED_DEVICES):
         return F.linear(vectors_ME, words_VE, bias_V)
     wide = F.linear(vectors_ME, F.pad(words_VE, (0, 0, 0, more)), F.pad(bias_V, (0, more)))
     return wide[:, : len(words_VE)]
@@ -94,30 +94,32 @@ class MaskedModel(Objective):
     """An encoder with the heads of `MaskedObjective`."""
 
     def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
-        family, shape = settings.of_family, encoder_shape(settings, inputs)
-        super().__init__(family, settings.objective_settings.terms(family, inputs))
+        family, shape = settings.family_row, build_encoder_shape(settings, inputs)
+        super().__init__(family, settings.objective_settings.list_terms(family, inputs))
         pair_head = PairHead(shape) if PAIR in self.terms else None  # drawn before the encoder
         self.encoder = TransformerEncoder(shape)
         self.masked_head = MaskedHead(shape, family.masked_head)
         self.pair_head = pair_head
 
-    def sums(self, batch: Batch) -> Tensor:
+    def sum_losses(self, batch: Batch) -> Tensor:
         """Return the sums of masked tokens, and of pairs where there is a head for them: [terms, 2]."""
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
         words_VE = self.encoder.embeddings.word.weight
         masked = sum_loss_of_words(self.masked_head, masked_MH, words_VE, batch.targets["masked"])
-        return self._with_pairs(masked, batch, self._pairs(hidden_TH, batch))
+        return self._with_pairs(masked, batch, self._compute_pair_logits(hidden_TH, batch))
 
-    def judged(self, batch: Batch) -> JudgedBatch:
+    def judge(self, batch: Batch) -> JudgedBatch:
         """The sums, and the most probable token of each masked place."""
-        masked_MV, pair_B2 = self.logits(batch)
+        masked_MV, pair_B2 = self.compute_logits(batch)
         masked = sum_loss(masked_MV, batch.targets["masked"])
         return JudgedBatch(self._with_pairs(masked, batch, pair_B2), masked_MV.argmax(-1))
 
-    def _pairs(self, hidden_TH: Tensor, batch: Batch) -> Tensor | None:
+    def _compute_pair_logits(self, hidden_TH: Tensor, batch: Batch) -> Tensor | None:
         """Logits [B, 2]."""
-        return None if self.pair_head is None else self.pair_head(hidden_TH.index_select(0, batch.first_tokens()))
+        return (
+            None if self.pair_head is None else self.pair_head(hidden_TH.index_select(0, batch.locate_first_tokens()))
+        )
 
     @staticmethod
     def _with_pairs(masked: Tensor, batch: Batch, pair_B2: Tensor | None) -> Tensor:
@@ -126,17 +128,17 @@ class MaskedModel(Objective):
             sums.append(sum_loss(pair_B2, batch.targets["pair"]))
         return torch.stack(sums)
 
-    def macs(self, lengths: Int64s, places: int) -> Macs:
+    def count_macs(self, lengths: Int64s, places: int) -> Macs:
         """Those of the encoder and its heads."""
         shape = self.encoder.shape
-        pairs = 0 if self.pair_head is None else shape.class_head_macs(len(lengths))
-        return Macs(shape.macs(lengths) + shape.vocabulary_head_macs(places) + pairs)
+        pairs = 0 if self.pair_head is None else shape.count_class_head_macs(len(lengths))
+        return Macs(shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places) + pairs)
 
-    def answers(self, batch: Batch) -> Tensor:
+    def answer(self, batch: Batch) -> Tensor:
         """Logits of the tokens at the points: [M, V]."""
-        return self.logits(batch)[0]
+        return self.compute_logits(batch)[0]
 
-    def logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    def compute_logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return the logits of the masked tokens [M, V], and of the pairs [B, 2] where the model has a pair head.
 
         Not on a sharded model, whose weights are gathered by `forward` alone.
@@ -144,4 +146,4 @@ class MaskedModel(Objective):
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
         masked_MV = self.masked_head(masked_MH, self.encoder.embeddings.word.weight)
-        return masked_MV, self._pairs(hidden_TH, batch)
+        return masked_MV, self._compute_pair_logits(hidden_TH, batch)

@@ -68,7 +68,7 @@ PEAKS: Mapping[tuple[str, ...], float] = MappingProxyType(
         ("MI300X",): 1307.4,
     }
 )
-PARTS = frozenset({"MIG", "LAPTOP"})  # words of what has the name of a device and is less
+REDUCED_WORDS = frozenset({"MIG", "LAPTOP"})  # words of what has the name of a device and is less
 Found = TypeVar("Found")
 POINTS_AT_ONCE = {"cpu": 8192, "cuda": 2048}  # whose logits are held: of 50,000 tokens in float32 1.6 and 0.4 GB
 
@@ -85,15 +85,15 @@ class Macs(NamedTuple):
         return FLOPS_OF_MAC * (PASSES * self.trained + self.frozen)
 
 
-def peak_flops(device: str) -> float | None:
+def find_peak_flops(device: str) -> float | None:
     """Return the most FLOPs a second of a device of this name; None if it is unknown.
 
-    >>> peak_flops("NVIDIA H100 80GB HBM3"), peak_flops("NVIDIA H100 PCIe"), peak_flops("cpu")
+    >>> find_peak_flops("NVIDIA H100 80GB HBM3"), find_peak_flops("NVIDIA H100 PCIe"), find_peak_flops("cpu")
     (989000000000000.0, 756000000000000.0, None)
     """
     words = set(re.findall(r"[A-Z0-9]+", device.upper()))
     rows = [row for row in PEAKS if words.issuperset(row)]
-    return None if not rows or words & PARTS else PEAKS[max(rows, key=len)] * 1e12
+    return None if not rows or words & REDUCED_WORDS else PEAKS[max(rows, key=len)] * 1e12
 
 
 class JudgedBatch(NamedTuple):
@@ -118,7 +118,7 @@ class Objective(nn.Module):
     When sharded, what several parts of it read (word embeddings, layers that share weights) belongs to the group of
     this module.
 
-    num_measures: how many numbers besides losses an evaluation adds up, for `figures`
+    num_measures: how many numbers besides losses an evaluation adds up, for `compute_figures`
     """
 
     num_measures = 0
@@ -129,55 +129,55 @@ class Objective(nn.Module):
         self.terms = terms
 
     @abstractmethod
-    def sums(self, batch: Batch) -> Tensor:
+    def sum_losses(self, batch: Batch) -> Tensor:
         """Return float32 [terms, 2]: for each term the sum of its losses over the batch, and how many are right.
 
         Sums and not means: the code that has all batches of a step divides. Always in float32.
         """
 
-    def answers(self, batch: Batch) -> Tensor:
+    def answer(self, batch: Batch) -> Tensor:
         """Return the model's answers for a batch, to score or use; their shape is the objective's own."""
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
-    def macs(self, lengths: Int64s, places: int) -> Macs:
+    def count_macs(self, lengths: Int64s, places: int) -> Macs:
         """Return the operations of a forward pass over sequences of these lengths, of which heads read so many places.
 
         Without any, as here, the use of the device is not reported.
         """
         return Macs()
 
-    def judged(self, batch: Batch) -> JudgedBatch:
-        """`sums` with the tokens that are guessed, from one pass."""
-        return JudgedBatch(self.sums(batch), None)
+    def judge(self, batch: Batch) -> JudgedBatch:
+        """`sum_losses` with the tokens that are guessed, from one pass."""
+        return JudgedBatch(self.sum_losses(batch), None)
 
-    def figures(self, measures: Float64s) -> dict[str, float]:
+    def compute_figures(self, measures: Float64s) -> dict[str, float]:
         """Return the figures of an evaluation from the measures of all its batches: float64 [num_measures]."""
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """Return `answers` or `judged` on request, else `sums`."""
+        """Return `answer` or `judge` on request, else `sum_losses`."""
         if judging:
-            return self.judged(batch)
-        return self.answers(batch) if answering else self.sums(batch)
+            return self.judge(batch)
+        return self.answer(batch) if answering else self.sum_losses(batch)
 
-    def encoders(self) -> Iterable[TransformerEncoder]:
+    def list_encoders(self) -> Iterable[TransformerEncoder]:
         """All encoders that learn."""
         return [module for module in self.children() if isinstance(module, TransformerEncoder)]
 
-    def shard_groups(self) -> list[nn.Module]:
+    def list_shard_groups(self) -> list[nn.Module]:
         """The modules that are compiled, checkpointed and sharded one by one; the rest is sharded as one."""
-        return [layer for encoder in self.encoders() if not encoder.shares_layers for layer in encoder.layers]
+        return [layer for encoder in self.list_encoders() if not encoder.shares_layers for layer in encoder.layers]
 
-    def shared_parts(self) -> list[nn.Module]:
+    def list_shared_parts(self) -> list[nn.Module]:
         """The modules that are compiled and checkpointed one by one, and sharded with the rest: used several times."""
-        return [layer for encoder in self.encoders() if encoder.shares_layers for layer in encoder.layers]
+        return [layer for encoder in self.list_encoders() if encoder.shares_layers for layer in encoder.layers]
 
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
         """Put what is frozen and no part of this module on a device. dtype: of matrices; None: float32"""
 
     def init_weights(self) -> None:
         """First weights from torch's generator: the same for the same seed on the same kind of device."""
-        shape = next(iter(self.encoders())).shape
+        shape = next(iter(self.list_encoders())).shape
         init_weights(self, self.family, shape.layers, shape.initializer_range)
 
 
@@ -193,10 +193,10 @@ def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
     logits: [N, C]; targets: int64 [N], IGNORED where there is none
     """
-    return guessed(logits, targets)[0]
+    return sum_loss_and_guess(logits, targets)[0]
 
 
-def guessed(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def sum_loss_and_guess(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """`sum_loss`, and of each target the class of the highest logit: int64 [N]."""
     highest = logits.detach().argmax(-1)
     loss = F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED)
@@ -205,11 +205,11 @@ def guessed(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
     """Return `sum_loss` of a `MaskedHead`, whose decoder is the word embeddings, in stretches of points."""
-    sums = in_stretches(lambda some, wanted: head(some, words_VE, wanted), hidden_MH, targets_M)
-    return added(sums)
+    sums = map_stretches(lambda some, wanted: head(some, words_VE, wanted), hidden_MH, targets_M)
+    return add_stretches(sums)
 
 
-def in_stretches(of: Callable[..., Found], *points: Tensor) -> list[Found]:
+def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found]:
     """Apply a function to points whose logits it needs, as many at once as memory has room for.
 
     Beyond POINTS_AT_ONCE logits are recomputed in the backward pass, one stretch of points after another: [M, V] is
@@ -219,12 +219,12 @@ def in_stretches(of: Callable[..., Found], *points: Tensor) -> list[Found]:
     number = len(points[0])
     at_once = POINTS_AT_ONCE.get(points[0].device.type, number)
     if number <= at_once:
-        return [of(*points)]
+        return [function(*points)]
     begins = range(0, number, at_once)
-    return [checkpoint(of, *(each[at : at + at_once] for each in points), use_reentrant=False) for at in begins]
+    return [checkpoint(function, *(each[at : at + at_once] for each in points), use_reentrant=False) for at in begins]
 
 
-def added(sums: Sequence[Tensor]) -> Tensor:
+def add_stretches(sums: Sequence[Tensor]) -> Tensor:
     """Return the sums of all stretches."""
     return sums[0] if len(sums) == 1 else torch.stack(list(sums)).sum(0)
 
@@ -234,6 +234,6 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def state_below(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def select_state(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The part of a state below a name, by what follows it."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

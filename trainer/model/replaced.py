@@ -19,15 +19,15 @@ from trainer.families.contract import EncoderShape, ModelInputs
 from trainer.model.batches import Batch
 from trainer.model.encoder import ACTIVATIONS, TransformerEncoder
 from trainer.model.masked import MaskedHead
-from trainer.model.objective import JudgedBatch, Macs, Objective, added, guessed, in_stretches
+from trainer.model.objective import JudgedBatch, Macs, Objective, add_stretches, map_stretches, sum_loss_and_guess
 from trainer.objectives.contract import IGNORED
 from trainer.objectives.masked import MASKED
 from trainer.objectives.replaced import NOISE, PRESENT, ReplacedObjective
-from trainer.settings.model import ModelSettings, encoder_shape, part_settings
+from trainer.settings.model import ModelSettings, build_encoder_shape, build_part_settings
 
 # Shapes in the names of tensors: T tokens, M masked tokens, E embedding size, H hidden size, V vocabulary.
 
-BINS, FARTHEST = 1 << 16, 32.0  # of logits, of a width of 0.001, and those beyond at the ends
+BINS, MAX_LOGIT = 1 << 16, 32.0  # of logits, of a width of 0.001, and those beyond at the ends
 UNITS = 2.0**30  # of a probability; the sum of all, each rounded by half a unit, is below 2^31
 
 
@@ -67,42 +67,45 @@ class ReplacedModel(Objective):
     num_measures = 2 * BINS
 
     def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
-        family, objective = settings.of_family, settings.objective_settings
+        family, objective = settings.family_row, settings.objective_settings
         assert isinstance(objective, ReplacedObjective)
-        super().__init__(family, objective.terms(family, inputs))
+        super().__init__(family, objective.list_terms(family, inputs))
         self.objective = objective
-        _, generator = objective.parts(family, inputs)
-        shape, narrow = encoder_shape(settings, inputs), encoder_shape(part_settings(settings, generator), inputs)
+        _, generator = objective.list_parts(family, inputs)
+        shape, narrow = (
+            build_encoder_shape(settings, inputs),
+            build_encoder_shape(build_part_settings(settings, generator), inputs),
+        )
         self.encoder = TransformerEncoder(shape)
         self.generator = TransformerEncoder(narrow, embeds=False)
         self.masked_head = MaskedHead(narrow, family.masked_head)
         self.replaced_head = ReplacedHead(shape)
 
-    def sums(self, batch: Batch) -> Tensor:
+    def sum_losses(self, batch: Batch) -> Tensor:
         """Return the sums of masked tokens, and of all tokens: [2, 2]."""
-        return self._sums(self.joint_answers(batch), batch)
+        return self._sum_losses(self.answer_jointly(batch), batch)
 
-    def judged(self, batch: Batch) -> JudgedBatch:
+    def judge(self, batch: Batch) -> JudgedBatch:
         """Return the sums, the generator's most probable tokens, and how many tokens the discriminator puts where."""
-        answers = self.joint_answers(batch)
-        ranked = rank_counts(answers.logits, answers.replaced, batch.targets[PRESENT])
-        return JudgedBatch(self._sums(answers, batch), answers.guesses, ranked)
+        answers = self.answer_jointly(batch)
+        ranked = count_ranks(answers.logits, answers.replaced, batch.targets[PRESENT])
+        return JudgedBatch(self._sum_losses(answers, batch), answers.guesses, ranked)
 
-    def figures(self, measures: Float64s) -> dict[str, float]:
+    def compute_figures(self, measures: Float64s) -> dict[str, float]:
         """The area under the ROC curve of replaced tokens, where there are both kinds."""
-        area = area_under_curve(measures)
+        area = compute_area(measures)
         return {} if area is None else {"replaced_auc": area}
 
-    def macs(self, lengths: Int64s, places: int) -> Macs:
+    def count_macs(self, lengths: Int64s, places: int) -> Macs:
         """Those of both encoders and their heads."""
         discriminator, generator = self.encoder.shape, self.generator.shape
         tokens = int(lengths.sum())
-        encoders = discriminator.macs(lengths) + generator.macs(lengths)
-        heads = generator.vocabulary_head_macs(places) + discriminator.class_head_macs(tokens, 1)
+        encoders = discriminator.count_macs(lengths) + generator.count_macs(lengths)
+        heads = generator.count_vocabulary_head_macs(places) + discriminator.count_class_head_macs(tokens, 1)
         return Macs(encoders + heads)
 
     @staticmethod
-    def _sums(answers: JointAnswers, batch: Batch) -> Tensor:
+    def _sum_losses(answers: JointAnswers, batch: Batch) -> Tensor:
         present_T = batch.targets[PRESENT]
         labels_T = answers.replaced.float()
         losses_T = F.binary_cross_entropy_with_logits(answers.logits, labels_T, reduction="none")
@@ -110,7 +113,7 @@ class ReplacedModel(Objective):
         replaced_2 = torch.stack([(losses_T * present_T).sum(), right_T.sum().float()])
         return torch.stack([answers.masked, replaced_2])
 
-    def joint_answers(self, batch: Batch) -> JointAnswers:
+    def answer_jointly(self, batch: Batch) -> JointAnswers:
         """Return the generator's answers, and the discriminator's for the tokens that are drawn from them."""
         masked, guesses_M, drawn_M = self._guess_and_draw(batch)
         targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
@@ -118,30 +121,30 @@ class ReplacedModel(Objective):
         ids_T = batch.ids.index_add(0, batch.points, (drawn_M - seen_M) * real_M)
         replaced_M = ((drawn_M != targets_M) & real_M).long()
         replaced_T = torch.zeros_like(batch.ids).index_add(0, batch.points, replaced_M) > 0
-        return JointAnswers(masked, guesses_M, self.answers(replace(batch, ids=ids_T)), replaced_T)
+        return JointAnswers(masked, guesses_M, self.answer(replace(batch, ids=ids_T)), replaced_T)
 
     def _guess_and_draw(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """`sum_loss` of the generator, its most probable tokens and those that are drawn: [2], [M], [M]."""
 
         def of_stretch(hidden_MH: Tensor, targets_M: Tensor, numbers_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            logits_MV = self._logits(hidden_MH)
-            sums, guesses_M = guessed(logits_MV, targets_M)
+            logits_MV = self._compute_logits(hidden_MH)
+            sums, guesses_M = sum_loss_and_guess(logits_MV, targets_M)
             return sums, guesses_M, self.draw(logits_MV.detach(), numbers_M)
 
         targets = batch.targets[MASKED.name], batch.targets[NOISE]
-        sums, guesses, drawn = zip(*in_stretches(of_stretch, self._vectors(batch), *targets), strict=True)
-        return added(sums), torch.cat(guesses), torch.cat(drawn)
+        sums, guesses, drawn = zip(*map_stretches(of_stretch, self._compute_vectors(batch), *targets), strict=True)
+        return add_stretches(sums), torch.cat(guesses), torch.cat(drawn)
 
     def guess(self, batch: Batch) -> Tensor:
         """Logits of the generator at the points: [M, V]."""
-        return self._logits(self._vectors(batch))
+        return self._compute_logits(self._compute_vectors(batch))
 
-    def _vectors(self, batch: Batch) -> Tensor:
+    def _compute_vectors(self, batch: Batch) -> Tensor:
         """Return the generator's vectors at the points: [M, H]."""
         hidden_TH: Tensor = self.generator(batch, self.encoder.embeddings(batch))
         return hidden_TH.index_select(0, batch.points)
 
-    def _logits(self, hidden_MH: Tensor) -> Tensor:
+    def _compute_logits(self, hidden_MH: Tensor) -> Tensor:
         logits_MV: Tensor = self.masked_head(hidden_MH, self.encoder.embeddings.word.weight)
         return logits_MV
 
@@ -150,7 +153,7 @@ class ReplacedModel(Objective):
         """A token for each point, by its number in [0, 1): int64 [M]."""
         return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
-    def answers(self, batch: Batch) -> Tensor:
+    def answer(self, batch: Batch) -> Tensor:
         """Logits of the discriminator that a token was replaced, of the tokens as they are: [T] in float32."""
         logits_T: Tensor = self.replaced_head(self.encoder(batch))
         return logits_T.float()
@@ -165,21 +168,21 @@ def draw_tokens(probabilities_MV: Tensor, numbers_M: Tensor) -> Tensor:
     return drawn_M1.squeeze(1).clamp(max=sums_MV.shape[1] - 1)  # logits that are not numbers have none
 
 
-def rank_counts(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tensor:
+def count_ranks(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tensor:
     """Count the original and the replaced tokens with a logit in each bin: float64 [2 * BINS]."""
-    far_T = logits_T.nan_to_num().clamp(-FARTHEST, FARTHEST) + FARTHEST
-    bins_T = (far_T * ((BINS - 1) / (2 * FARTHEST))).long() + BINS * replaced_T.long()
+    far_T = logits_T.nan_to_num().clamp(-MAX_LOGIT, MAX_LOGIT) + MAX_LOGIT
+    bins_T = (far_T * ((BINS - 1) / (2 * MAX_LOGIT))).long() + BINS * replaced_T.long()
     counts = torch.zeros(2 * BINS, dtype=torch.float64, device=logits_T.device)
     return counts.index_add(0, bins_T, present_T.double())
 
 
-def area_under_curve(counts: Float64s) -> float | None:
+def compute_area(counts: Float64s) -> float | None:
     """Return the probability that a replaced token has a higher logit than an original one; None without both.
 
-    counts: what `rank_counts` returns, added up
+    counts: what `count_ranks` returns, added up
     Two of one bin count as equal ones, one half: the error is at most half the share of such pairs.
 
-    >>> area_under_curve(torch.tensor([3.0, 1.0, 0.0, 2.0]).numpy())
+    >>> compute_area(torch.tensor([3.0, 1.0, 0.0, 2.0]).numpy())
     0.875
     """
     original, replaced = counts.reshape(2, -1)

@@ -50,7 +50,7 @@ class Target(NamedTuple):
     fill: int | float = IGNORED
 
 
-class Reads(NamedTuple):
+class HeadInputs(NamedTuple):
     """The part of a batch that an objective reads, on the processor.
 
     points:  int64 [M], places among the T tokens whose vectors its heads take
@@ -101,14 +101,14 @@ class ObjectiveSettings(Protocol):
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
         """Raise InputError if there is nothing to learn from shards. what: holds them"""
 
-    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+    def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """The terms of the loss of a model for these examples."""
 
-    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
         """Return what the heads need of examples: a pure function of its arguments. seed: of the training"""
 
-    def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
+    def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
         """By what the sum of each term is divided, once they are added up over the step."""
 
-    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+    def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """Return the parts that are exported."""

@@ -21,14 +21,14 @@ from corpora.errors import InputError
 from corpora.store.settings import check_range, limit_field
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import EncoderShape, Family, ModelInputs
-from trainer.objectives.contract import ModelPart, Reads, Target, Term
+from trainer.objectives.contract import HeadInputs, ModelPart, Target, Term
 from trainer.objectives.masked import MASKED, MaskedObjective
 
 SOFT, COSINE = "soft", "cosine"
 PRESENT = "present"  # the target that says which tokens are of examples
 
 # What a layer of the teacher and one of the student must have in common, and their tables.
-COMMON = (
+SHARED_FIELDS = (
     "hidden_size",
     "embedding_size",
     "heads",
@@ -80,36 +80,36 @@ class DistillationObjective(MaskedObjective):
         if "masked" not in family.names.architectures:
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
-    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+    def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Return the terms: masked tokens always, to be reported; soft and cosine where they have a weight."""
         learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
         return (Term(MASKED.name, self.masked), *learnt)
 
-    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
         """The masked tokens, and 1 for every token: those that fill a batch have 0 and are in no sum."""
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
             PRESENT: Target(np.ones(len(gathered.ids), np.float32), "token", 0.0),
         }
-        return Reads(gathered.masked, targets, gathered.targets)
+        return HeadInputs(gathered.masked, targets, gathered.targets)
 
-    def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
+    def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
         """Masked tokens, or all of them."""
         masked, every = len(gathered.masked), len(gathered.ids)
         return tuple(masked if term.name == MASKED.name else every for term in terms)
 
-    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+    def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """The student with its masked head; of the teacher nothing."""
         return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
 
-    def chosen_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
+    def choose_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
         """Return the teacher's layer from which each set of the student's weights starts; none: first weights.
 
         Raises InputError if there is no such layer, or it does not fit.
         """
         if self.layers == ():
             return ()
-        chosen = spread(teacher.layers, student.layer_groups) if self.layers is None else self.layers
+        chosen = spread_layers(teacher.layers, student.layer_groups) if self.layers is None else self.layers
         if len(chosen) != student.layer_groups:
             raise InputError(
                 f"model.objective.layers names {len(chosen)} layers of the teacher, but the student has "
@@ -120,7 +120,7 @@ class DistillationObjective(MaskedObjective):
                 f"model.objective.layers names layer {outside[0]} of the teacher, which has {teacher.layers}: they are "
                 f"counted from 0 to {teacher.layers - 1}."
             )
-        differing = next((name for name in COMMON if getattr(student, name) != getattr(teacher, name)), None)
+        differing = next((name for name in SHARED_FIELDS if getattr(student, name) != getattr(teacher, name)), None)
         if differing is not None:
             raise InputError(
                 f"The student cannot start from layers of its teacher: its {differing} is "
@@ -138,17 +138,17 @@ class DistillationObjective(MaskedObjective):
             )
 
 
-def spread(of: int, chosen: int) -> tuple[int, ...]:
+def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
     """So many of some layers, spread evenly from the first to the last.
 
-    >>> spread(12, 6), spread(24, 4), spread(6, 1)
+    >>> spread_layers(12, 6), spread_layers(24, 4), spread_layers(6, 1)
     ((0, 2, 4, 7, 9, 11), (0, 8, 15, 23), (0,))
     """
-    gaps = max(1, chosen - 1)
-    return tuple((2 * number * (of - 1) + gaps) // (2 * gaps) for number in range(chosen))
+    gaps = max(1, num_chosen - 1)
+    return tuple((2 * number * (num_layers - 1) + gaps) // (2 * gaps) for number in range(num_chosen))
 
 
-def same_vocabulary(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
+def find_different_token(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
     """The first id at which two vocabularies differ; None if they are one."""
     if len(ours) != len(theirs):
         return min(len(ours), len(theirs))

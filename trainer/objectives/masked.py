@@ -12,7 +12,7 @@ from corpora.errors import InputError
 from corpora.generic_types import Json
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs
-from trainer.objectives.contract import ModelPart, Reads, Target, Term
+from trainer.objectives.contract import HeadInputs, ModelPart, Target, Term
 
 MASKED, PAIR = Term("masked"), Term("pair")
 
@@ -36,23 +36,23 @@ class MaskedObjective:
                 "would learn nothing. Leave masking.kind out."
             )
 
-    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+    def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Masked tokens, and pairs where the family and the examples have them."""
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
-    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
         """The masked tokens, and the labels of pairs."""
         targets = {MASKED.name: Target(gathered.targets, "point")}
         if PAIR in terms:
             assert gathered.labels is not None, "a model with a pair head was given examples without pair labels"
             targets[PAIR.name] = Target(gathered.labels, "sequence")
-        return Reads(gathered.masked, targets, gathered.targets)
+        return HeadInputs(gathered.masked, targets, gathered.targets)
 
-    def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
+    def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
         """Masked tokens, and examples."""
         return (len(gathered.masked), gathered.num_examples)[: len(terms)]
 
-    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+    def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """The encoder with its heads."""
         heads = ("masked_head", "pair_head") if family.has_pairs(inputs) else ("masked_head",)
         architecture = "pairs" if family.has_pairs(inputs) else "masked"

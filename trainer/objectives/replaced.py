@@ -19,7 +19,7 @@ from corpora.store.randomness import compute_keys, draw_uniform
 from corpora.store.settings import check_range
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import Family, ModelInputs
-from trainer.objectives.contract import ModelPart, Reads, Target, Term
+from trainer.objectives.contract import HeadInputs, ModelPart, Target, Term
 from trainer.objectives.masked import MASKED, MaskedObjective
 
 REPLACED = "replaced"
@@ -63,30 +63,30 @@ class ReplacedObjective(MaskedObjective):
                 'have: set model.family = "electra", or use another objective.'
             )
 
-    def terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
+    def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Return the terms of the generator and of the discriminator."""
         return MASKED, Term(REPLACED, self.replaced_weight, has_area=True)
 
-    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> Reads:
+    def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
         """The masked tokens, a number for each that decides what is drawn, and which tokens are real."""
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
-            NOISE: Target(noise(gathered, seed), "point", 0.0),
+            NOISE: Target(draw_noise(gathered, seed), "point", 0.0),
             PRESENT: Target(np.ones(len(gathered.ids), bool), "token", 0),
         }
-        return Reads(gathered.masked, targets, gathered.targets)
+        return HeadInputs(gathered.masked, targets, gathered.targets)
 
-    def counts(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
+    def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
         """Masked tokens, and all tokens."""
         return len(gathered.masked), len(gathered.ids)
 
-    def parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
+    def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
         """The discriminator, and the generator in a folder below it."""
         discriminator = ModelPart("", "encoder", {"replaced_head": "replaced_head"}, REPLACED)
         return discriminator, GENERATOR._replace(width=self.generator_size)
 
 
-def noise(gathered: GatheredExamples, seed: int) -> Float64s:
+def draw_noise(gathered: GatheredExamples, seed: int) -> Float64s:
     """A number in [0, 1) for each masked token, by its epoch, its example and its place there: float64 [M]."""
     keys = compute_keys(seed, "replaced", gathered.epochs, gathered.example_ids)
     examples = np.searchsorted(gathered.offsets, gathered.masked, side="right") - 1

@@ -36,18 +36,18 @@ _FAMILY_KINDS = Kinds(what="family", key="model.family", group=FAMILY_GROUP, our
 OBJECTIVE_GROUP = "cloze.objectives"
 _OURS = (MaskedObjective, ReplacedObjective, DistillationObjective)
 OBJECTIVES: Mapping[str, Any] = MappingProxyType({each.kind: each for each in _OURS})
-_MEMBERS = ("version", "builder", "check", "check_shards", "terms", "read", "counts", "parts")
+_MEMBERS = ("version", "builder", "check", "check_shards", "list_terms", "read", "count_targets", "list_parts")
 _OBJECTIVE_KINDS = Kinds(
     what="objective", key="model.objective.kind", group=OBJECTIVE_GROUP, ours=OBJECTIVES, members=_MEMBERS
 )
-USUAL_WIDTH = 0.25  # of a generator, where the family's row does not give the size
+DEFAULT_GENERATOR_WIDTH = 0.25  # of a generator, where the family's row does not give the size
 SIZES = ("layers", "hidden_size", "heads", "feed_forward_size", "max_length", "embedding_size", "layer_groups")
 BOUNDS = {
     **dict.fromkeys((*SIZES, "window", "every_global"), (1, 1 << 20)),
     **dict.fromkeys(("global_base", "local_base"), (1, 1e12)),
     "norm_epsilon": (1e-12, 1e-2),
 }
-ROW = {
+FAMILY_FIELDS = {
     "window": "window",
     "every_global": "window",
     "global_base": "bases",
@@ -57,7 +57,7 @@ ROW = {
 POOLINGS = ("cls", "mean")
 
 
-def family_of(name: str) -> Family:
+def find_family(name: str) -> Family:
     """Return a family. Raises InputError for an unknown name and for a broken package."""
     if name in FAMILIES:
         return FAMILIES[name]
@@ -71,12 +71,12 @@ def family_of(name: str) -> Family:
     return family
 
 
-def read_objective(table: Mapping[str, Json], where: str) -> ObjectiveSettings:
+def read_objective(table: Mapping[str, Json], table_name: str) -> ObjectiveSettings:
     """The settings of an objective. Raises InputError. where: the table's name in the recipe, for messages"""
     if not isinstance(table.get("kind"), str):
-        raise InputError(f"{where} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
+        raise InputError(f"{table_name} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
-    settings: ObjectiveSettings = bind_settings(_OBJECTIVE_KINDS.find(str(table["kind"])), own, where)
+    settings: ObjectiveSettings = bind_settings(_OBJECTIVE_KINDS.find(str(table["kind"])), own, table_name)
     return settings
 
 
@@ -132,7 +132,7 @@ class ModelSettings:
     )  # a name; what decides the weights is the content, which the model's stage adds
 
     def __post_init__(self) -> None:
-        family = self.of_family
+        family = self.family_row
         check_choice("model.size", self.size, tuple(family.sizes))
         for name in ("activation", "dropout", "attention_dropout"):
             if getattr(self, name) in ("", None):
@@ -144,7 +144,7 @@ class ModelSettings:
         for name, (least, most) in BOUNDS.items():
             if getattr(self, name) is not None:
                 check_range(f"model.{name}", getattr(self, name), least, most)
-        self._check_row()
+        self._check_family_fields()
         layers, hidden_size, heads, _ = self.shape
         if hidden_size % heads:
             raise InputError(
@@ -158,28 +158,32 @@ class ModelSettings:
             )
         self.objective_settings.check(family)
 
-    def _check_row(self) -> None:
+    def _check_family_fields(self) -> None:
         """Raise InputError for a setting that the family does not have."""
         if self.pooling is not None:
             check_choice("model.pooling", self.pooling, POOLINGS)
-        has = {"window": self.of_family.window, "bases": self.of_family.rope_bases, "pooling": self.of_family.pools}
-        for name, part in ROW.items():
+        has = {
+            "window": self.family_row.window,
+            "bases": self.family_row.rope_bases,
+            "pooling": self.family_row.names_pooling,
+        }
+        for name, part in FAMILY_FIELDS.items():
             if getattr(self, name) is not None and not has[part]:
                 raise InputError(f"model.{name} is set, but {self.family} models do not have it: leave it out.")
 
     @property
-    def of_family(self) -> Family:
+    def family_row(self) -> Family:
         """The row of the family."""
-        return family_of(self.family)
+        return find_family(self.family)
 
     @property
     def objective_settings(self) -> ObjectiveSettings:
         """By what the model is pre-trained."""
-        return read_objective(self.objective or {"kind": self.of_family.objective}, "model.objective")
+        return read_objective(self.objective or {"kind": self.family_row.objective}, "model.objective")
 
     @property
     def _size(self) -> Size:
-        return self.of_family.sizes[self.size]
+        return self.family_row.sizes[self.size]
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -200,15 +204,15 @@ class ModelSettings:
     @property
     def groups(self) -> int:
         """Sets of weights that the layers share."""
-        return self.layer_groups or (1 if self.of_family.shared_layers else self.shape[0])
+        return self.layer_groups or (1 if self.family_row.shared_layers else self.shape[0])
 
     @property
     def positions(self) -> int:
         """Tokens of the longest sequence that the model can read."""
-        return self.max_length or self.of_family.max_length
+        return self.max_length or self.family_row.max_length
 
 
-def model_json(settings: ModelSettings) -> dict[str, Json]:
+def to_model_json(settings: ModelSettings) -> dict[str, Json]:
     """Return what decides the weights of a model, for fingerprints: its settings, and whose family and objective."""
     objective = settings.objective_settings
     more = {
@@ -224,11 +228,11 @@ def model_json(settings: ModelSettings) -> dict[str, Json]:
     return values
 
 
-def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
+def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
     """Return the family's row with the settings laid over it."""
-    family = settings.of_family
+    family = settings.family_row
     layers, hidden_size, heads, feed_forward_size = settings.shape
-    first_position = family.first_position(inputs)
+    first_position = family.find_first_position(inputs)
     return EncoderShape(
         **{
             "vocab_size": inputs.vocab_size,
@@ -246,19 +250,21 @@ def encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
             "attention_dropout": settings.attention_dropout,
             "norm_epsilon": settings.norm_epsilon or family.norm_epsilon,
             "initializer_range": settings.initializer_range,
-            "windows": _windows(settings, layers),
-            "rope_bases": rope_bases(settings),
+            "windows": _list_windows(settings, layers),
+            "rope_bases": list_rope_bases(settings),
             **family.shape,
         }
     )
 
 
-def part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
+def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
     """The settings of a part as a model of its own: one that is narrower has as many layers."""
-    width = settings.of_family.generators.get(settings.size, USUAL_WIDTH) if part.width is None else part.width
+    width = (
+        settings.family_row.generators.get(settings.size, DEFAULT_GENERATOR_WIDTH) if part.width is None else part.width
+    )
     if width == 1:
         return settings
-    hidden_size, heads = narrowed(settings.shape[1] * width)
+    hidden_size, heads = choose_width(settings.shape[1] * width)
     return replace(
         settings,
         hidden_size=hidden_size,
@@ -269,24 +275,24 @@ def part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
     )
 
 
-def narrowed(wanted: float) -> tuple[int, int]:
+def choose_width(hidden_size: float) -> tuple[int, int]:
     """The hidden size nearest to one, and its heads: each of about 64 numbers, a multiple of 8.
 
-    >>> narrowed(768 / 3), narrowed(256 * 0.25), narrowed(100)
+    >>> choose_width(768 / 3), choose_width(256 * 0.25), choose_width(100)
     ((256, 4), (64, 1), (96, 1))
     """
-    heads = max(1, round(wanted) // 64)
-    return max(1, round(wanted / (8 * heads))) * 8 * heads, heads
+    num_heads = max(1, round(hidden_size) // 64)
+    return max(1, round(hidden_size / (8 * num_heads))) * 8 * num_heads, num_heads
 
 
-def _windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
+def _list_windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer; none where all see everything."""
-    window = settings.window or settings.of_family.window
-    every = settings.every_global or settings.of_family.every_global
+    window = settings.window or settings.family_row.window
+    every = settings.every_global or settings.family_row.every_global
     return () if window is None else tuple(window if layer % every else None for layer in range(layers))
 
 
-def rope_bases(settings: ModelSettings) -> tuple[float, ...]:
+def list_rope_bases(settings: ModelSettings) -> tuple[float, ...]:
     """Return the bases of layers without a window, and of those with one; none if nothing is rotated."""
     own = (settings.global_base, settings.local_base)
-    return tuple(ours or usual for ours, usual in zip(own, settings.of_family.rope_bases, strict=False))
+    return tuple(ours or usual for ours, usual in zip(own, settings.family_row.rope_bases, strict=False))

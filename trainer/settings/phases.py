@@ -20,7 +20,7 @@ from types import MappingProxyType
 from corpora.errors import InputError
 from corpora.store.settings import check_choice, check_range, later_field, limit_field
 
-MOST_STEPS = 1 << 40
+MAX_STEPS = 1 << 40
 DECAY_SHARE = 0.1  # of a "wsd" that does not set how long it falls
 
 # which kinds a key means something to
@@ -36,7 +36,7 @@ _KINDS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 KINDS = _KINDS_OF["kind"]
-MOST_TOKENS = 10**15
+MAX_TOKENS = 10**15
 _TOKENS = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([kmbgt]?)", re.IGNORECASE | re.ASCII)
 _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12})
 
@@ -71,7 +71,7 @@ class Schedule:
         check_range("schedule.power", self.power, 1e-3, 1e3)
         check_range("schedule.final_share", self.final_share, 0, 1)
         if self.decay_steps is not None:
-            check_range("schedule.decay_steps", self.decay_steps, 1, MOST_STEPS)
+            check_range("schedule.decay_steps", self.decay_steps, 1, MAX_STEPS)
         if self.decay_share is not None:
             check_range("schedule.decay_share", self.decay_share, 1e-9, 1)
         if self.decay_steps is not None and self.decay_share is not None:
@@ -84,20 +84,20 @@ class Schedule:
                 )
 
     @staticmethod
-    def of(given: "str | Schedule") -> "Schedule":
+    def from_recipe(given: "str | Schedule") -> "Schedule":
         """Return the schedule of a recipe's kind or table."""
         return Schedule(kind=given) if isinstance(given, str) else given
 
-    def decay_of(self, steps: int) -> int:
+    def count_decay_steps(self, steps: int) -> int:
         """The last steps, of so many, in which "wsd" falls."""
         if self.decay_steps is not None:
             return self.decay_steps
         return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
 
-    def height(self, left: float) -> float:
+    def compute_height(self, left: float) -> float:
         """Return the share left of the way from the peak to the end rate, where so much is left of the steps: 1 to 0.
 
-        >>> Schedule(kind="wsd").height(0.75), Schedule(kind="polynomial", power=2).height(0.5)
+        >>> Schedule(kind="wsd").compute_height(0.75), Schedule(kind="polynomial", power=2).compute_height(0.5)
         (0.5, 0.25)
         """
         if self.kind == "wsd" and self.decay == "1-sqrt":
@@ -124,7 +124,7 @@ class Stretch:
     schedule: Schedule
 
     def __post_init__(self) -> None:
-        falling = self.schedule.decay_of(self.steps) if self.schedule.kind == "wsd" else 0
+        falling = self.schedule.count_decay_steps(self.steps) if self.schedule.kind == "wsd" else 0
         if self.warmup + falling > self.steps:
             ends = f" and its decay (decay_steps = {falling})" if falling else ""
             raise InputError(
@@ -133,35 +133,35 @@ class Stretch:
                 "or in the phase that sets it, or give the phases more steps."
             )
 
-    def rate(self, step: int) -> float:
+    def compute_rate(self, step: int) -> float:
         """The rate of a step of the run."""
         done, schedule = step - self.first, self.schedule
         if done < self.warmup:
             return self.peak * (done + 1) / (self.warmup + 1)
         if schedule.kind == "constant":
             return self.peak
-        left, falling = max(0, self.steps - done), self.falling
+        left, falling = max(0, self.steps - done), self.num_falling
         if left >= falling and schedule.kind == "wsd":
             return self.peak
         if schedule.kind == "linear" and not schedule.final_share:
             return self.peak * left / falling
-        return self.peak * (schedule.final_share + (1 - schedule.final_share) * schedule.height(left / falling))
+        return self.peak * (schedule.final_share + (1 - schedule.final_share) * schedule.compute_height(left / falling))
 
     @property
-    def falling(self) -> int:
+    def num_falling(self) -> int:
         """Steps over which the rate falls, those of the warm-up included where it falls from step 0 on."""
         if self.schedule.kind == "wsd":
-            return self.schedule.decay_of(self.steps)
+            return self.schedule.count_decay_steps(self.steps)
         return self.steps if self.schedule.decay_from == "start" else max(1, self.steps - self.warmup)
 
 
-def check_rate(where: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
+def check_rate(table: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
     """Raise InputError for a rate or a warm-up out of range."""
-    check_range(f"{where}.learning_rate", rate, 0, 10)
-    check_range(f"{where}.warmup_steps", warmup_steps or 0, 0, MOST_STEPS)
-    check_range(f"{where}.warmup_share", warmup_share or 0, 0, 1)
+    check_range(f"{table}.learning_rate", rate, 0, 10)
+    check_range(f"{table}.warmup_steps", warmup_steps or 0, 0, MAX_STEPS)
+    check_range(f"{table}.warmup_share", warmup_share or 0, 0, 1)
     if warmup_steps and warmup_share:
-        raise InputError(f"{where} has warmup_steps and warmup_share: leave out one of them.")
+        raise InputError(f"{table} has warmup_steps and warmup_share: leave out one of them.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class BatchRamp:
         where = "training.phase.batch_ramp"
         check_range(f"{where}.first", self.first, 1, 1 << 24)
         check_range(f"{where}.multiple", self.multiple, 1, 1 << 24)
-        check_range(f"{where}.steps", self.steps, 0, MOST_STEPS)
+        check_range(f"{where}.steps", self.steps, 0, MAX_STEPS)
         if bool(self.steps) == (self.tokens is not None):
             raise InputError(f"{where} needs `steps` or `tokens` for how long the batch grows: give one of them.")
 
@@ -195,24 +195,24 @@ class BatchRamp:
                 f"{self.multiple} examples: the batch grows from `first` to `batch`, by a multiple of `multiple`."
             )
 
-    def size(self, step: int, batch: int) -> int:
+    def compute_size(self, step: int, batch: int) -> int:
         """Examples of a step of the phase."""
         if step >= self.steps:
             return batch
         return self.first + self.multiple * ((batch - self.first) // self.multiple * step // self.steps)
 
-    def before(self, step: int, batch: int) -> int:
+    def count_examples_before(self, step: int, batch: int) -> int:
         """Examples of all steps before a step of the phase."""
         rising = min(step, self.steps)
         levels = (batch - self.first) // self.multiple
-        grown = self.multiple * floor_sum(rising, levels, self.steps) if rising else 0
+        grown = self.multiple * sum_floors(rising, levels, self.steps) if rising else 0
         return self.first * rising + grown + batch * (step - rising)
 
 
-def floor_sum(number: int, factor: int, divisor: int) -> int:
+def sum_floors(number: int, factor: int, divisor: int) -> int:
     """Return the sum of `i * factor // divisor` over i below a number, by Euclid's algorithm.
 
-    >>> floor_sum(5, 3, 4), sum(i * 3 // 4 for i in range(5))
+    >>> sum_floors(5, 3, 4), sum(i * 3 // 4 for i in range(5))
     (6, 6)
     """
     total, offset = 0, 0
@@ -241,18 +241,18 @@ class Quota:
     @property
     def number(self) -> int:
         """The number of tokens. Raises InputError."""
-        return num_tokens("training.phase.mixture: tokens", self.tokens)
+        return parse_tokens("training.phase.mixture: tokens", self.tokens)
 
 
-def num_tokens(key: str, value: int | str) -> int:
+def parse_tokens(key: str, value: int | str) -> int:
     """Parse a number of tokens, as a recipe writes it. Raises InputError.
 
-    >>> num_tokens("tokens", "1.5k")
+    >>> parse_tokens("tokens", "1.5k")
     1500
     """
     match = _TOKENS.fullmatch(str(value).strip())
     number = Fraction(match[1]) * _SCALES[match[2].lower()] if match else Fraction(0)
-    if number.denominator != 1 or not 1 <= number <= MOST_TOKENS:
+    if number.denominator != 1 or not 1 <= number <= MAX_TOKENS:
         raise InputError(
             f"{key} = {value!r} is not a number of tokens: write a whole number from 1 to a quadrillion, as in "
             '10_000_000_000 or "10B" (k, M, B, T).'
@@ -309,10 +309,10 @@ class PhaseSettings:
         if self.batch_ramp is not None:
             self.batch_ramp.check_batch(self.batch)
             if self.batch_ramp.tokens is not None:
-                _ = num_tokens("training.phase.batch_ramp.tokens", self.batch_ramp.tokens)
+                _ = parse_tokens("training.phase.batch_ramp.tokens", self.batch_ramp.tokens)
         check_rate("training.phase", self.learning_rate or 0, self.warmup_steps, self.warmup_share)
         check_range("training.phase.weight_decay", self.weight_decay or 0, 0, 1)
-        _ = Schedule.of(self.schedule or "linear")
+        _ = Schedule.from_recipe(self.schedule or "linear")
         if self.mixture is not None:
             self._check_mixture(self.mixture)
         if self.max_epochs is not None:
@@ -323,7 +323,7 @@ class PhaseSettings:
         """Raise InputError unless the number of steps is given, or will follow."""
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
-                "training.phase.steps", self.steps, 1, MOST_STEPS,
+                "training.phase.steps", self.steps, 1, MAX_STEPS,
                 "" if self.steps else ": set the length of the phase, in `steps`, in `tokens` or in `epochs` of "
                 "its shards; only a mixture of quotas in tokens sets it itself.",
             )  # fmt: skip
@@ -334,7 +334,7 @@ class PhaseSettings:
         if len(given) > 1:
             raise InputError(f"training.phase has {' and '.join(given)}: only one of them may set its length.")
         if self.tokens is not None:
-            _ = num_tokens("training.phase.tokens", self.tokens)
+            _ = parse_tokens("training.phase.tokens", self.tokens)
         if self.epochs is not None:
             check_range("training.phase.epochs", self.epochs, 1e-6, 1e9)
             if self.mixture is not None:
@@ -343,59 +343,59 @@ class PhaseSettings:
                     "length in `steps` or `tokens`, and with `max_epochs` how often any of them may be read."
                 )
 
-    def size(self, step: int) -> int:
+    def compute_size(self, step: int) -> int:
         """Examples of a step of the phase, counted from 0."""
-        return self.batch if self.batch_ramp is None else self.batch_ramp.size(step, self.batch)
+        return self.batch if self.batch_ramp is None else self.batch_ramp.compute_size(step, self.batch)
 
-    def slots_before(self, step: int) -> int:
+    def count_slots_before(self, step: int) -> int:
         """Examples of the steps of the phase before one of them."""
-        return self.batch * step if self.batch_ramp is None else self.batch_ramp.before(step, self.batch)
+        return self.batch * step if self.batch_ramp is None else self.batch_ramp.count_examples_before(step, self.batch)
 
-    def step_slots(self, step: int, first: int = 0) -> range:
+    def get_step_slots(self, step: int, first: int = 0) -> range:
         """The slots of a step of the phase, where those of the phase begin at `first`."""
-        begin = first + self.slots_before(step)
-        return range(begin, begin + self.size(step))
+        begin = first + self.count_slots_before(step)
+        return range(begin, begin + self.compute_size(step))
 
     @property
     def slots(self) -> int:
         """The slots of all steps."""
-        return self.slots_before(self.steps)
+        return self.count_slots_before(self.steps)
 
-    def steps_of(self, slots: int) -> int:
+    def count_steps(self, slots: int) -> int:
         """The steps that so many slots take."""
         rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
-        if slots >= self.slots_before(rising):
-            return rising - (self.slots_before(rising) - slots) // self.batch
-        return bisect_left(range(rising), slots, key=self.slots_before)
+        if slots >= self.count_slots_before(rising):
+            return rising - (self.count_slots_before(rising) - slots) // self.batch
+        return bisect_left(range(rising), slots, key=self.count_slots_before)
 
-    def check_steps(self, where: str, shards: str, batch: int | None) -> None:
+    def check_steps(self, table: str, shards: str, batch: int | None) -> None:
         """Raise InputError if masks go by other steps. batch: examples of a step of theirs; None: by the epoch"""
         if batch is None:
             return
         if self.batch_ramp is not None:
             raise InputError(
-                f"{where} has a batch_ramp, but the masks of the shards {shards or 'that it reads'} change by steps of "
+                f"{table} has a batch_ramp, but the masks of the shards {shards or 'that it reads'} change by steps of "
                 'one size: let shards.masking.schedule go by = "epoch".'
             )
         if self.mixture is not None:
             raise InputError(
-                f"{where} reads the shards {shards!r} in a mixture, but their masks change by the step, and a mixture "
+                f"{table} reads the shards {shards!r} in a mixture, but their masks change by the step, and a mixture "
                 'reads another number of their examples in each: let shards.masking.schedule go by = "epoch".'
             )
         if batch != self.batch:
             raise InputError(
-                f"{where}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by "
+                f"{table}.batch = {self.batch}, but the masks of the shards {shards or 'that it reads'} change by "
                 f"steps of shards.masking.schedule.batch = {batch} examples: make them equal."
             )
 
-    def check_mask_rate(self, where: str, shards: str, kind: str, scheduled: bool) -> None:
+    def check_mask_rate(self, table: str, shards: str, kind: str, scheduled: bool) -> None:
         """Raise InputError if masks of shards cannot have the rate of the phase. kind: of the masks"""
         if self.mask_rate is None:
             return
         what = "change by shards.masking.schedule" if scheduled else f"are {kind}, as their shards.masking.kind says"
         if scheduled or kind != "dynamic":
             raise InputError(
-                f"{where}.mask_rate = {self.mask_rate}, but the masks of the shards {shards or 'that it reads'} {what}"
+                f"{table}.mask_rate = {self.mask_rate}, but the masks of the shards {shards or 'that it reads'} {what}"
                 ": leave mask_rate out, or let them be dynamic, without a schedule."
             )
 

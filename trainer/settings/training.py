@@ -121,7 +121,7 @@ class TrainingSettings:
         if self.max_epochs is not None:
             check_range("training.max_epochs", self.max_epochs, 1e-6, 1e12)
         check_range("training.layer_decay", self.layer_decay, 1e-3, 1)
-        _ = Schedule.of(self.schedule)
+        _ = Schedule.from_recipe(self.schedule)
         if all(phase.steps for phase in self.phase):  # else it is checked once they are set
             _ = self.stretches
         for name in ("beta1", "beta2"):
@@ -180,7 +180,7 @@ class TrainingSettings:
         """Steps of all phases together."""
         return sum(phase.steps for phase in self.phase)
 
-    def decay_in(self, phase: int) -> float:
+    def get_weight_decay(self, phase: int) -> float:
         """The weight decay of a phase."""
         own = self.phase[phase].weight_decay
         return self.weight_decay if own is None else own
@@ -194,11 +194,11 @@ class TrainingSettings:
         begins = [number for number, phase in enumerate(self.phase) if number == 0 or phase.begins_schedule]
         firsts = [sum(phase.steps for phase in self.phase[:begin]) for begin in begins]
         return tuple(
-            self._stretch(self.phase[begin], first, last - first)
+            self._build_stretch(self.phase[begin], first, last - first)
             for begin, first, last in zip(begins, firsts, [*firsts[1:], self.steps], strict=True)
         )
 
-    def _stretch(self, phase: PhaseSettings, first: int, steps: int) -> Stretch:
+    def _build_stretch(self, phase: PhaseSettings, first: int, steps: int) -> Stretch:
         """The schedule that a phase begins."""
         warmup = phase if first or phase.warmup_steps is not None or phase.warmup_share is not None else self
         return Stretch(
@@ -206,11 +206,11 @@ class TrainingSettings:
             steps=steps,
             peak=self.learning_rate if phase.learning_rate is None else phase.learning_rate,
             warmup=warmup.warmup_steps or round((warmup.warmup_share or 0) * steps),
-            schedule=Schedule.of(phase.schedule or self.schedule),
+            schedule=Schedule.from_recipe(phase.schedule or self.schedule),
         )
 
 
-def decays_begin(settings: TrainingSettings) -> frozenset[int]:
+def find_decay_starts(settings: TrainingSettings) -> frozenset[int]:
     """Return the steps before which a "wsd" was constant: another run can continue what was learnt until there."""
     stretches = [stretch for stretch in settings.stretches if stretch.schedule.kind == "wsd"]
-    return frozenset(stretch.first + stretch.steps - stretch.falling for stretch in stretches) - {0}
+    return frozenset(stretch.first + stretch.steps - stretch.num_falling for stretch in stretches) - {0}

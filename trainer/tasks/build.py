@@ -30,11 +30,11 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind_settings, to_settings_json
 from corpora.store.stage import PartPlan, Stage, read_manifest
 from corpora.store.tables import read_table
-from trainer.build import work_folder
+from trainer.build import locate_work_folder
 from trainer.job import CACHE, JOB, JobInput
-from trainer.launch import LOG, Stop, ended, run_trainer
+from trainer.launch import LOG_FILE, Stop, build_exit_error, run_trainer
 from trainer.metrics import METRICS_FILE, Event
-from trainer.start_weights import CONFIG, Start, copy_model, model_files
+from trainer.start_weights import CONFIG, StartModel, copy_model, list_model_files
 from trainer.tasks.data import describe_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.registry import find_task_class, find_task_package
@@ -92,7 +92,7 @@ class TaskJob:
     suite: Suite
     folder: str
     work: str
-    baseline: Start | None = None
+    baseline: StartModel | None = None
     control: bool = False
 
     @property
@@ -127,7 +127,7 @@ def fetch_model_folder(place: Place, model: JobInput) -> Path:
         raise InputError(
             f"{place.to_address(model.folder)} is not the model that was planned with: run the recipe again."
         )
-    files = model_files(manifest)
+    files = list_model_files(manifest)
     if place.is_local:
         return Path(place.to_full_path(f"{manifest.stage_folder}/{files[CONFIG].path}")).parent
     folder = CACHE.expanduser() / "starts" / manifest.fingerprint
@@ -137,7 +137,7 @@ def fetch_model_folder(place: Place, model: JobInput) -> Path:
 
 
 def plan_tasks(
-    place: Place, name: str, model: Manifest, suite: Suite, baseline: Start | None = None, control: bool = False
+    place: Place, name: str, model: Manifest, suite: Suite, baseline: StartModel | None = None, control: bool = False
 ) -> Stage:
     """Plan the stage that fine-tunes a model on the tasks of a suite, with one part for each task.
 
@@ -186,7 +186,7 @@ def plan_tasks(
         ),
         build=build_task_part,
     )
-    work = work_folder(place, stage)
+    work = locate_work_folder(place, stage)
     return replace(
         stage, parts=tuple(replace(part, job=replace(part.job, work=str(work / part.name))) for part in stage.parts)
     )
@@ -231,13 +231,13 @@ def train_and_answer(
         waiting = tuple(run for runs in job.plan_runs().values() for run in runs if run.unanswered_splits)
         if not waiting:
             return
-        path, log = work / JOB, work / LOG
+        path, log = work / JOB, work / LOG_FILE
         with explain_write_errors(str(path)):
             path.write_text(json.dumps(asdict(SuiteJob(runs=waiting)), ensure_ascii=False), encoding="utf-8")
             log.touch()
         begin, training = log.stat().st_size, job.task.settings.to_training_settings(1)
         if code := run_trainer(path, log, training, on_event, stop or Stop(), does=("evaluate",)):
-            raise ended(log, begin, code)
+            raise build_exit_error(log, begin, code)
 
 
 def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:

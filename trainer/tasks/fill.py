@@ -19,7 +19,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Int32s
 from corpora.store.settings import COUNT
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import load
+from trainer.huggingface.checkpoints import load_model
 from trainer.model.objective import build_model
 from trainer.settings.model import ModelSettings
 from trainer.tasks.folders import check_model
@@ -97,7 +97,7 @@ class Guesser:
     def __init__(self, folder: Path) -> None:
         """Load the model of a folder. Raises InputError if it is damaged or has no head for masked tokens."""
         check_model(folder)
-        settings, self._inputs, state = load(folder)
+        settings, self._inputs, state = load_model(folder)
         _check_has_masked_head(folder, settings, self._inputs)
         self._folder, self._encoder = folder, TextEncoder.from_folder(folder, self._inputs, settings.positions)
         self._model = build_model(settings, self._inputs)
@@ -126,7 +126,7 @@ class Guesser:
 
 def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
     """Raise InputError if a model has no head for masked tokens."""
-    here, *others = settings.objective_settings.parts(settings.of_family, inputs)
+    here, *others = settings.objective_settings.list_parts(settings.family_row, inputs)
     if "masked_head" in here.heads.values():
         return
     guessing = [folder / part.folder for part in others if "masked_head" in part.heads.values()]

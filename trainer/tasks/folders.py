@@ -32,12 +32,12 @@ from trainer.families.contract import ModelInputs
 from trainer.huggingface.checkpoints import (
     WEIGHTS,
     Pretrained,
-    checked,
-    huggingface_names,
     load_pretrained,
-    modern,
+    map_names,
     read_weights,
     save_tensors,
+    stack_tensors,
+    update_names,
     write_model,
 )
 from trainer.huggingface.config import CONFIG, read_config, read_json
@@ -93,7 +93,7 @@ def write_task(
     """
     part = _build_model_part(task, settings)
     write_model(folder, state, settings, inputs, part, task.to_config())
-    named = {*huggingface_names(state, settings.of_family, part)}
+    named = {*map_names(state, settings.family_row, part)}
     named |= {name for name in state if name.startswith(AFTER_PREFIX)}
     more = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items() if name not in named}
     if more:
@@ -120,8 +120,8 @@ def load_task(folder: Path) -> LoadedFolder:
     if isinstance(task, VectorTask) and (sentences := read_sentences(folder)) is not None:
         pretrained, task = pretrained._replace(sentences=sentences), task.with_folder_settings(sentences)
     model = build_task_model(task, pretrained)
-    names = huggingface_names(model.state_dict(), settings.of_family, _build_model_part(task, settings))
-    tensors, whole = modern(read_weights(folder / WEIGHTS)), model.state_dict()
+    names = map_names(model.state_dict(), settings.family_row, _build_model_part(task, settings))
+    tensors, whole = update_names(read_weights(folder / WEIGHTS)), model.state_dict()
     more = read_weights(folder / EXTRA_WEIGHTS) if (folder / EXTRA_WEIGHTS).is_file() else {}
     heads = {ours: theirs for ours, theirs in names.items() if not ours.startswith("encoder.")}
     lacking = [each for theirs in heads.values() for each in theirs if each not in tensors]
@@ -132,9 +132,10 @@ def load_task(folder: Path) -> LoadedFolder:
             f"{folder} has no {lacking[0]}, which the task {task.kind!r} needs: it was not fine-tuned for it, or is "
             "incomplete. Give the folder that `cloze finetune` wrote, with all its files."
         )
-    read = {ours: checked(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
+    read = {ours: stack_tensors(tensors, whole[ours], theirs, str(folder / WEIGHTS)) for ours, theirs in heads.items()}
     read |= {
-        name: checked(more, whole[name], (name,), str(folder / EXTRA_WEIGHTS)) for name in more.keys() & whole.keys()
+        name: stack_tensors(more, whole[name], (name,), str(folder / EXTRA_WEIGHTS))
+        for name in more.keys() & whole.keys()
     }
     model.load_state_dict({**whole, **read})
     length = record.get("max_length") or find_max_length(sentences, settings.positions)
@@ -183,7 +184,7 @@ def read_source(folder: Path) -> LoadedFolder:
 
 
 def _build_model_part(task: Task, settings: ModelSettings) -> ModelPart:
-    named = settings.of_family.names.architectures
+    named = settings.family_row.names.architectures
     exported = task.export_architecture if task.export_architecture in named else "encoder"
     config = {"direction": "left", "is_decoder": True} if task.causal and "next" in named else {}
     return ModelPart("", "encoder", {name: name for name in HEADS[exported]}, exported, config)

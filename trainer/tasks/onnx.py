@@ -40,10 +40,10 @@ from torch import Tensor, nn
 from corpora.errors import InputError
 from corpora.kernels.arrays import Int64s
 from corpora.store.checked_folder import mark_complete
-from trainer.complete_folders import new_folder
+from trainer.complete_folders import open_new_folder
 from trainer.huggingface.config import CONFIG
-from trainer.huggingface.sentence_transformers import sentence_files
-from trainer.model.attention import rotate, sides
+from trainer.huggingface.sentence_transformers import list_sentence_files
+from trainer.model.attention import rotate, to_sight
 from trainer.model.batches import Batch
 from trainer.model.encoder import Layer, SelfAttention, TransformerEncoder
 from trainer.tasks.folders import RECORD, LoadedFolder, StatesModel, read_source
@@ -110,9 +110,9 @@ def export_onnx(folder: Path, output: Path, int8: bool) -> None:
                 f"ONNX needs the package {package}, which is not installed here: install the extra `onnx` (pip install "
                 "'cloze-pipeline[onnx]')."
             )
-    with new_folder(output) as new:
+    with open_new_folder(output) as new:
         write_files(read_source(folder), new, int8)
-        for name in (*COPIED_FILES, *(name for name in sentence_files(folder) if name.endswith(".json"))):
+        for name in (*COPIED_FILES, *(name for name in list_sentence_files(folder) if name.endswith(".json"))):
             if (folder / name).is_file():
                 (new / name).parent.mkdir(exist_ok=True)
                 shutil.copyfile(folder / name, new / name)
@@ -179,7 +179,7 @@ def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
         if task.resolved_similarity == "cosine"
         else ("sentence_embedding",)
     )
-    encoders = zip(("model", "second"), model.encoders(), strict=False)
+    encoders = zip(("model", "second"), model.list_encoders(), strict=False)
     return tuple(Graph(name, nn.ModuleList([encoder, model.after]), vectors, names) for name, encoder in encoders)
 
 
@@ -245,17 +245,17 @@ def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> fl
 class PaddedBatch(Batch):
     """Rows of one length, one after another. `boundaries` is bool [B, S] here: True for tokens that are not padding."""
 
-    def positions(self) -> Tensor:
+    def compute_positions(self) -> Tensor:
         """Return the position of each token in its row: int64 [T]."""
         rows, length = self.boundaries.shape
         return torch.arange(length).expand(rows, length).flatten()
 
-    def first_tokens(self) -> Tensor:
+    def locate_first_tokens(self) -> Tensor:
         """Return the index of the first token of each row: int64 [B]."""
         rows, length = self.boundaries.shape
         return torch.arange(rows) * length
 
-    def means(self, values_TH: Tensor) -> Tensor:
+    def compute_means(self, values_TH: Tensor) -> Tensor:
         """Compute the mean vector of the tokens of each row: float32 [B, H]."""
         return self.pool(values_TH, "mean")
 
@@ -288,7 +288,7 @@ class PaddedAttention(nn.Module):
         q_BASD, k_BASD, v_BASD = qkv_T3AD.view(rows, length, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)
         scores_BASS = q_BASD @ k_BASD.transpose(-1, -2) * size**-0.5
         steps_SS = torch.arange(length) - torch.arange(length)[:, None]
-        left, right = sides(length if ours.window is None else ours.window // 2, ours.causal)
+        left, right = to_sight(length if ours.window is None else ours.window // 2, ours.causal)
         seen_BSS = present_BS[:, None, :] & (steps_SS >= -left) & (steps_SS <= right)
         lowest = torch.finfo(scores_BASS.dtype).min  # not -inf: a row of padding has a softmax too
         weights_BASS = scores_BASS.masked_fill(~seen_BSS[:, None], lowest).softmax(-1)

@@ -13,7 +13,7 @@ from corpora.entry_points import Kinds
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.store.settings import bind_settings, check_keys
-from trainer.settings.model import family_of
+from trainer.settings.model import find_family
 from trainer.tasks.kinds.answers import SpanTask
 from trainer.tasks.kinds.choices import ChoiceTask
 from trainer.tasks.kinds.next_word import NextTask
@@ -124,7 +124,7 @@ def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
 
 def find_task_for_config(config: Mapping[str, Any]) -> Task | None:
     """Return the task of a model folder that other programs wrote, by its class in `config.json`, or None."""
-    architectures = family_of(config["model_type"]).names.architectures
+    architectures = find_family(config["model_type"]).names.architectures
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     tasks = (each.from_config(config) for each in _OURS if each.architecture in names - {Task.architecture})
     return next((task for task in tasks if task is not None), None)

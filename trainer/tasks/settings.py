@@ -228,7 +228,7 @@ def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str =
         model: The settings of the model, which tell its family and size.
         kind: The kind of task; its published values precede those of the family.
     """
-    family, hidden_size = model.of_family.name, model.shape[1]
+    family, hidden_size = model.family_row.name, model.shape[1]
     taken = {**DEFAULTS, "layer_decay": 1.0, **FAMILY_DEFAULTS.get(family, {})}
     if family == "electra":
         _, rate, decay = next(row for row in ELECTRA_SIZES if hidden_size <= row[0])

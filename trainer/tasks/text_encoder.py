@@ -121,7 +121,7 @@ class TextEncoder:
         steps = [*cast(Any, own)] if isinstance(own, Normalizers) else alone
         if sentences.lowercase and not any(isinstance(each, Lowercase) for each in steps):
             self.tokenizer.normalizer = Normalizers([Lowercase(), *steps])
-        self.prompts = [sentences.prompt(asked) for asked in prompts]
+        self.prompts = [sentences.find_prompt(asked) for asked in prompts]
         if any(self.prompts) and not sentences.include_prompt:
             self.skipped = [len(self.tokenizer.encode(each).ids) - 1 if each else 0 for each in self.prompts]
 

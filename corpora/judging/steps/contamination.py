@@ -1,13 +1,13 @@
-"""Contamination: which documents hold a piece of an evaluation set, and of which item.
+"""Contamination: documents that share a run of words with an item of an evaluation set.
 
-A document meets an item where n words of the item are in it in a row (13, as Brown et al. 2020, appendix C,
+A document matches an item if n words of the item are in it in a row (13, as Brown et al. 2020, appendix C,
 compare), however they are wrapped, capitalized or punctuated (see `corpora.text.words`). An item of fewer
-words is met only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
+words is matched only as a whole, and only if it has `min_words`; one that is shorter still is met by chance in any
 large corpus: it is not looked for, and `EvaluationIndex.num_unmatched` says how many there are of them.
 
 Promise: `find_evaluation_matches` equals `find_evaluation_match`, the definition, row by row; a hit of two hashes is
 compared word by word, so no document is named that does not hold the words (one is missed by chance with probability
-2**-64). What comes out depends on the items and the texts, not on the order of files nor on where they are.
+2**-64). What comes out depends on the items and the texts, not on the order or the places of files.
 
 An apostrophe parts two words, so "I don't know how to do it" has eight of them and, as an item, meets every
 novel in which somebody says so: of 91 books five meet such sentences of CoLA, and no item that is longer. A
@@ -488,7 +488,7 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
             item = index.items[place]
             item_words = _split_item(item.text)
             run = folded if runs is index.long_runs else folded[: len(item_words)]
-            if run == item_words or (len(run) == n and _is_run_in(run, item_words)):
+            if run == item_words or (len(run) == n and f" {' '.join(run)} " in f" {' '.join(item_words)} "):
                 return EvaluationMatch(row=row, set=item.set, item=item.number, words=" ".join(run))
     return None
 
@@ -497,11 +497,6 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
 def _split_item(text: str) -> tuple[str, ...]:
     """Split an item into words; cached, for an item that matches once mostly matches again."""
     return tuple(split_words(text))
-
-
-def _is_run_in(run: Sequence[str], text: Sequence[str]) -> bool:
-    """Return True if `run` occurs in `text` without a gap."""
-    return f" {' '.join(run)} " in f" {' '.join(text)} "
 
 
 @kernel
@@ -528,7 +523,7 @@ def _flag_rows_with_hits(
 
 @kernel
 def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
-    """Return the word indices at which a run of n words begins whose hash is among the keys."""
+    """Return the word indices of all runs of n words with a hash among the keys."""
     hashes = np.empty((text.size + 1) // 2, np.uint64)
     num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)
     hits, num_hits = np.empty(num_runs, np.int64), 0

@@ -1,8 +1,8 @@
 """Language of a document, by CLD2: no model to download, the same answer on every machine.
 
-Promise: a language is an ISO 639 code, or "un" where the text is too short, too mixed or not certain enough;
-the answer depends on the text and the settings alone. Eight pieces of a text, spread evenly over it, are read first.
-Only where CLD2 is not sure that all of them are in one language does it read the text, `sample_bytes` of it at most.
+Promise: a language is an ISO 639 code, or "un" if the text is too short, too mixed or not certain enough;
+the answer depends only on the text and the settings. Eight pieces of a text, spread evenly over it, are read first.
+Only if CLD2 is not sure that all of them are in one language does it read the text, `sample_bytes` of it at most.
 Cost: CLD2 reads about 25 MB a second; with the pieces, novels and documentation in documents of 3.7 KB come to 106.
 
 Read so and read whole, 11 of 13,336 texts differ (2026-11-27): 9 that are "un" as a whole have a language by
@@ -94,7 +94,7 @@ def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, b
 
     Args:
         data: UTF-8 bytes of all rows.
-        offsets: int64 `(n + 1,)`, where each row begins in `data`.
+        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
         max_bytes: No more of a row is read, from its beginning.
 
     Returns:
@@ -109,7 +109,7 @@ def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, b
 
 @kernel
 def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
-    """Return the last place up to `at` (bytes) where a character of data[start:stop] begins, or `stop`."""
+    """Return the last byte up to `at` at which a character of data[start:stop] begins, or `stop`."""
     at = min(at, stop)
     while start < at < stop and data[at] & 0xC0 == 0x80:
         at -= 1

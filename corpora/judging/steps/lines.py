@@ -1,15 +1,15 @@
 r"""Line rules: which lines are taken out of a document before it is judged as a whole, each rule named.
 
 Promise: `edit_lines` equals `edit_text`, the definition, row by row. A line goes for the first rule it fails, in the
-order of `LINE_RULES`. What is left keeps its order; a blank line is between two lines where one was between
-them before. A document without such a line is unchanged, and so is a column where no rule is on: nothing is copied
-then. One that is left with nothing is an empty text. Lines that many documents of a source share (signatures, notices)
-are recognized by their hashes: `hash_lines` gives every document's, and `edit_lines` takes those that are to go.
+order of `LINE_RULES`. What is left keeps its order; a blank line is between two lines if one was between
+them before. A document without such a line is unchanged, and so is a column if no rule is on: nothing is copied then.
+One that is left with nothing is an empty text. Lines that many documents of a source share (signatures, notices) are
+recognized by their hashes: `hash_lines` gives every document's, and `edit_lines` takes those that are to go.
 
 Cost: 4.8 ns a byte of novels with all rules of C4 on, 2.8 for the hashes, and a copy of the text. Two lines share a
 hash by chance with probability 2**-64: among 10**8 different lines some two do in one case of 3,700.
 
-Where papers and code leave a choice, it is this. Words and lines are those of `corpora.text.counts.definition`. A line
+If papers and code leave a choice, it is this. Words and lines are those of `corpora.text.counts.definition`. A line
 ends in terminal punctuation if its last character is one of `LINE_ENDS`, three dots left out, as in C4's code. Its
 phrases are sought without ASCII case. A citation is `[12]`, `[]`, `[edit]` or `[citation needed]`; the spaces before it
 go, too, unless a letter or digit follows.
@@ -194,7 +194,7 @@ def hash_lines(texts: pa.Array) -> tuple[UInt64s, Int64s]:
     """Hash the different lines of every row of a text column, in order.
 
     Returns:
-        The hashes of all rows one after another (uint64), and n + 1 offsets into them, where each row begins.
+        The hashes of all rows one after another (uint64), and n + 1 offsets of the rows into them.
     """
     data, offsets = to_text_buffers(texts)
     most, total = _count_lines(data, offsets)
@@ -229,7 +229,7 @@ _BRACKETED, _SCRIPTS, _PHRASES = (
 def _edit_rows(
     data: Bytes, offsets: Int64s, rules: _LineRules, repeated: UInt64s, out: Bytes, counts: Int64s
 ) -> Int64s:
-    """Write the edited text of every row to `out`, and count each rule in `counts`; return where each row ends."""
+    """Write the edited text of every row to `out`, and count each rule in `counts`; return the end of each row."""
     ends = np.zeros(offsets.size, np.int64)
     size = 0
     for row in range(offsets.size - 1):
@@ -257,7 +257,7 @@ def _edit_rows(
 
 @kernel
 def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Find the line at byte `at`: where it begins and ends, trimmed, and where the next line begins."""
+    """Find the line at byte `at`: its first byte and its end, trimmed, and the first byte of the next line."""
     end = at
     while end < stop and data[end] != 10:
         end += 1
@@ -426,7 +426,7 @@ def _count_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, slots: Int64s, hashes: UInt64s, starts: Int64s) -> None:
-    """Fill `hashes` with the different line hashes of every row, and `starts` with where each row ends in them.
+    """Fill `hashes` with the different line hashes of every row, and `starts` with the end of each row in them.
 
     A slot of the hash table holds the row that filled it and the place of the hash in this row, so it is never emptied.
     """

@@ -7,7 +7,7 @@ A replacement is by default an address or number that the standards keep for exa
 North American 555-01xx), not a tag such as "<EMAIL>": what an encoder learns of the surroundings of an address
 then holds for real ones, no vocabulary has to know the tag and none cuts it into brackets and letters, the
 cleaning profiles keep it, and a replacement is not masked again, unless digits that followed a number make a longer
-one of it ("tel: +1 202-555-0100 1234"). Set another where it must be recognizable.
+one of it ("tel: +1 202-555-0100 1234"). Set another if it must be recognizable.
 
 In 54 MB of books, web pages, news and encyclopedias 270 e-mail addresses, 15 IP addresses and 139 telephone
 numbers are masked; nearly all were looked at, and none of those is something else. Numbers are missed that have no code

@@ -40,13 +40,13 @@ def find_private_lines(
 
     Args:
         data: UTF-8 bytes of all rows.
-        offsets: int64 `(n + 1,)`, where each row begins in `data`.
+        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
         wanted: Sum of the bits EMAIL, IP and PHONE.
         signs: As `build_byte_signs` returns it.
 
     Returns:
         Four arrays with an entry for each line: its row, its first byte in `data`, the byte after it, and its kinds
-            (bits).
+        (bits).
     """
     lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):
@@ -99,7 +99,7 @@ def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
 
 @kernel
 def _find_line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int]:
-    """Return where the line that begins at `at` ends, and the kinds that it may hold (bits)."""
+    """Return the end of the line that begins at `at`, and the kinds that it may hold (bits)."""
     kinds, digits, dots, colons, before = 0, 0, 0, 0, 0
     while at < stop and data[at] != 10:
         byte = data[at]

@@ -7,7 +7,7 @@ bullets and ellipses are judged from five lines on, for a line of speech may beg
 
 Promise: a document is dropped by the first rule it fails, in the order of `DETAILS`; `judge`, the definition, and
 `judge_texts`, for a column, agree on it exactly. A rule compares integer counts with a threshold, so nothing depends
-on the order of additions. What is counted, and where the papers leave a choice, is defined in
+on the order of additions. What is counted, and what is chosen if the papers leave a choice, is defined in
 `corpora.text.counts.definition`. The rules of C4 that edit lines are in `corpora.judging.steps.lines`, and go before
 these. Cost: that of the counts, about 120 MB a second for a column.
 
@@ -99,8 +99,8 @@ class RepetitionRules:
     """The largest shares that repetition may have in a document: Table A1 of Gopher, all thirteen rows.
 
     Of lines and paragraphs seen before; of the most common run of two, three and four words; of words in runs of five
-    to ten words seen before. 1 is off, but for the most common runs,
-    whose occurrences may overlap in a document that is nothing else.
+    to ten words seen before. 1 is off, except for the most common runs:
+    their occurrences may overlap in a document that is nothing else.
     """
 
     enabled: bool = True

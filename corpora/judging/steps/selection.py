@@ -76,7 +76,7 @@ class StoriesScoreSettings:
 def read_questions(paths: Sequence[str]) -> list[Question]:
     """The questions of all files, sorted by the files' names: each the pieces of its text around its gap.
 
-    .txt:   a line a question; or, where a line is "[MASK]" alone, as WSC273 and PDP are handed on: the
+    .txt:   a line a question; or, if a line is only "[MASK]", as WSC273 and PDP are handed on: the
             sentence with its gap, "[MASK]", the candidates, the answer
     .xml:   the Winograd schema collections: a <schema> a question, its <text>, pronoun and all
     .jsonl: an object a line; its "text", "sentence" or "question", or the line's string itself

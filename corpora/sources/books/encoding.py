@@ -1,11 +1,11 @@
 r"""The encoding of a text file, found by its mark, its bytes, its header, and at last by what makes words of it.
 
-    byte order mark ─► UTF-8 where all is valid, or nearly all ─► what Gutenberg's header says ─► windows-1252,
-                                                                  or MacRoman or code page 437 where they are clearly it
+    byte order mark ─► UTF-8 if all is valid, or nearly all ─► what Gutenberg's header says ─► windows-1252,
+                                                                  or MacRoman or code page 437 if they are clearly it
 
 Promises: a pure function of the bytes. What calls itself ASCII or ISO-8859-1 is read as windows-1252 too, and its
 five bytes without a meaning are read as Latin-1. Stray bytes in a file that else is UTF-8 are read as
-windows-1252 alone. A zero byte in the text, or a mark that is not true, raises BadBook.
+windows-1252. A zero byte in the text, or a mark that is not true, raises BadBook.
 Costs: 240 MB/s of ASCII and UTF-8, its line ends made one kind; 30 MB/s of eight-bit text (9 novels).
 """
 
@@ -137,9 +137,7 @@ def _sense(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]]) -> int
 
 
 def _makes_sense(before: str, character: str, after: str) -> int:
-    """1 for a small letter in a word, a capital that begins one, a quote or dash where they are; -1 for what
-    no word has within; else 0.
-    """
+    """Return 1 for a character that makes sense between its neighbors, -1 for one that no word has within, else 0."""
     within = _is_letter(before) or _is_letter(after)
     if character.isalpha():
         begins = not _is_letter(before) or before.isupper()

@@ -1,7 +1,7 @@
 """EPUB: a zip of XHTML pages and a package file that gives their order, to a book's paragraphs.
 
 Promises: the paragraphs of the pages in the spine's order; navigation, covers, title pages, imprints, copyright
-pages and notes are passed over where the book names them as such (`epub:type`, ARIA role, `guide`, landmarks, the
+pages and notes are skipped if the book names them as such (`epub:type`, ARIA role, `guide`, landmarks, the
 names of files and classes), and so is what is not in the line of reading. Verse keeps its lines. No entity is
 resolved, nothing outside the zip is read, and no more than `max_bytes` of it are unpacked. A page that is not
 well-formed is read as a browser would. What cannot be read raises BadBook; encrypted text raises LockedBook;
@@ -107,7 +107,7 @@ class BadBook(BadRecord):
 
 
 class LockedBook(ValueError):
-    """A book whose text is encrypted. The message says which file."""
+    """A book with encrypted text. The message says which file."""
 
 
 class LargeBook(ValueError):

@@ -1,9 +1,9 @@
 """Project Gutenberg's matter around a book: its header read and cut, its license and its volunteers' notes cut.
 
 Promises: pure functions. `cut_gutenberg` gives a text without Gutenberg's marks back as it was. What is cut between the
-marks, and in books without them, is bounded: notes of transcribers go where they are in the first `FRONT_BLOCKS`
+marks, and in books without them, is bounded: notes of transcribers go if they are in the first `FRONT_BLOCKS`
 paragraphs, or in the last share of the book that `NOTES_SHARE` and `NOTES_CHARACTERS` allow, and paragraphs that name
-Project Gutenberg where they are in the first ones too, or among the last `BACK_BLOCKS`.
+Project Gutenberg if they are in the first ones too, or among the last `BACK_BLOCKS`.
 Costs: a few regular expressions over the text, about 70 MB a second.
 
 Source: the forms that Gutenberg's own files have had from 1991 (the "small print") to today (stars around
@@ -180,7 +180,7 @@ def cut_notes(blocks: list[str]) -> list[str]:
         after += len(kept[index])
         if after > bound or after > total / 2:
             break
-        if BACK_NOTE.search(_get_opening(kept[index])):
+        if BACK_NOTE.search(" ".join(kept[index][:200].split())):
             cut = index
     tail = max(cut - BACK_BLOCKS, 0)
     return kept[:tail] + [block for block in kept[tail:cut] if not MENTION.search(block)]
@@ -207,7 +207,3 @@ def _count_note_paragraphs(blocks: list[str], index: int) -> int:
         heading_alone = len(block) < 40 and index + 1 < len(blocks)
         return 2 if heading_alone else 1
     return 1 if len(block) < MAX_NOTE_CHARACTERS and VOLUNTEERS.search(block) else 0
-
-
-def _get_opening(block: str) -> str:
-    return " ".join(block[:200].split())

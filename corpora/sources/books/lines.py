@@ -6,7 +6,7 @@ footnotes in brackets, the numbers of pages. What is prose is decided by measure
 a line ends because the next word would not have fitted, in verse before that.
 Costs: about 10 MB a second.
 
-A book's title and author by its title page, where no header or package says them.
+A book's title and author by its title page, if no header or package says them.
 
     The Sky              The Sky by Ann Lee         The Sky
     by                                              Published by Ann Lee at Smashwords

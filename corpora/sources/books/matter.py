@@ -12,7 +12,7 @@ Publishers' advertisements and catalogues after a book's end.
 
     THE END
     Popular Copyright Novels                    what follows the end is cut,
-    Ask Your Dealer for a Complete List of ...  where it says more than once what only a catalogue says
+    Ask Your Dealer for a Complete List of ...  if it says more than once what only a catalogue says
 
 Promises: pure functions on a book's paragraphs. Nothing before the last "THE END" or "FINIS" is cut; without such a
 line a catalogue goes from its first sign, if signs follow one another to the book's end. No more is cut than
@@ -21,7 +21,7 @@ Costs: next to nothing: the search goes backwards from the end as far as that sh
 
 Source: the back pages of reprints and series of 1890 to 1930, as Project Gutenberg's volunteers keep them.
 
-Lists of contents and of illustrations at the beginning of a book, headed or not, and where they end.
+Lists of contents and of illustrations at the beginning of a book, headed or not, and their ends.
 
     CONTENTS                      a list goes from its heading ...
     I. The Walk 3
@@ -29,7 +29,7 @@ Lists of contents and of illustrations at the beginning of a book, headed or not
     CHAPTER I                     ... to the first heading that it names, or to its last numbered entry
 
 Promises: pure functions on a book's paragraphs. A list ends before the prose that follows it, and after
-`MAX_ENTRIES` at the latest; where its end is not clear it stays. Beyond the first `CONTENTS_BLOCKS` a list must
+`MAX_ENTRIES` at the latest; if its end is not clear it stays. Beyond the first `CONTENTS_BLOCKS` a list must
 have its heading and several numbered entries, as that of a second volume has.
 Costs: next to nothing.
 
@@ -39,8 +39,8 @@ Footnotes of plain-text books: the notes go, and so do their marks in the text.
     [1] Vulture.                    a paragraph that begins with a mark which is before it goes
     FOOTNOTES:                      such a heading goes, and near the book's end all that follows it
 
-Promises: pure functions on a book's paragraphs. A paragraph goes only where its mark is referred to in one of
-the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only where there are such notes, but
+Promises: pure functions on a book's paragraphs. A paragraph goes only if its mark is referred to in one of
+the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only if there are such notes, but
 for a letter in brackets after a word, `[A]`, which is a mark anywhere.
 Costs: about 100 MB a second.
 """
@@ -103,8 +103,8 @@ def _find_first_allowed(blocks: list[str]) -> int:
 
 
 def _find_catalogue_start(blocks: list[str], first: int) -> int:
-    """Return where a catalogue begins that has signs up to the end of the book; the number of paragraphs if there is
-    none.
+    """Return the index of the first paragraph of a catalogue with signs up to the end of the book; the number of
+    paragraphs if there is none.
     """
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
@@ -184,10 +184,7 @@ def _index_names(blocks: list[str]) -> dict[str, int]:
 
 
 def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return where the contents of a later volume stop:
-
-    they have a heading and several numbered entries; else `start`.
-    """
+    """Return the index after the contents of a later volume, which have a heading and entries; else `start`."""
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
     stop = _find_contents_stop(blocks, start, first_named)
@@ -195,7 +192,7 @@ def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) 
 
 
 def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return where the list that begins here stops; `start` if none does, or if its end is not clear."""
+    """Return the index after the list that begins here; `start` if none does, or if its end is not clear."""
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
         return _find_unheaded_stop(blocks, start)
@@ -257,7 +254,7 @@ def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: d
 
 
 def _find_unheaded_stop(blocks: list[str], start: int) -> int:
-    """Return where a run of numbered entries without a heading stops, if its first entry soon comes again; else
+    """Return the index after a run of numbered entries without a heading, if its first entry soon comes again; else
     `start`.
     """
     stop = start
@@ -490,9 +487,8 @@ def cut_footnotes(blocks: list[str]) -> list[str]:
 
 
 def _find_notes(blocks: list[str]) -> dict[int, str]:
-    """Return {index:
-
-    mark} of the paragraphs that are notes: they begin with a mark that is in a paragraph before them.
+    """Return {index: mark} of the paragraphs that are notes: they begin with a mark that is in a
+    paragraph before them.
     """
     seen: dict[str, int] = {}  # mark: the last paragraph that refers to it
     notes = {}
@@ -517,7 +513,9 @@ def _is_mark(mark: str, marks: set[str]) -> bool:
 
 
 def _find_notes_start(blocks: list[str]) -> int:
-    """Return where the notes gathered at a book's end begin; the number of its paragraphs if there are none."""
+    """Return the index of the first of the notes gathered at a book's end; the number of its paragraphs if there are
+    none.
+    """
     left = NOTES_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, 0, -1):
         if HEADING.fullmatch(blocks[index]):

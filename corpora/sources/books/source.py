@@ -92,7 +92,7 @@ class BookCorpusSource:
     min_prose_words:  a book with less running text (a table, an index, a cover) is dropped
     max_record_bytes: a larger book, or an EPUB that unpacks to more, is dropped
 
-    A book of which running text is but a small part (`MIN_PROSE_RATIO`: a commented program, a dictionary) is dropped
+    A book with only a small part of running text (`MIN_PROSE_RATIO`: a commented program, a dictionary) is dropped
     too. A book with Gutenberg's number has the key `gutenberg:<number>`, in whatever file it comes, and the last
     date of its header for a revision: the newest edition supersedes the others. Any other book's id is made
     of its bytes.
@@ -160,7 +160,7 @@ class BookCorpusSource:
 
         Args:
             data: The bytes of the book.
-            locator: Where they are.
+            locator: Their place in the raw files.
             name: The name of its file, with the ending that says how to read it.
         """
         try:

@@ -1,6 +1,6 @@
 """Damaged bytes: the faults that reading raw files raises, and what the libraries raise that unpack them.
 
-Promises: whatever the packing, bytes that cannot be read on raise `DamagedBytes`, or, where a file object gives them,
+Promises: whatever the packing, bytes that cannot be read on raise `DamagedBytes`, or, if a file object gives them,
 one of `READ_FAULTS`, which `explain_damage` makes an InputError; one record among others that cannot be used raises
 `BadRecord`. What else names an exception of gzip, bzip2, xz or zstd reads bodies inside a record, or is a file object
 itself (`raw_files.py`).

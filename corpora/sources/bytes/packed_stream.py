@@ -1,4 +1,4 @@
-"""One compressed stream, of gzip, bzip2 or xz: the loop of all readers that must know where a stream ends.
+"""One compressed stream, of gzip, bzip2 or xz: the loop of all readers that must know the end of a stream.
 
 Promises: no more than `PIECE_BYTES` are given out at a time, whatever the bytes unpack to. The stream is read to its
 end and its checksums are compared, or the fault is raised that the reader makes of it.

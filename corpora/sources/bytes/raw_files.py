@@ -1,7 +1,7 @@
 """The bytes of a raw file, unpacked by its ending, and their lines and their characters.
 
 Promises: `.gz`, `.zst`, `.bz2` and `.xz` are streamed, and so is a line of any length. An encoding is strict: what
-is not in it is a bad record that says at which byte, where the encoding's decoder says it, and a zero in a text is one
+is not in it is a bad record that says at which byte, if the encoding's decoder says it, and a zero in a text is one
 that says at which character.
 Costs: the decompressor's own; a copy of each line. Memory: the decompressor's window, which is bounded: an `.xz` that
 would need over 200 MB and a `.zst` with a window of over 128 MB are refused.
@@ -227,7 +227,7 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
 def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
     """Seek the first line that begins at byte `start` or after it.
 
-    A line of many slices is so read once, not once for each slice to its end.
+    So a line that spans many slices is read once, not once for each slice.
 
     Returns:
         The position of the line; `stop` or more if no line begins before `stop`.

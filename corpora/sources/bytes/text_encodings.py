@@ -1,4 +1,4 @@
-r"""Texts of UTF-16 and UTF-32, found by their mark, by where their zeros are, or by their characters.
+r"""Texts of UTF-16 and UTF-32, found by their mark, by the places of their zeros, or by their characters.
 
 Promise: a text of UTF-8 is never taken for a wide one, and one of ASCII with some bytes that are not is neither.
 
@@ -8,9 +8,9 @@ Texts that are not UTF-8: which older encoding they are in, by the characters th
     Chinese   GB18030, Big5                Western   windows-1252
     Korean    EUC-KR
 
-A text is in an encoding where hardly a byte is invalid and nearly all of the characters beyond ASCII are those of the
+A text is in an encoding if hardly a byte is invalid and nearly all of the characters beyond ASCII are those of the
 language: kana and Chinese characters, frequent hangul, among Chinese characters the 180 most frequent, small letters of
-Cyrillic with its vowels, the accents and quotes of Western languages between letters of ASCII. Where two fit equally,
+Cyrillic with its vowels, the accents and quotes of Western languages between letters of ASCII. If two fit equally,
 the text is in neither.
 
 Promises: a text of UTF-8 is not looked at. What fits none is named, not guessed. Measured by
@@ -45,7 +45,7 @@ MIN_UPPER_ZEROS, MAX_LOWER_ZEROS = (
 
 
 def find_marked_encoding(head: bytes) -> str:
-    """Return the wide encoding with the byte order mark of which a text begins; "" for none."""
+    """Return the wide encoding of the byte order mark that a text begins with; "" for none."""
     return next((codec for mark, codec in MARKS if head.startswith(mark)), "")
 
 
@@ -170,7 +170,7 @@ def guess_encoding(data: bytes, whole: bool = True) -> str:
 
 
 def _guess_by_letters(sample: bytes, cut: bool) -> str:
-    """Return the encoding of which the characters fit its languages; UNKNOWN if there is none, or several."""
+    """Return the encoding with characters that fit its languages; UNKNOWN if there is none, or several."""
     scores: dict[str, float] = {}
     beyond = 0.0
     for codec in SCORES:
@@ -198,9 +198,7 @@ def _is_east_asian(character: str) -> bool:
 def _score_japanese(characters: Counter[str]) -> float:
     """Return 1 if a fifth or more is kana, and all are kana, frequent signs or Chinese characters; else less."""
     kana = _compute_share(characters, lambda c: "\u3041" <= c <= "\u30ff")
-    fits = _compute_share(
-        characters, lambda c: "\u3000" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" or "\uff01" <= c <= "\uff5e"
-    )
+    fits = _compute_share(characters, lambda c: "\u3000" <= c <= "\u30ff" or _is_east_asian(c))
     return fits * min(1.0, kana / 0.2)
 
 

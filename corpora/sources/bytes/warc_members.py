@@ -1,6 +1,6 @@
 """Bytes of WARC archives: gzip members one after another, a zstd stream or a plain file, as buffered readers.
 
-Promises: a member is decompressed to its end and its checksum compared, or a `DamagedBytes` says where the
+Promises: a member is decompressed to its end and its checksum compared, or a `DamagedBytes` says at which byte the
 file is damaged or cut off; a line that begins like a record's head is counted as it is decompressed, before
 anybody looks for records. What no reader can see is a file cut off exactly between two members.
 A zstd stream is one member, whatever frames it has; one that needs a dictionary is refused.

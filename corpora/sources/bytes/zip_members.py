@@ -3,9 +3,9 @@
     /raw/letters.zip!/2026/may.txt        an archive's path, and after `!/` a member's name in it
 
 Promises: a name that is not said to be UTF-8 is read as the old code page 437, as unpackers do, unless its bytes are
-UTF-8. A member is read in order or at any offset, its checksum is compared where it is read to its end, and it never
+UTF-8. A member is read in order or at any offset, its checksum is compared if it is read to its end, and it never
 gives more than its size says. It is known by its packed bytes, so that no more is read for that than the archive holds.
-An archive whose members share their bytes, which small ones that unpack to petabytes do, is refused, as is one with
+An archive with members that share their bytes, which small ones that unpack to petabytes do, is refused, as is one with
 over `MAX_MEMBERS`. Cost: the archive's list of members, read once for each process. Memory: 300 bytes a member.
 """
 
@@ -37,7 +37,7 @@ MEMBER_FAULTS = (*LIST_FAULTS, zlib.error, lzma.LZMAError, RuntimeError)
 
 
 class BadArchive(ValueError):
-    """A zip whose members cannot be listed. The message says why."""
+    """A zip with members that cannot be listed. The message says why."""
 
 
 class Member(NamedTuple):
@@ -182,7 +182,7 @@ class MemberPath(PosixPath):
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return its unpacked size as for a file; times are 0."""
+        """Return the unpacked size of the member as for a file; times are 0."""
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self._find_info().file_size, 0, 0, 0))
 
     @property
@@ -205,14 +205,14 @@ class MemberPath(PosixPath):
         return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open it for reading at any offset; `mode` must be "rb"."""
+        """Open the member for reading at any offset; `mode` must be "rb"."""
         assert mode == "rb", "a member is read as bytes"
         info = self._find_info()
         stream = self._open_packed(info)
         return io.BufferedReader(_UnpackedMember(zipfile.ZipExtFile(stream, "r", info, None, True)))
 
     def read_bytes(self) -> bytes:
-        """Read all of it."""
+        """Read all bytes of the member, unpacked."""
         with self.open("rb") as stream:
             data: bytes = stream.read()
             return data

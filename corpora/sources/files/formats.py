@@ -257,9 +257,8 @@ class MarkdownFile(TextFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
-    """The format of pages:
-
-    a file is a page of HTML and one record, in the encoding that the page states or looks like.
+    """The format of pages: a file is a page of HTML and one record, in the encoding that the page states
+    or looks like.
     """
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
@@ -324,7 +323,7 @@ def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraph
 
     Args:
         data: The bytes of the file.
-        locator: Where it is.
+        locator: Its place in the raw files.
         max_bytes: Bytes of the largest book.
         paragraphs: Its paragraphs, if the file is an EPUB.
     """

@@ -1,8 +1,8 @@
-"""Finds the column of a table, or field of JSON lines, that holds the text, where a recipe does not name it.
+"""Finds the column of a table, or field of JSON lines, that holds the text, if a recipe does not name it.
 
 A column called `text` that holds words is taken. Else it is the one with the most letters in words, in the first
 records of the files: a text that occurs again counts once, and so do columns of disclaimers; numbers, addresses,
-digests and base64 are not words, tags of HTML are not counted, lists and objects hold none. Where files have different
+digests and base64 are not words, tags of HTML are not counted, lists and objects hold none. If files have different
 columns, several names are found, and the text of a file is under the first of them that it has.
 
 Promises: the same files give the same names, and names that were found before keep their places before new ones. What

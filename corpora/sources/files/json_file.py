@@ -1,6 +1,6 @@
 r"""JSON as a format: a `.json` is an array of records, an object around one, one record, or one after another.
 
-Promises: a file in which each line is an object is read as JSON lines. A text alone is a record. A value that is not
+Promises: a file in which each line is an object is read as JSON lines. A lone text is a record. A value that is not
 JSON is a damaged drop that says why; one of any length is passed over in bounded memory. Costs and memory: those of
 cutting (below), and the parser's.
 
@@ -9,14 +9,14 @@ Cuts the values of a JSON file out of its bytes: an array of them, an array insi
     [{"text": "a"}, {"text": "b"}]                {"meta": {}, "data": [{"text": "a"}, {"text": "b"}]}
     {"text": "a"}                                 {"text": "a"} {"text": "b"}
 
-Which of these a file is, is seen in its first `HEAD_BYTES`: the elements of an array are the values where it holds
+Which of these a file is, is seen in its first `HEAD_BYTES`: the elements of an array are the values if it holds
 objects and is over half of a file that is one object.
 
-Promises: strings and brackets alone decide where a value ends, so a value that is no JSON costs only itself in most
-cases: a string ends with its line, no object begins where a name must, and a bracket closes those inside that are open.
-What follows a quote that is missing in a file of one line is one bad value. A value of any length is passed over in
-bounded memory.
-Costs: 150 MB/s of texts, 20 MB/s where most of it is brackets. Memory: a value of at most `max_bytes`, and a piece.
+Promises: only strings and brackets decide where a value ends, so a value that is no JSON costs only itself in most
+cases: a string ends with its line, no object begins in place of a name, and a bracket closes those inside that are
+open. What follows a quote that is missing in a file of one line is one bad value. A value of any length is passed over
+in bounded memory.
+Costs: 150 MB/s of texts, 20 MB/s if most of it is brackets. Memory: a value of at most `max_bytes`, and a piece.
 """
 
 import codecs
@@ -53,7 +53,7 @@ PLAIN = re.compile(rb'[^\s,"\[\]{}]++|[}\]]')  # a number, a word, or what is no
 
 
 class ValueLayout(NamedTuple):
-    """Where the values of a file are.
+    """The places of the values in a file.
 
     lines:  True if each line is a value
     start:  the byte after the opening bracket of their array; 0 if there is none
@@ -68,7 +68,7 @@ class ValueLayout(NamedTuple):
 
 
 def find_layout(head: bytes) -> ValueLayout:
-    """Find where the values of a file are, from its first bytes.
+    """Find the places of the values of a file, from its first bytes.
 
     >>> find_layout(b'{"a": 1}\\n{"a": 2}').lines, find_layout(b'{"data": [{"a": 1}, {"a": 2}]}').start
     (True, 10)
@@ -288,7 +288,7 @@ class JsonFile(JsonLines):
                 yield reader._build_record(value, piece.file, tally, bool(wide))
 
     def read_layout(self, path: Path) -> ValueLayout:
-        """Find where the values of a file are. Raises InputError if it cannot be read."""
+        """Find the places of the values of a file. Raises InputError if it cannot be read."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             return find_layout(stream.read(HEAD_BYTES))
 

@@ -56,8 +56,8 @@ def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
     does.
 
     Returns:
-        int64 `(lines, paths, 2)`, where each value begins and ends in `lines.data`, ABSENT if there is none; and bool
-        `(lines,)`, False for a line that must be parsed in the long way.
+        int64 `(lines, paths, 2)`, the first byte and the end of each value in `lines.data`, ABSENT if there is none;
+        and bool `(lines,)`, False for a line that must be parsed in the long way.
     """
     spans, plain = _find_paths(np.frombuffer(lines.data, np.uint8), lines.starts, lines.ends, paths)
     offsets = pa.py_buffer(np.array([0, len(lines.data)], np.int64))

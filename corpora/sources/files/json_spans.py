@@ -1,8 +1,8 @@
 """Values in lines of JSON, found by a compiled kernel without making objects of the rest.
 
-Promise: a line that is called plain is JSON to Python's parser too, a named value is where that parser would find it,
-and a text has the bytes of its string. What is rare goes that long way: no object, a key twice or with an escape, NaN,
-numbers of thousands of digits, brackets deeper than 60, half a character.
+Promise: a line that is called plain is JSON to Python's parser too, a named value is found as that parser would find
+it, and a text has the bytes of its string. What is rare goes that long way: no object, a key twice or with an escape,
+NaN, numbers of thousands of digits, brackets deeper than 60, half a character.
 Cost: 1 ns a byte, the copying of texts included. The plain twin is `json.loads` (RFC 8259).
 """
 
@@ -34,9 +34,10 @@ def find_spans(
     Args:
         data: UTF-8 bytes; line i is data[starts[i]:ends[i]].
         names: The wanted keys in UTF-8, one after another.
-        name_ends: Where each of them ends in `names`.
-        spans: int64 `(lines, names, 2)`, filled with ABSENT by the caller; receives where each value begins and ends.
-        plain: bool `(lines,)`; receives False for lines that must be parsed in the long way, whose spans mean nothing.
+        name_ends: The end of each of them in `names`.
+        spans: int64 `(lines, names, 2)`, filled with ABSENT by the caller; receives the first byte and the end of each
+            value.
+        plain: bool `(lines,)`; receives False for lines that must be parsed in the long way; their spans mean nothing.
     """
     for row in range(len(starts)):
         plain[row] = _read_object(data, starts[row], ends[row], names, name_ends, spans[row])
@@ -109,7 +110,7 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
 
 @kernel
 def _find_string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Return where the string ends whose first character is at `at`, its quote included; -1 if it does not end."""
+    """Return the end of the string with its first character at `at`, its quote included; -1 if it does not end."""
     while at < end:
         if at + 64 <= end:
             others = equal_bits(data, at, _QUOTE) | equal_bits(data, at, _BACKSLASH) | below_bits(data, at, _SPACE)
@@ -145,7 +146,7 @@ def _read_four_digits(data: Bytes, at: Integer) -> Integer:
 
 @kernel
 def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Return where a number or literal ends; -1 if there is none."""
+    """Return the end of a number or literal; -1 if there is none."""
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
             return at + size if _is_equal(data, at, end, _LITERALS, literal, size) else -1
@@ -211,7 +212,7 @@ def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets:
         data: Bytes of JSON; string i is data[starts[i]:ends[i]], its quotes included. One that begins at ABSENT is
             empty.
         out: Receives the strings, one after another.
-        offsets: int64 `(n + 1,)`; receives where each string ends.
+        offsets: int64 `(n + 1,)`; receives the end of each string.
         plain: bool `(n,)`; receives False for a string that holds half a character.
     """
     to = np.int64(0)

@@ -6,7 +6,7 @@ were left out is in its `meta`. Costs and memory: those of messages and mailboxe
 A mailbox in the format mbox, cut into its messages.
 
 A message begins at a line `From ADDRESS ... TIME ...` at the file's beginning or after a blank line. Such a line inside
-a message begins none where the message's `Content-Length` reaches beyond it and ends where the next one begins. (mboxo,
+a message begins none if the message's `Content-Length` reaches beyond it and ends where the next one begins. (mboxo,
 mboxrd, mboxcl and mboxcl2, RFC 4155.)
 
 Promises: a message of any length is passed over in bounded memory. A mailbox that does not begin with such a line is
@@ -14,7 +14,7 @@ refused. Cost: one pass over the lines, about 100 MB/s. Memory: one message of a
 
 A message of mail (RFC 5322, MIME) to its text, subject, sender and day.
 
-The text is the plain part, or where there is none the HTML part without its tags; of a message with several such parts
+The text is the plain part, or if there is none the HTML part without its tags; of a message with several such parts
 one after another, all of them. Attachments and pictures are left out and counted. Quoted lines and signatures stay.
 
 Promises: charsets mean what web pages mean by them, and without one that holds a text is UTF-8 or else windows-1252;
@@ -61,7 +61,7 @@ ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 class NotAMailbox(ValueError):
-    """A file whose first line begins no message."""
+    """A file with a first line that begins no message."""
 
 
 @dataclass(slots=True)
@@ -363,7 +363,7 @@ def build_mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -
     Args:
         raw: The message as its file has it, which is kept.
         data: The message to parse, without what a mailbox adds.
-        locator: Where it is.
+        locator: Its place in the raw files.
         tally: Knows the records in quarantine.
 
     Raises:

@@ -1,11 +1,11 @@
 """Parquet: a row is a record, a row group is a slice.
 
-Promises: checksums of pages are compared where there are any; a file or row group that cannot be read is refused, and
-one that tells different numbers of its rows. A row whose texts are not UTF-8 is a bad record and costs no other.
+Promises: checksums of pages are compared if there are any; a file or row group that cannot be read is refused, and
+one that tells different numbers of its rows. A row with texts that are not UTF-8 is a bad record and costs no other.
 Costs: measured in `files.py`. Memory: 64 rows and the pages of a row group that hold them.
 
 A row is known as JSON, one field for each column in the file's order: that is its raw record, and what
-its id is made of where it has no key. Bytes are written as hexadecimal digits, times as ISO 8601.
+its id is made of if it has no key. Bytes are written as hexadecimal digits, times as ISO 8601.
 """
 
 import json
@@ -41,7 +41,7 @@ class ParquetRow(NamedTuple):
 
 
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
-    """Return where the slices of a file begin, one for each row group. Raises InputError."""
+    """Return the first byte of each slice of a file, one for each row group. Raises InputError."""
     with open_parquet(path) as table:
         return [0, *compute_group_starts(table, size_bytes)[1:]]
 
@@ -195,7 +195,7 @@ def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str])
 
 
 def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
-    """Compute where each row group counts as beginning, from its share of the bytes that all of them hold.
+    """Compute the byte at which each row group counts as beginning, from its share of the bytes that all of them hold.
 
     Its true place is with its columns, and to ask for one ends the process if the footer is damaged (Arrow 26).
     Whatever the footer says, each group begins at a byte of its own inside of the file.
@@ -215,7 +215,9 @@ def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) 
 
 
 def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
-    """Return the rows of a batch, each with what is wrong with it or ""; if one is not UTF-8, each is read alone."""
+    """Return the rows of a batch, each with what is wrong with it or ""; if one is not UTF-8, each is read by
+    itself.
+    """
     whole = pa.RecordBatch.from_arrays([_to_microseconds(column) for column in batch.columns], batch.schema.names)
     try:
         return [(row, "") for row in whole.to_pylist()]

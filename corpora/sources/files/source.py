@@ -12,8 +12,8 @@
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
 read is a damaged drop that says why. Plain files of lines are cut every 8 MB, and a line belongs to the slice in
-which it begins; Parquet is cut at its row groups, archives where the kind "cc-news" cuts them; any other file is one
-slice. A table is cut too where `quote` is "", for then no line end is inside a field.
+which it begins; Parquet is cut at its row groups, archives as the kind "cc-news" cuts them; any other file is one
+slice. A table is cut too if `quote` is "", for then no line end is inside a field.
 Costs, in MB/s of text of 1,600 bytes a record, on one core (AMD EPYC): JSON lines 155, tables 105, with
 quotes in each row 88, Parquet 115; pages, books and archives what their own kinds cost. Memory: one record, at most
 `max_record_bytes`; of Parquet 64 rows.
@@ -93,7 +93,7 @@ class FilesSource:
     path:             a file, a folder or a glob; other endings in a folder are passed over
     fields:           what is found under which name in a JSON object (`meta.url`: in the object `meta`) or in which
                       column of a table; of several names the first that is there; a named `key` must always be
-                      there. Where `text` is not named, it is looked for, and the lock keeps what was found
+                      there. If `text` is not named, it is looked for, and the lock keeps what was found
     encoding:         of texts, lines, JSON and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8,
                       UTF-16, UTF-32, windows-1252, or an older encoding of Japanese, Chinese, Korean or Cyrillic, as
                       it looks
@@ -188,9 +188,8 @@ class FilesSource:
         return tuple(library for library, endings in needed.items() if any(name.endswith(endings) for name in names))
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file:
-
-        plain lines every 8 MB, Parquet at its row groups, archives at records; any other is one slice.
+        """Cut a file: plain lines every 8 MB, Parquet at its row groups, archives at records; any other
+        is one slice.
         """
         return self.choose_format(file.name).slices(file)
 

@@ -3,7 +3,7 @@
     delimiters ..... comma, semicolon, tab or bar, by which of them parts most of the first rows alike; or what a first
                      line `sep=;` says, as Excel writes it
     one column ..... lines that no sign parts alike, under a name of one word
-    no names ....... where the first row holds a number or a sentence, the columns are "column 1", "column 2", ...
+    no names ....... if the first row holds a number or a sentence, the columns are "column 1", "column 2", ...
 
 Promises: every row that is not blank is one record; one that cannot be read is a damaged drop that says why. A file
 that cannot be read to its end raises InputError. Costs: measured in `source.py`. Memory: one record.
@@ -11,10 +11,10 @@ that cannot be read to its end raises InputError. Costs: measured in `source.py`
 Tables of text: rows of RFC 4180, in which a quoted field may hold line ends, delimiters and doubled quotes.
 
 Promises: rows are cut out of the bytes before any is parsed, by a kernel that its plain twin agrees with; a quote opens
-a field only where the field begins. A row of any length is passed over in bounded memory. A lone quote costs no row:
+a field only at its beginning. A row of any length is passed over in bounded memory. A lone quote costs no row:
 what it joins, up to the next quote or to the file's end, is read line by line if most of the lines are rows of the
 table. If they are not, a quote that is never closed is refused, with the byte of its row: the file is cut off there;
-between tabs, where quotes are rare, it is a character.
+between tabs, since quotes are rare there, it is a character.
 Costs: measured in `source.py`. Memory: one row and a piece of 256 kB.
 """
 
@@ -76,7 +76,7 @@ def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> 
 
     Args:
         data: A piece of the file.
-        state: Where the byte before it left us: FIELD_START, PLAIN, QUOTED or QUOTE_SEEN.
+        state: The state after the byte before it: FIELD_START, PLAIN, QUOTED or QUOTE_SEEN.
         delimiter, quote: Byte values.
 
     Returns:

@@ -3,7 +3,7 @@
 Promise: `measure` is the definition of the counts; `corpora.text.counts.kernels.measure_texts` gives the same for a
 column. Cost: 0.9 MB a second; the kernels 120.
 
-Where the papers leave a choice, it is this. A word is a run of characters other than white space, so the
+If the papers leave a choice, it is this. A word is a run of characters other than white space, so the
 counts of words are for languages that write spaces between them. A letter is an ASCII letter or anything
 beyond ASCII. A line is what is between newlines, white space at its ends left out; blank lines are not
 counted. Characters are code points. White space is every byte up to 0x20: cleaned text has no other. Stop

@@ -6,10 +6,10 @@ English is counted as `corpora.text.counts.definition` counts it. In other langu
 - **Stop words** are those of the language in `stop_words.tsv`, which `benchmarks/stop_words.py` measures. At most
   `MAX_STOP_WORDS` different ones are counted. A language that is not in the table has none.
 - **Scripts without spaces.** So many characters are a word, as `_WORDS` says of each script: two ideographs or kana,
-  four letters of Thai, Lao, Khmer, Myanmar or Tibetan, counted from where the last mark or space was. A shorter rest is
+  four letters of Thai, Lao, Khmer, Myanmar or Tibetan, counted from the last mark or space. A shorter rest is
   a word, too. Marks belong to the word before them. What is counted of words and runs of words is counted of these.
 - **Ends of sentences**: the marks of Indic, Arabic, Armenian, Ethiopic and other scripts end sentences as "。" does.
-- **Quotation marks** close with “, ‘ or « where „ and » open them, as in German.
+- **Quotation marks** close with “, ‘ or « if „ and » open them, as in German.
 - **Ellipses** of several marks ("……", "。。。") are one, in scripts without spaces.
 
 `find_terms` says how the bounds of the rules hold for a language. Bounds are set for English. Words of a language may

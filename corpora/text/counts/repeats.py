@@ -1,10 +1,10 @@
 """Counts what is repeated in a document: runs of two to ten words, and its lines and paragraphs.
 
 Promise: exact, whatever the hashes. A word's number is the place of its first occurrence; the number of a run of n
-words is that of the first run whose two overlapping runs of n - 1 words have the same numbers, and two numbers of
+words is that of the first run with the same numbers of its two overlapping runs of n - 1 words, and two numbers of
 32 bits are compared whole. Words of more than eight bytes, lines and paragraphs are compared byte by byte.
 
-Cost: 3.7 ns a byte of novels for all nine lengths: a run can only be repeated where both runs within it are,
+Cost: 3.7 ns a byte of novels for all nine lengths: a run can only be repeated if both runs within it are,
 so each length looks at fewer places than the one before. At worst, ten look-ups a word. A table is emptied by
 counting its use: slots hold the use they were filled in, next to what they hold.
 """

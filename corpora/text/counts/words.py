@@ -2,7 +2,7 @@
 
 Promise: `scan` finds the words, lines and paragraphs of `corpora.text.counts.definition` and counts all that is counted
 by word; it leaves of every word its place, its length and a key, from which the other kernels continue. Words of up to
-eight bytes are their own key; longer ones have a hash, and are compared byte by byte where keys agree.
+eight bytes are their own key; longer ones have a hash, and are compared byte by byte if keys agree.
 
 Cost: 3.3 ns a byte of novels; most words are letters and at most one mark after them, and their bytes are looked at
 eight at a time.
@@ -113,7 +113,7 @@ def make_scratch(size: int, words: int, lines: int) -> Scratch:
 
 @kernel
 def compute_table_size(entries: int) -> int:
-    """Return the smallest power of two, at least 16, of which `entries` fill no more than half."""
+    """Return the smallest power of two, at least 16, that `entries` fill to half at most."""
     size = 16
     while size < 2 * entries:
         size *= 2
@@ -222,7 +222,7 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
 
 @kernel
 def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
-    """Return where the next word begins, and the number of newlines before it."""
+    """Return the first byte of the next word, and the number of newlines before it."""
     newlines = 0
     while text[at] <= 32 and at < size:
         newlines += text[at] == 10

@@ -1,9 +1,10 @@
 """The sentence splitter over UTF-8 bytes: the kernels of `corpora.text.sentences.splitter.sentence_offsets`.
 
-Promise: the same sentences as the definition, `corpora.text.sentences.splitter.split_sentences`; a kernel says whose
-twin it is, and the property test compares the two from end to end. Cost: a block of bytes is first marked where
-something could be decided, a loop that the compiler turns into vector instructions; then only the marked bytes, some
-three in a hundred of a book, are looked at. No Python object per sentence, and memory for the offsets and one block.
+Promise: the same sentences as the definition, `corpora.text.sentences.splitter.split_sentences`; a kernel names its
+twin, and the property test compares the two from end to end. Cost: in a block of bytes those are first marked at
+which something could be decided, a loop that the compiler turns into vector instructions; then only the marked bytes,
+some three in a hundred of a book, are looked at. No Python object per sentence, and memory for the offsets and one
+block.
 """
 
 import numpy as np
@@ -67,12 +68,13 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 
 @kernel
 def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
-    """Mark the bytes of a block where `_find_boundary` could find something: 1 there, else 0, and a 1 after the last.
+    """Mark the bytes of a block at which `_find_boundary` could find something: 1 there, else 0, and a 1 after the
+    last.
 
     They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
     is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
     and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts
-    have D8 9F, DB 94, D6 89, E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F, of which some are letters.
+    have D8 9F, DB 94, D6 89, E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F; some of these are letters.
 
     halves: the colon, semicolon or space that ends a sentence in the language, 10 for none
     """
@@ -106,7 +108,9 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[i
 
 @kernel
 def find_colon_bytes(manner: int) -> tuple[int, int]:
-    """The twin of `list_colon_marks`, with the space of `SPACED`: bytes, 10 for none."""
+    """Return the bytes of the two marks that end a sentence before a capital (`list_colon_marks`), or a space; 10 for
+    none.
+    """
     return 58 if manner & COLON else 32 if manner & SPACED else 10, 59 if manner & SEMICOLON else 10
 
 
@@ -136,7 +140,7 @@ def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 def _is_line_end_at(
     data: Bytes, line: int, at: int, following: int, newlines: int, stop: int, cased: int, classes: Bytes
 ) -> bool:
-    """The twin of `_is_line_end`, for white space with a newline in it."""
+    """Compute `_is_line_end` on UTF-8 bytes, for white space with a newline in it."""
     if newlines > 1 or is_list_item_at(data, following, stop):
         return True
     if SHORT_LINE <= at - line <= LONG_LINE or classify_before(data, at, classes) == COMMA:
@@ -159,7 +163,7 @@ def _is_dots(data: Bytes, at: int, run_end: int) -> bool:
 
 @kernel
 def _is_elided_at(data: Bytes, sentence: int, at: int) -> bool:
-    """The twin of `_is_elided`."""
+    """Compute `_is_elided` on UTF-8 bytes."""
     if at <= sentence or (data[at - 1] != 40 and data[at - 1] != 91):
         return False
     return bool(data[at] == 46 or (data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6))
@@ -178,7 +182,7 @@ def _is_end_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """The twin of `_is_end`, for a run without a wide terminator."""
+    """Compute `_is_end` on UTF-8 bytes, for a run without a wide terminator."""
     if following == stop:
         return False
     if following == run_end:
@@ -209,7 +213,7 @@ def _is_end_at(
 
 @kernel
 def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """The twin of `_can_close`."""
+    """Compute `_can_close` on UTF-8 bytes."""
     eyes = at - 2 if at > sentence and data[at - 1] == 45 else at - 1
     if eyes > sentence and (data[eyes] == 58 or data[eyes] == 59 or data[eyes] == 61):
         kind = classify_before(data, eyes, classes)
@@ -233,7 +237,7 @@ def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
 
 @kernel
 def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_find_head`."""
+    """Compute `_find_head` on UTF-8 bytes."""
     code, width = decode(data, sentence)
     if code not in HEAD_CODES:
         return sentence
@@ -250,7 +254,9 @@ def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_read_number`: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 if there is none."""
+    """Compute `_read_number` on UTF-8 bytes: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 if there is
+    none.
+    """
     digits, number, mark = 0, 0, 0
     if at < stop and data[at] == 40:
         mark, at = 4, at + 1
@@ -273,7 +279,7 @@ def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """The twin of `_find_item`, for a full stop or a closing bracket; `sentence` if there is no item."""
+    """Compute `_find_item` on UTF-8 bytes, for a full stop or a closing bracket; `sentence` if there is no item."""
     start = at
     while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
         start -= 1
@@ -307,7 +313,7 @@ def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
 def _find_drawn_line_at(
     data: Bytes, sentence: int, at: int, stop: int, cased: int, classes: Bytes
 ) -> tuple[int, int, int]:
-    """The twin of `_find_drawn_line`."""
+    """Compute `_find_drawn_line` on UTF-8 bytes."""
     run_end = at
     while run_end < stop and data[run_end] == data[at]:
         run_end += 1
@@ -344,7 +350,7 @@ def _is_letter(data: Bytes, at: int, stop: int) -> bool:
 def _find_boundary_at(
     data: Bytes, sentence: int, line: int, at: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """The twin of `_find_boundary`, for a marked byte; an end at `sentence` is none."""
+    """Compute `_find_boundary` on UTF-8 bytes, for a marked byte; an end at `sentence` is none."""
     byte = int(data[at])
     if byte == 10:
         if SHORT_LINE <= at - line <= LONG_LINE and 32 < data[at - 1] < 127 and _is_letter(data, at + 1, stop):
@@ -396,7 +402,10 @@ def _split_row(
     ends: Int64s,
     count: int,
 ) -> int:
-    """The twin of `_iter_spans`: write the sentences of a row after the first `count`, return the new count."""
+    """Compute `_iter_spans` on UTF-8 bytes:
+
+    write the sentences of a row after the first `count`, return the new count.
+    """
     eights = marks.view(np.int64)
     cased = _has_capital(data, begin, stop, classes)
     stop = find_space_start(data, stop, begin, classes)
@@ -443,7 +452,7 @@ def split_rows(
 
     Args:
         data: UTF-8 bytes of all rows.
-        offsets: int64 `(n + 1,)`, where each row begins in `data`.
+        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
         classes: Classes of characters.
         tables: int64 matrix, a row of words for each language, as `build_word_slots` returns them.
         numbers: int64 `(n,)`, the row of `tables` that each text is read with.

@@ -88,7 +88,7 @@ ORDINAL, INITIAL_I, COLON, SEMICOLON, ELISION, NOUNS, SPACED = 1, 2, 4, 8, 16, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The words of a language, with the sum of what each says, and the sum of what else the language does.
+    """What the splitter knows of a language: its words, each with its kinds, and what else the language does (bits).
 
     code: ISO 639; "" for one that is not certain, "*" for one without a table
     words: at most eight bytes of UTF-8, ASCII letters small

@@ -68,9 +68,8 @@ def find_run_end_at(
 
 @kernel
 def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
-    """Return the bytes of a quote that can close here:
-
-    one that mostly opens, or a space and one that closes; else 0.
+    """Return the bytes of a quote that can close here: one that mostly opens, or a space and one that
+    closes; else 0.
     """
     if stop - at < 2:
         return 0
@@ -89,7 +88,7 @@ def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _skip_citations_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes: Bytes, words: Int64s) -> int:
-    """The twin of `_skip_citations`."""
+    """Compute `_skip_citations` on UTF-8 bytes."""
     place = end
     while place + 1 < stop and data[place] == 91 and _is_alphanumeric(int(data[place + 1])):
         close = place + 1
@@ -109,7 +108,7 @@ def _skip_citations_at(data: Bytes, sentence: int, at: int, end: int, stop: int,
 
 @kernel
 def _skip_number_at(data: Bytes, at: int, stop: int) -> int:
-    """The twin of `_skip_number`."""
+    """Compute `_skip_number` on UTF-8 bytes."""
     place = at
     while place < min(at + 3, stop) and 48 <= data[place] <= 57:
         place += 1
@@ -124,14 +123,14 @@ def _is_alphanumeric(byte: int) -> bool:
 
 @kernel
 def is_wide_at(data: Bytes, at: int, stop: int) -> bool:
-    """The twin of `is_wide`."""
+    """Return True if a character of Chinese or Japanese is at byte `at`; False if `at` is `stop`."""
     code, _ = decode(data, at) if at < stop else (0, 1)
     return 0x3041 <= code <= 0x9FFF
 
 
 @kernel
 def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `is_wide_end`."""
+    """Return True if a terminator at byte `at` ends a sentence, as `is_wide_end` says."""
     code, _ = decode(data, at)
     if code == 0xFF0E and at > sentence and classify_before(data, at, classes) == DIGIT:
         return False
@@ -144,7 +143,7 @@ def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int,
 
 @kernel
 def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `_is_in_quotes`."""
+    """Compute `_is_in_quotes` on UTF-8 bytes."""
     pairs, place = 0, at
     for _ in range(LONG_QUOTE):
         if place <= sentence or pairs < 0:
@@ -174,7 +173,7 @@ def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: By
 def find_colon_end_at(
     data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """The twin of `find_colon_end`."""
+    """Return what `find_colon_end` does, in bytes; if the sentence does not end here, `sentence` is its end."""
     following, newlines = skip_space(data, at + 1, stop, classes)
     first = following
     if first < stop and words[-1] & NOUNS == 0:
@@ -191,7 +190,7 @@ def find_colon_end_at(
 
 @kernel
 def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """Return where the next sentence begins if `is_spaced_end` is true here; else 0."""
+    """Return the first byte of the next sentence if `is_spaced_end` is true here; else 0."""
     following, newlines = skip_space(data, at, stop, classes)
     if newlines or at - sentence < LONG_CLAUSE or following >= stop:
         return 0
@@ -203,7 +202,7 @@ def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes
 
 @kernel
 def _can_be_note_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> bool:
-    """The twin of `_can_be_note`."""
+    """Compute `_can_be_note` on UTF-8 bytes."""
     start, letters = at, 0
     while start > sentence and letters < 9:
         before = find_start_before(data, start)

@@ -1,4 +1,4 @@
-"""Sentences: where each one begins and ends, as byte offsets into the UTF-8 text.
+"""The boundaries of sentences, as byte offsets into the UTF-8 text.
 
 Promise: the sentences of a document are non-empty, trimmed, in order and apart, and together they hold
 every byte that is not white space. `split_sentences` is the definition; `sentence_offsets` finds the same
@@ -15,7 +15,7 @@ A sentence ends
   follows and then what can open a sentence: a capital, a digit, a symbol, a letter of a script without case, or one
   of these after opening quotes (",So" too), brackets or dashes, or a link. So it splits inside quotations, and not
   before `he said`;
-- after . ! or ? alone before a small letter too, if the word before it is not an abbreviation (`_can_open_small`):
+- after a lone . ! or ? before a small letter too, if the word before it is not an abbreviation (`_can_open_small`):
   people who do not use capitals, and "?" inside of speech, but not "Yahoo! in" nor "Where? asked she";
 - after 。！？｡． and the marks of Indic and other scripts (।, ።, ။) whatever follows, but for a particle that quotes,
   and inside of quotes and brackets that soon close; so do . ! and ? between characters of Chinese or Japanese;
@@ -23,7 +23,7 @@ A sentence ends
   nouns have capitals, at both before a word that opens sentences, if what is before is no label;
 - at a space of Thai or Lao, after `LONG_CLAUSE` bytes;
 - before "(...)", and between two quotations in straight quotes;
-- between a word and a capitalized pronoun or the like that a mark alone parts ("Come in.They wait.");
+- between a word and a capitalized pronoun or the like that only a mark separates ("Come in.They wait.");
 - after a face, as in "I am glad :) Then", and after brackets that open a sentence, as in "(Reuters) Oil fell";
 - before the next item of a numbered list on one line, as in "1) one 2) two" or "(a) one (b) two", or of one with
   bullets;
@@ -32,7 +32,7 @@ A lone full stop does not end it after an abbreviation, an initial or an enumera
 tables of `corpora.text.sentences.languages` say which in each language. Nor do dots in brackets, "[...]". In a
 document without one capital (the uncased profiles) a small letter opens a sentence wherever a capital would.
 
-Against people's sentences (`python -m benchmarks.sentence_quality`: UD English EWT, development part, of which every
+Against people's sentences (`python -m benchmarks.sentence_quality`: UD English EWT, development part; every
 second document was held back when the rules were made) the boundaries of whole documents have F1 .926 (precision .991,
 recall .869), .922 in the documents held back; segtok .902, sentencex .907. On its test part, from which nothing was
 learnt, F1 is .876. All 52 golden rules of English are kept. Of other languages, on the development parts with which
@@ -153,7 +153,7 @@ def _skip_citations(text: str, sentence: int, at: int, end: int, reading: Langua
 
 
 def _skip_number(text: str, at: int) -> int:
-    """Return where a number of at most three digits ends; `at` if there is none."""
+    """Return the end of a number of at most three digits; `at` if there is none."""
     place = at
     while place < min(at + 3, len(text)) and "0" <= text[place] <= "9":
         place += 1
@@ -170,9 +170,9 @@ def _can_be_note(text: str, sentence: int, at: int, reading: Language) -> bool:
 
 
 def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
-    """Return True if a terminator ends a sentence of Chinese or Japanese, where no space follows it.
+    """Return True if a terminator ends a sentence of Chinese or Japanese, which no space follows.
 
-    It does not before a particle that quotes, nor within quotes or brackets that soon close, nor as a decimal point.
+    It ends none before a particle that quotes, within quotes or brackets that soon close, or as a decimal point.
     """
     if text[at] == "．" and at > sentence and classify_character(text[at - 1]) == DIGIT:
         return False
@@ -258,12 +258,13 @@ def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
 def sentence_offsets(
     data: Bytes, offsets: Int64s, languages: Sequence[str | None] | None = None
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Find where the sentences of every row begin and end.
+    """Find the first byte and the end of every sentence of every row.
 
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
-        languages: ISO 639 code of each row, None for one that is not certain; if None, no language is certain.
+        languages: An ISO 639 code for each row, None for one that is not certain; if None, no language is certain.
+        The number of entries is not checked.
 
     Returns:
         Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]; row i has the sentences rows[i] to
@@ -327,7 +328,7 @@ def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
 
 
 def _find_boundary(text: str, sentence: int, line: int, at: int, reading: Language) -> tuple[int, int, int]:
-    """Find what is at a place: the end of the sentence (0: none), where to continue, and the newlines passed."""
+    """Find what is at a place: the end of the sentence (0: none), the index to continue at, and the newlines passed."""
     kind = classify_character(text[at])
     if kind == SPACE:
         following = skip_classes(text, at, (SPACE,))
@@ -552,7 +553,7 @@ def _can_close(text: str, sentence: int, at: int) -> bool:
 
 
 def _find_head(text: str, sentence: int) -> int:
-    """Return where the words of a sentence begin, after a bullet and at most four spaces."""
+    """Return the index of the first word of a sentence, after a bullet and at most four spaces."""
     if text[sentence] not in BULLETS + INLINE_BULLETS:
         return sentence
     return min(sentence + 5, skip_classes(text[: sentence + 5], sentence + 1, (SPACE,)))
@@ -572,7 +573,7 @@ def _is_enumerator(word: bytes) -> bool:
 
 
 def _find_item(text: str, sentence: int, at: int) -> int:
-    """Return where the next item of the sentence's list begins, if the item's mark is at `at`; else 0."""
+    """Return the index of the next item of the sentence's list, if the item's mark is at `at`; else 0."""
     if text[at] in INLINE_BULLETS:
         return at if at > sentence and text[at] == text[sentence] and classify_character(text[at - 1]) == SPACE else 0
     start = at
@@ -616,7 +617,7 @@ def _find_drawn_line(text: str, sentence: int, at: int, reading: Language) -> tu
 
 
 def _find_space_start(text: str, at: int) -> int:
-    """Return where the white space before a place begins."""
+    """Return the index of the first white space before a place."""
     while classify_character(text[at - 1]) == SPACE:
         at -= 1
     return at

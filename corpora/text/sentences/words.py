@@ -73,7 +73,7 @@ def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
 
 @kernel
 def find_kind_at(data: Bytes, start: int, stop: int, words: Int64s) -> int:
-    """The twin of `find_kind`."""
+    """Look up the kinds of the word data[start:stop], as a sum of bits; 0 if it is not listed."""
     key = pack_bytes(data, start, stop)
     slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
     while words[2 * slot] != 0:
@@ -105,7 +105,7 @@ def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, in
 
 @kernel
 def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
-    """The twin of `_find_space_start`: where the white space before a place begins, `begin` at the least."""
+    """Return the first byte of the white space that ends before byte `at`; at least `begin`."""
     while at > begin:
         before = find_start_before(data, at)
         kind, _ = classify_at(data, before, classes)
@@ -120,7 +120,7 @@ def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
 
 @kernel
 def find_word_end(data: Bytes, at: int, stop: int) -> int:
-    """The twin of `read_next_word`: the end of the word."""
+    """Return the end of the word at byte `at`: letters of ASCII or of two bytes, eight bytes at most."""
     end = at
     while end < stop:
         byte = int(data[end])
@@ -144,7 +144,9 @@ def _is_link_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
-    """The twin of `_can_open`."""
+    """Return True if what begins at byte `at` can open a sentence, as `_can_open` says. `cased`: 0 if the row has no
+    capital.
+    """
     lead, spaced = 0, False
     if (data[at] == 40 and _is_lettered_at(data, at, stop)) or _is_left_out_at(data, at, stop):
         return True
@@ -183,7 +185,7 @@ def _is_lettered_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
-    """The twin of `_is_list_item`."""
+    """Return True if an item of a list begins at byte `at`, as `_is_list_item` says."""
     code, width = decode(data, at)
     if code in BULLET_CODES:
         return at + width < stop and data[at + width] == 32
@@ -196,7 +198,9 @@ def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
-    """The twin of `_can_open_dotted`, for a full stop alone."""
+    """Return True if a full stop at byte `at` is followed by three that open the next sentence, as `_can_open_dotted`
+    says.
+    """
     if following + 6 >= stop or at == sentence or classify_before(data, at, classes) <= PERIOD:
         return False
     for step in range(6):
@@ -225,7 +229,7 @@ def flag_marks(data: Bytes, at: int, run_end: int) -> int:
 def can_open_small_at(
     data: Bytes, sentence: int, at: int, run_end: int, following: int, stop: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """The twin of `_can_open_small`."""
+    """Return True if a small letter opens a sentence at byte `following`, as `_can_open_small` says."""
     following += run_end - at == 1 and data[at] == 46 and data[following] == 40
     if following >= stop or classify_at(data, following, classes)[0] != LOWER:
         return False
@@ -261,7 +265,7 @@ def _is_word_end_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """The twin of `_is_word_end`, for the word from `start` to `at` and the known kind of the next one."""
+    """Compute `_is_word_end` on UTF-8 bytes, for the word from `start` to `at` and the known kind of the next one."""
     small, letters, place = True, 0, start
     while place < at:
         if data[place] == 46:
@@ -284,7 +288,7 @@ def _is_word_end_at(
 
 @kernel
 def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes, words: Int64s) -> bool:
-    """The twin of `_is_joined`."""
+    """Return True if two sentences meet without a space at byte `run_end`, as `_is_joined` says."""
     if not 65 <= data[run_end] <= 90 or flag_marks(data, at, run_end) == 0:
         return False
     end = find_word_end(data, run_end, stop)
@@ -313,7 +317,9 @@ def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, c
 
 @kernel
 def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
-    """The twin of `_find_word_before`: where the word begins."""
+    """Return the first byte of the word that ends before byte `at`, without opening quotes, as `_find_word_before`
+    does.
+    """
     start = at
     while start > sentence:
         before = find_start_before(data, start)
@@ -336,7 +342,7 @@ def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: 
 def is_abbreviation_at(
     data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """The twin of `_is_abbreviation`."""
+    """Return True if the full stop at byte `at` belongs only to its word, as `_is_abbreviation` says."""
     start = find_word_start(data, sentence, at, classes, words)
     kind = find_kind_at(data, start, at, words)
     ahead_class, width = classify_at(data, following, classes)
@@ -381,7 +387,7 @@ def _has_degree_sign(data: Bytes, start: int, at: int) -> bool:
 
 @kernel
 def _is_initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: int) -> bool:
-    """The twin of `_is_initials`."""
+    """Compute `_is_initials` on UTF-8 bytes."""
     if start == stop:
         return False
     kind, width = classify_at(data, start, classes)
@@ -402,7 +408,7 @@ def _is_initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: i
 
 @kernel
 def _has_name_before_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """The twin of `_has_name_before`."""
+    """Compute `_has_name_before` on UTF-8 bytes."""
     if at <= sentence or data[at - 1] != 32:
         return False
     start, first = at - 1, OTHER
@@ -417,7 +423,7 @@ def _has_name_before_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
 
 @kernel
 def is_enumerator_at(data: Bytes, start: int, stop: int) -> bool:
-    """The twin of `_is_enumerator`."""
+    """Return True if data[start:stop] can number what follows it, as `_is_enumerator` says."""
     if stop - start > 5 or stop <= start:
         return False
     digits, letters, roman = 0, 0, 0

@@ -11,7 +11,7 @@ from flows.recipes.model_and_tasks import ModelEntry, TaskEntry
 from flows.recipes.recipe import Recipe
 from flows.run.answers_build import MAX_DOCUMENTS_TOGETHER
 from flows.run.estimates.text_sizes import TextSizes
-from trainer.settings.phases import PhaseSettings, num_tokens
+from trainer.settings.phases import PhaseSettings, parse_tokens
 from trainer.tasks.data import split_roles, with_format
 from trainer.tasks.formats.reading import read_examples
 from trainer.tasks.formats.records import FileSettings, RowCounts
@@ -73,9 +73,8 @@ def compute_training_work(
     length = max(lengths[name] for name in entry.shards)
     tokens, steps = 0, 0.0
     for phase, names in zip(entry.training.phase, entry.phases, strict=True):
-        read = count_phase_tokens(
-            phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names)
-        )
+        held_tokens = sum(to_train_on.get(name, 0.0) for name in names)
+        read = count_phase_tokens(phase, [lengths[name] for name in names], held_tokens)
         tokens, steps = tokens + read, steps + (phase.steps or read / phase.batch / length)
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
@@ -101,18 +100,13 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
     for task in suite.tasks:
         kind = read_task(task.task)
         settings = with_published(task.settings, start.settings, kind.kind)
-        length, epochs, batch = (
-            _find_length(task, start),
-            (settings.epochs or 1) * settings.restarts,
-            settings.batch or 1,
-        )
+        length, batch = _find_length(task, start), settings.batch or 1
+        epochs = (settings.epochs or 1) * settings.restarts
         learnt = _count_row_tokens(kind, task.training, length)
         judged = [_count_row_tokens(kind, split.file, length, split.labelled) for split in task.splits]
         read = epochs * sum(learnt) + FORWARD_SHARE * (epochs * sum(judged[0]) + sum(map(sum, judged)))
-        flops, steps = (
-            flops + models * read * model.count_flops(length),
-            steps + models * epochs * ceil(len(learnt) / batch),
-        )
+        flops += models * read * model.count_flops(length)
+        steps += models * epochs * ceil(len(learnt) / batch)
         tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
         answered += models * sum(map(len, judged))
         held = max(held, min(batch, settings.micro_batch or batch) * length)
@@ -162,7 +156,7 @@ def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float
         held: number of tokens in these shard sets, for a phase with a length in epochs
     """
     if phase.tokens is not None:
-        return num_tokens("training.phase.tokens", phase.tokens)
+        return parse_tokens("training.phase.tokens", phase.tokens)
     if not phase.steps:
         return sum(phase.quotas) or round((phase.epochs or 0) * held)
     slots = [Fraction(tokens, length) for tokens, length in zip(phase.quotas, lengths, strict=False)]

@@ -24,10 +24,10 @@ from flows.run.record.releases import find_release, parse_release_address, read_
 from flows.run.record.run_record import find_newest_used
 from tokenizers_train.vocabularies.files import FILES
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
-from trainer.huggingface.start_model import adapted, settings_from
-from trainer.huggingface.todays_form import todays_folder
+from trainer.huggingface.start_model import adapt_start, read_settings
+from trainer.huggingface.todays_form import convert_older_folder
 from trainer.job import CACHE
-from trainer.start_weights import CONFIG, WEIGHTS, Start, copy_model, model_files, start_of
+from trainer.start_weights import CONFIG, WEIGHTS, StartModel, copy_model, list_model_files, read_start
 
 START_KEY = "model.start"
 RESUME_HINT = (
@@ -36,7 +36,7 @@ RESUME_HINT = (
 _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
-def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
+def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
     """Return the recipe with the settings and vocabulary of the model that its training starts from, and that model.
 
     Returns:
@@ -56,11 +56,11 @@ def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, Start | None]:
         else each
         for each in recipe.vocabularies
     )
-    model = replace(entry, settings=settings_from(start, entry.given))
+    model = replace(entry, settings=read_settings(start, entry.given))
     return replace(recipe, model=model, vocabularies=vocabularies), start
 
 
-def fit_to_vocabulary(start: Start, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> Start:
+def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> StartModel:
     """Return the start model with rows for the tokens of the recipe's vocabulary that the model lacks.
 
     Args:
@@ -77,10 +77,10 @@ def fit_to_vocabulary(start: Start, recipe: Recipe, existing: Mapping[str, Vocab
             f"{called} is to be trained, and model.start names a model that has its own: leave {called} out to take "
             "that, or give as its `path` one that was adapted from it (`cloze vocabulary adapt`)."
         )
-    return adapted(start, existing[name], called)
+    return adapt_start(start, existing[name], called)
 
 
-def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
+def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's training starts from; None for random weights.
 
     Raises InputError if it is missing.
@@ -91,7 +91,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> Start | None:
     return _find_model(START_KEY, entry.settings.start, entry.folder, recipe, cache)
 
 
-def get_teacher(recipe: Recipe, lock: Lock) -> Start | None:
+def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
     """Return the model that distillation learns from, from the lock if it is there; None if there is none.
 
     Raises:
@@ -100,7 +100,7 @@ def get_teacher(recipe: Recipe, lock: Lock) -> Start | None:
     return lock.teacher or find_teacher(recipe, StatCache())
 
 
-def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
+def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that distillation learns from; None if the recipe has none. Raises InputError if it is missing."""
     entry = recipe.model
     if entry is None or not entry.teacher:
@@ -108,7 +108,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> Start | None:
     return _find_model(TEACHER_KEY, entry.teacher, entry.teacher_folder, recipe, cache)
 
 
-def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
+def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
     """Find the model that a task is compared with; None if the task has none. Raises InputError if it is missing."""
     address = entry.settings.baseline
     if not address:
@@ -122,7 +122,7 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> Start | None:
     return _find_model(f"{entry.table_key}.baseline", address, entry.baseline_folder, recipe, StatCache())
 
 
-def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> Start:
+def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
     """Find the model at an address of a recipe. Raises InputError if there is none.
 
     Args:
@@ -134,7 +134,7 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
         def digest(path: Path) -> str:
             return cache.hash_file(path)[1]
 
-        return start_of(todays_folder(Path(folder), digest), digest)
+        return read_start(convert_older_folder(Path(folder), digest), digest)
     place, manifest = _find_artifact(key, address, folder, recipe)
     return _from_artifact(place, manifest)
 
@@ -169,11 +169,11 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
     return place, find_newest_used(place, candidates)
 
 
-def _from_artifact(place: Place, manifest: Manifest) -> Start:
+def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
     """Return the model of an artifact, in a folder of this machine; downloaded if the store is an object store."""
     kept = {
         name: file
-        for name, file in model_files(manifest).items()
+        for name, file in list_model_files(manifest).items()
         if name in (CONFIG, WEIGHTS, *FILES) or name.partition("/")[2] in (CONFIG, WEIGHTS)
     }
     if not {CONFIG, WEIGHTS} <= kept.keys():
@@ -182,7 +182,7 @@ def _from_artifact(place: Place, manifest: Manifest) -> Start:
         )
     below = sorted(name for name in kept if "/" in name)
     named = [name for name in (CONFIG, WEIGHTS, *FILES, *below) if name in kept]
-    start = Start(folder="", files={name: kept[name].sha256 for name in named})
+    start = StartModel(folder="", files={name: kept[name].sha256 for name in named})
     if place.is_local:
         config = place.to_full_path(f"{manifest.stage_folder}/{kept[CONFIG].path}")
         return replace(start, folder=str(Path(config).parent))

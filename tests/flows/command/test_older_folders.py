@@ -17,15 +17,15 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from flows.command.trainer_process import model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.recipes.recipe import parse_recipe
 from flows.run.inputs.start_model import find_start
 from trainer.__main__ import main
 from trainer.huggingface import todays_form
-from trainer.huggingface.checkpoints import import_checkpoint, load, load_pretrained
-from trainer.huggingface.vocabulary_rows import unwrapped
+from trainer.huggingface.checkpoints import import_checkpoint, load_model, load_pretrained
+from trainer.huggingface.vocabulary_rows import unwrap_names
 from trainer.initial_weights import read_start_weights
-from trainer.start_weights import Start, start_of
+from trainer.start_weights import StartModel, read_start
 from trainer.tasks.folders import read_source
 from trainer.tasks.text_encoder import open_tokenizer
 
@@ -49,7 +49,7 @@ batch = 8
 """
 
 
-def found_start(folder: Path) -> Start:
+def found_start(folder: Path) -> StartModel:
     """The start of a recipe next to a folder."""
     start = find_start(parse_recipe(RECIPE, folder.parent / "retrained.toml", {}), StatCache())
     assert start is not None
@@ -59,18 +59,18 @@ def found_start(folder: Path) -> Start:
 def started(folder: Path) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
     """What a training begins with, and the heads that begin at random."""
     start = found_start(folder)
-    settings, inputs, _ = load(Path(start.folder))
+    settings, inputs, _ = load_model(Path(start.folder))
     return read_start_weights(start, settings, inputs)
 
 
 def tokens_of(folder: Path) -> Mapping[str, Tensor]:
     """The ids of a text."""
-    ids = open_tokenizer(folder, load(folder)[1]).encode("a good film, and no more").ids
+    ids = open_tokenizer(folder, load_model(folder)[1]).encode("a good film, and no more").ids
     return {"ids": torch.tensor(ids)}
 
 
 DOORS: Mapping[str, Callable[[Path], Mapping[str, Tensor]]] = {
-    "fill": lambda folder: load(folder)[2],
+    "fill": lambda folder: load_model(folder)[2],
     "finetune": lambda folder: load_pretrained(folder).state,
     "predict, embed, export": lambda folder: read_source(folder).model.state_dict(),
     "tokens": tokens_of,
@@ -113,7 +113,7 @@ def test_every_door_reads_the_same_model(tmp_path: Path, here: None, form: str, 
     """Fails if a door refuses a form or a prefix, or a tensor, a head or a token is another one."""
     new, old = theirs(tmp_path, form, prefix)
     wanted = {name: door(new) for name, door in DOORS.items()}
-    with model_folder(str(old)) as folder:
+    with open_model_folder(str(old)) as folder:
         for name, door in DOORS.items():
             found = door(folder)
             assert found.keys() == wanted[name].keys(), name
@@ -128,7 +128,7 @@ def test_a_start_is_named_by_its_content(tmp_path: Path, here: None) -> None:
     _, old = theirs(tmp_path, "pytorch_model.bin", "module.")
     import_checkpoint(old, tmp_path / "out")
     start = found_start(old)
-    assert start.files == start_of(tmp_path / "out").files and start.content == start_of(tmp_path / "out").content
+    assert start.files == read_start(tmp_path / "out").files and start.content == read_start(tmp_path / "out").content
     moved = tmp_path / "elsewhere" / "theirs"
     moved.parent.mkdir()
     old.rename(moved)
@@ -146,13 +146,13 @@ def test_a_start_is_named_by_its_content(tmp_path: Path, here: None) -> None:
 def test_the_copy_is_made_by_another_process(tmp_path: Path) -> None:
     """Fails if its refusal is lost, or the copy is made twice."""
     _, old = theirs(tmp_path, "pytorch_model.bin", "")
-    with model_folder(str(old)) as folder, model_folder(str(old)) as again:
+    with open_model_folder(str(old)) as folder, open_model_folder(str(old)) as again:
         assert folder == again != old
     whole = (old / "pytorch_model.bin").read_bytes()
     (old / "pytorch_model.bin").write_bytes(whole[: len(whole) // 2])
     with (
         pytest.raises(InputError, match=r"^\S+pytorch_model\.bin is not a complete torch file"),
-        model_folder(str(old)),
+        open_model_folder(str(old)),
     ):
         pass
 
@@ -163,4 +163,4 @@ def test_a_prefix_is_that_of_all_names() -> None:
     for names in ([f"bert.{word}", "cls.predictions.bias"], [word, "encoder.layer.0.bias"], ["linear.weight"],
                   [f"student.bert.{word}", f"teacher.bert.{word}"], [f"xbert.{word}", "head.bias"],
                   ["model.embeddings.tok_embeddings.weight", "model.final_norm.weight"]):  # fmt: skip
-        assert unwrapped(names) == {name: name for name in names}
+        assert unwrap_names(names) == {name: name for name in names}

@@ -16,7 +16,7 @@ from corpora.store.stage import Stage, publish_stage, survey_stage
 from corpora.store.worker_pool import PoolClosed, WorkerLimits
 from flows.engines import dask_cluster as training
 from flows.engines.dask_cluster import Cluster
-from trainer.build import plan_model, work_folder
+from trainer.build import locate_work_folder, plan_model
 from trainer.launch import Stop
 from trainer.metrics import Event
 from trainer.settings.phases import PhaseSettings
@@ -62,7 +62,7 @@ def _command(pid: int) -> str:
 
 def newest_step(place: Place, stage: Stage) -> int:
     """Return the step of the newest checkpoint."""
-    names = (path.name for path in (work_folder(place, stage) / "checkpoints").glob("step-*"))
+    names = (path.name for path in (locate_work_folder(place, stage) / "checkpoints").glob("step-*"))
     return max((int(name.partition("-")[2]) for name in names), default=0)
 
 
@@ -73,7 +73,7 @@ def test_a_model_is_trained_where_the_gpus_are(cluster: DaskCluster, tmp_path: P
     Fails where the ranks are not below the worker, go on without it or after a stop, or begin again from nothing.
     """
     place, stage = planned(tmp_path, 400)
-    work = work_folder(place, stage)
+    work = locate_work_folder(place, stage)
     told: list[str] = []
     heard = stopped_training(cluster, place, stage)
     assert [event["event"] for event in heard][-2:] == ["stopping", "checkpoint"] and not trainers(cluster, work)
@@ -126,4 +126,4 @@ def test_without_gpus_a_model_is_trained_here(
     monkeypatch.setattr(training, "list_training_workers", lambda client: [])
     assert not train(cluster.address, place, stage, lambda event: None, told=told)
     assert told == ["models/small: no worker of the cluster has the resource GPU, so it is trained on this machine."]
-    assert wait_until(lambda: not trainers(cluster, work_folder(place, stage)))
+    assert wait_until(lambda: not trainers(cluster, locate_work_folder(place, stage)))

@@ -82,7 +82,7 @@ def _enter(make: Callable[[Path], AbstractContextManager[object]]) -> Callable[[
 OWNERS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
     "export, release, card, adapt, materialise": open_new_folder,
     "dedup": open_scratch_folder,
-    "a model for others": complete_folders.new_folder,
+    "a model for others": complete_folders.open_new_folder,
     "embed": lambda target: open_parts(target, {"asked": 1}, pa.schema([("v", pa.int8())])),
 }
 SECOND = {**{name: _enter(make) for name, make in OWNERS.items()}, "dedup": _deduplicate}

@@ -23,7 +23,7 @@ from small_batches import (
 
 from corpora.errors import InputError
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.checkpoints import config_json, export, load
+from trainer.huggingface.checkpoints import build_config, export, load_model
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model
@@ -49,7 +49,7 @@ def exported(
 
 def loaded(folder: Path) -> MaskedModel:
     """Our model from a folder."""
-    settings, inputs, state = load(folder)
+    settings, inputs, state = load_model(folder)
     model = build_model(settings, inputs)
     model.load_state_dict(state)
     return model.eval()
@@ -70,7 +70,7 @@ def assert_equal_logits(model: MaskedModel, reference: Any, family: str, pairs: 
     for lengths in ((7, 12, 12, 3, 20), (9, 9, 9), (40,)):
         batch = small_batch(lengths, pairs=pairs, seed=sum(lengths))
         with torch.no_grad():
-            masked, pair = model.logits(batch)
+            masked, pair = model.compute_logits(batch)
         wanted, wanted_pair = reference_logits(reference, batch, family)
         assert masked.std() > 0.1 and len(masked) > 5, "the test compares nothing"
         torch.testing.assert_close(masked, wanted, atol=1e-9, rtol=1e-9)
@@ -95,7 +95,7 @@ def test_transformers_opens_an_export(
 
 @pytest.mark.parametrize(("family", "pairs"), CASES)
 def test_a_folder_of_transformers_loads(tmp_path: Path, transformers: ModuleType, family: str, pairs: bool) -> None:
-    config = config_json(small_settings(family=family), small_inputs(family, pairs), "pairs" if pairs else "masked")
+    config = build_config(small_settings(family=family), small_inputs(family, pairs), "pairs" if pairs else "masked")
     del config["architectures"], config["mask_token_id"]
     torch.manual_seed(0)
     reference = getattr(transformers, CLASSES[family, pairs][1])(
@@ -106,7 +106,7 @@ def test_a_folder_of_transformers_loads(tmp_path: Path, transformers: ModuleType
             parameter.add_(torch.randn_like(parameter) * 0.1)
     reference.save_pretrained(tmp_path)
     write_tokenizer(tmp_path, family)
-    settings, inputs, _ = load(tmp_path)
+    settings, inputs, _ = load_model(tmp_path)
     assert (settings, inputs) == (small_settings(family=family), small_inputs(family, pairs))
     assert_equal_logits(loaded(tmp_path), reference, family, pairs)
 
@@ -139,7 +139,7 @@ def test_exported_and_loaded_is_equal(tmp_path: Path, settings: dict[str, Any], 
     inputs = small_inputs(asked.family, pairs)
     model = far_from_zero(build_model(asked, inputs))
     export(tmp_path, model.state_dict(), asked, inputs)
-    back_settings, back_inputs, state = load(tmp_path)
+    back_settings, back_inputs, state = load_model(tmp_path)
     assert (back_settings, back_inputs) == (asked, inputs)
     assert state.keys() == model.state_dict().keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
@@ -150,7 +150,7 @@ def test_a_known_size_comes_back_by_name(tmp_path: Path) -> None:
     inputs = small_inputs("bert", pair_labels=True)
     model = build_model(settings, inputs)
     export(tmp_path, model.state_dict(), settings, inputs)
-    assert load(tmp_path)[0] == settings
+    assert load_model(tmp_path)[0] == settings
 
 
 def test_the_bytes_follow_the_weights_alone(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_old_names_and_stored_ties_are_understood(tmp_path: Path) -> None:
 
     model, _, _ = exported(tmp_path)
     rewrite(tmp_path, old)
-    assert all(torch.equal(tensor, load(tmp_path)[2][name]) for name, tensor in model.state_dict().items())
+    assert all(torch.equal(tensor, load_model(tmp_path)[2][name]) for name, tensor in model.state_dict().items())
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
@@ -200,7 +200,7 @@ def test_a_pooler_without_pairs_is_left_out(tmp_path: Path, family: str) -> None
     model, _, inputs = exported(tmp_path, family, pairs=False)
     pooler = {f"{family}.pooler.dense.weight": torch.ones(32, 32), f"{family}.pooler.dense.bias": torch.ones(32)}
     rewrite(tmp_path, lambda tensors: tensors | pooler)
-    _, found, state = load(tmp_path)
+    _, found, state = load_model(tmp_path)
     assert found == inputs and state.keys() == model.state_dict().keys()
 
 
@@ -212,7 +212,7 @@ def test_keys_left_out_of_the_configuration_are_the_usual_ones(tmp_path: Path) -
     kept = ("model_type", "vocab_size", "num_hidden_layers")
     (tmp_path / "config.json").write_text(json.dumps({key: config[key] for key in kept}))
     write_tokenizer(tmp_path, "bert")
-    assert load(tmp_path)[0].shape == settings.shape and load(tmp_path)[1] == inputs
+    assert load_model(tmp_path)[0].shape == settings.shape and load_model(tmp_path)[1] == inputs
 
 
 # What is refused.
@@ -243,7 +243,7 @@ def test_a_configuration_that_does_not_fit_is_refused(tmp_path: Path, changed: d
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
     with pytest.raises(InputError, match=message):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -261,26 +261,26 @@ def test_weights_that_do_not_fit_are_refused(
     exported(tmp_path)
     rewrite(tmp_path, change)
     with pytest.raises(InputError, match=message):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 def test_missing_and_torn_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no config\.json"):
-        load(tmp_path / "nowhere")
+        load_model(tmp_path / "nowhere")
     exported(tmp_path)
     weights = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(weights[:-1])
     with pytest.raises(InputError, match="not a complete safetensors file"):
-        load(tmp_path)
+        load_model(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"has no model\.safetensors"):
-        load(tmp_path)
+        load_model(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match="is not JSON"):
-        load(tmp_path)
+        load_model(tmp_path)
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(InputError, match="is not a JSON object"):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 def test_a_tokenizer_without_the_special_tokens_is_named(tmp_path: Path) -> None:
@@ -290,4 +290,4 @@ def test_a_tokenizer_without_the_special_tokens_is_named(tmp_path: Path) -> None
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "tokenizer.json").write_text('{"added_tokens": [{"id": 0, "content": "[PAD]"}]}')
     with pytest.raises(InputError, match=r"does not give the ids of \[PAD\]"):
-        load(tmp_path)
+        load_model(tmp_path)

@@ -22,10 +22,10 @@ from small_batches import (
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import Pretrained, export, load
+from trainer.huggingface.checkpoints import Pretrained, export, load_model
 from trainer.model.batches import Batch
 from trainer.model.masked import MaskedModel
-from trainer.model.objective import Objective, build_model, state_below
+from trainer.model.objective import Objective, build_model, select_state
 from trainer.model.replaced import ReplacedModel
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.tasks.fill import fill_masks
@@ -48,7 +48,7 @@ def built(settings: ModelSettings, seed: int = 0) -> Any:
 
 
 def loaded(folder: Path) -> Any:
-    settings, inputs, state = load(folder)
+    settings, inputs, state = load_model(folder)
     model = build_model(settings, inputs)
     model.load_state_dict(state)
     return model.eval()
@@ -104,8 +104,8 @@ def test_a_masked_model_of_the_family(tmp_path: Path, transformers: ModuleType) 
     export(tmp_path, model.state_dict(), settings, INPUTS)
     assert not (tmp_path / "generator").exists()
     reference = opened(transformers.AutoModelForMaskedLM, tmp_path)
-    assert_equal_generators(model, model.answers, reference)
-    assert load(tmp_path)[0] == settings
+    assert_equal_generators(model, model.answer, reference)
+    assert load_model(tmp_path)[0] == settings
     assert isinstance(loaded(tmp_path), MaskedModel)
 
 
@@ -121,7 +121,7 @@ def test_folders_of_transformers_load(tmp_path: Path, transformers: ModuleType) 
     generator.electra.embeddings.load_state_dict(discriminator.electra.embeddings.state_dict())
     generator.save_pretrained(tmp_path / "generator")
     alone = loaded(tmp_path / "generator")
-    assert_equal_generators(alone, alone.answers, generator)
+    assert_equal_generators(alone, alone.answer, generator)
     model = loaded(tmp_path)
     assert_equal_discriminators(model, discriminator)
     generator.zero_grad()
@@ -134,16 +134,16 @@ def test_a_discriminator_alone_is_fine_tuned(tmp_path: Path, transformers: Modul
     export(tmp_path / "model", model.state_dict(), settings, INPUTS)
     for path in sorted((tmp_path / "model" / "generator").iterdir()):
         path.unlink()
-    found, inputs, state = load(tmp_path / "model")
+    found, inputs, state = load_model(tmp_path / "model")
     assert found == settings and not any(name.startswith(("generator.", "masked_head.")) for name in state)
     classifier = build_task_model(THREE, Pretrained(found, inputs, state)).eval()
-    encoder = state_below("encoder.", model.state_dict())
+    encoder = select_state("encoder.", model.state_dict())
     assert all(torch.equal(encoder[name], tensor) for name, tensor in classifier.encoder.state_dict().items())
     write_task(tmp_path / "classes", far_from_zero(classifier).state_dict(), THREE, found, inputs)
     reference = opened(transformers.AutoModelForSequenceClassification, tmp_path / "classes")
     assert type(reference).__name__ == "ElectraForSequenceClassification"
     batch = small_batch(pairs=False)
-    logits = classifier.double().class_head(classifier.encoder(batch).index_select(0, batch.first_tokens()))
+    logits = classifier.double().class_head(classifier.encoder(batch).index_select(0, batch.locate_first_tokens()))
     torch.testing.assert_close(logits, said_there(reference, batch).logits, atol=1e-9, rtol=1e-9)
     logits.square().sum().backward()
     said_there(reference, batch).logits.square().sum().backward()
@@ -160,10 +160,10 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
     other = {**tensors, "electra.embeddings.LayerNorm.bias": tensors["electra.embeddings.LayerNorm.bias"] + 1}
     save_file(other, weights)
     with pytest.raises(InputError, match=r"has another embeddings\.norm\.bias than the model in the folder above"):
-        load(tmp_path)
+        load_model(tmp_path)
     config.write_text(json.dumps(json.loads(said) | {"num_hidden_layers": 3}))
     with pytest.raises(InputError, match=r"does not fit the model in .*"):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 def test_words_are_asked_of_the_generator(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from small_batches import (
 
 from corpora.errors import InputError
 from trainer.huggingface.checkpoints import Pretrained, export
-from trainer.huggingface.config import read_config, settings_of
+from trainer.huggingface.config import read_config, to_model_settings
 from trainer.model.masked import MaskedModel
 from trainer.settings.model import ModelSettings
 from trainer.tasks.folders import write_task
@@ -72,7 +72,7 @@ def test_logits_and_gradients_are_those_of_transformers(
     labels = {"labels": padded_labels(batch)} | ({f"{of_pairs[1]}_label": batch.targets["pair"]} if pairs else {})
     segments = family in ("albert", "bert")
     output = reference(**padded_inputs(batch, inputs.special_ids.pad, segments=segments), **labels)
-    masked, pair = model.logits(batch)
+    masked, pair = model.compute_logits(batch)
     rows = output.prediction_logits if pairs else output.logits
     torch.testing.assert_close(masked, present_tokens(rows, batch)[batch.points], atol=1e-9, rtol=1e-9)
     if pairs:
@@ -115,16 +115,16 @@ def test_the_configuration_of_transformers_is_understood(
     theirs, path = getattr(transformers, config)(**more), tmp_path / "config.json"
     theirs.save_pretrained(tmp_path)
     wanted = ModelSettings(family=theirs.model_type, size=size)
-    assert settings_of(read_config(path), "here") == wanted
+    assert to_model_settings(read_config(path), "here") == wanted
     layers = {"num_hidden_layers": 12} if size == "xxlarge" else {}
     path.write_text(json.dumps({"model_type": theirs.model_type, "vocab_size": 30_000, **layers}))
-    assert settings_of(read_config(path), "here") == wanted
+    assert to_model_settings(read_config(path), "here") == wanted
 
 
 def test_layers_of_several_parts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "albert", "vocab_size": 9, "inner_group_num": 2}')
     with pytest.raises(InputError, match="inner_group_num is 2, and 1 in every albert model"):
-        settings_of(read_config(tmp_path / "config.json") | {"num_hidden_layers": 12}, "here")
+        to_model_settings(read_config(tmp_path / "config.json") | {"num_hidden_layers": 12}, "here")
 
 
 def test_dropout_is_after_the_feed_forward_part_too() -> None:
@@ -143,8 +143,8 @@ def test_own_layers_are_asked_for_by_their_number() -> None:
     """With a set of weights for each layer it is factorised alone, and sharded layer by layer; a shared layer is held
     once and belongs to the root."""
     shared = small_model(asked("albert"), small_inputs("albert", True))
-    assert shared.shard_groups() == [] and len(shared.encoder.layers) == 1
+    assert shared.list_shard_groups() == [] and len(shared.encoder.layers) == 1
     model = small_model(asked("albert", layer_groups=4), small_inputs("albert"))
-    assert len(model.shard_groups()) == 4
+    assert len(model.list_shard_groups()) == 4
     with pytest.raises(InputError, match=r"model\.layers = 4 is not a multiple"):
         replace(asked("albert"), layer_groups=3)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from labelled_cases import cases_of
 
-from trainer.huggingface.config import read_config, settings_of
+from trainer.huggingface.config import read_config, to_model_settings
 from trainer.settings.model import ModelSettings
 
 CONFIGS = cases_of(__file__, "published_configs")
@@ -32,7 +32,7 @@ def test_what_is_published_is_known(name: str, tmp_path: Path) -> None:
     wanted = PUBLISHED[name]
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIGS[name]))
-    found = settings_of(read_config(path), str(path))
+    found = to_model_settings(read_config(path), str(path))
     assert found.shape == wanted.shape and found.embedding == wanted.embedding
     over = ("activation", "positions", "groups", "norm_epsilon", "window", "every_global", "global_base", "local_base")
     for key in (*over, "family", "pooling", "initializer_range"):

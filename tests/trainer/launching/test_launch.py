@@ -29,22 +29,22 @@ from shards.settings import ShardSettings
 from trainer import build, launch, pretrain
 from trainer import launch as commands
 from trainer import torchrun_agent as agent
-from trainer.build import plan_model, work_folder
+from trainer.build import locate_work_folder, plan_model
 from trainer.job import TrainingJob
 from trainer.launch import (
-    ENDED,
-    GO_ON,
-    LOG,
+    FIRST_TO_END,
+    LOG_FILE,
     LOG_LINES,
+    RESUME_HINT,
     Nodes,
     TrainingFailed,
-    command,
-    environment,
-    failure,
-    last_words,
-    processes_of,
+    build_command,
+    build_environment,
+    count_processes,
+    count_usable_cores,
+    describe_failure,
+    select_last_lines,
     train,
-    usable_cores,
     with_local_shards,
 )
 from trainer.metrics import Event
@@ -83,10 +83,10 @@ def test_a_stage_is_named_by_what_decides_the_weights(store: SmallStore) -> None
         assert other.compute_part_fingerprint(other.parts[0]) != stage.compute_part_fingerprint(stage.parts[0])
     assert {parent.role for parent in stage.parents} == {"shards", "vocabularies"} and len(stage.parents) == 2
     job: TrainingJob = stage.parts[0].job
-    assert Path(job.work) == work_folder(store.place, stage)
+    assert Path(job.work) == locate_work_folder(store.place, stage)
     assert TrainingJob.from_json(job.to_json()) == job
     far = Place("s3://bucket/prefix?endpoint_override=127.0.0.1:1&scheme=http")
-    assert work_folder(far, stage).is_relative_to(Path.home())
+    assert locate_work_folder(far, stage).is_relative_to(Path.home())
 
 
 def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, tmp_path: Path) -> None:
@@ -208,13 +208,15 @@ def test_what_the_user_can_mend_is_an_input_error(
     gone = replace(job, shards=(replace(job.shards[0], content="another"),))
     assert pretrain.main([str(written(gone))]) == 2
     said = capfd.readouterr().out
-    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", f"print({said!r}); raise SystemExit(2)"])
+    monkeypatch.setattr(
+        launch, "build_command", lambda *_: [sys.executable, "-c", f"print({said!r}); raise SystemExit(2)"]
+    )
     with pytest.raises(InputError, match="does not hold the shards"):
         train(gone)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match=r"Cannot write .*/file/work: .*: move it away, or choose another store"):
         train(replace(job, work=str(tmp_path / "file" / "work")))
-    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", "raise ValueError('of ours')"])
+    monkeypatch.setattr(launch, "build_command", lambda *_: [sys.executable, "-c", "raise ValueError('of ours')"])
     with pytest.raises(TrainingFailed, match=r"(?s)exit code 1; the end of its log .*train\.log.*ValueError: of ours"):
         train(replace(job, work=str(tmp_path / "b")))
 
@@ -226,22 +228,22 @@ def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_p
     with pytest.raises(TrainingFailed) as failed:
         train(replace(job, model=replace(job.model, max_length=8)))
     *words, end, again = str(failed.value).splitlines()[1:]
-    assert again == GO_ON and len(words) == LOG_LINES - 1 and words[-1].endswith("index out of range in self")
+    assert again == RESUME_HINT and len(words) == LOG_LINES - 1 and words[-1].endswith("index out of range in self")
     rank = words[-1].split(":")[0].strip("[rank]")
-    assert end == f"{ENDED}{rank} ended with exit code 1."
+    assert end == f"{FIRST_TO_END}{rank} ended with exit code 1."
     assert all(word.startswith(f"[rank{rank}]:") for word in words)
 
 
 @pytest.mark.parametrize("processes, threads", [(1, "8"), (2, "4"), (3, "2"), (8, "1"), (9, "1")])
 def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch, processes: int, threads: str) -> None:
     """Fails where the threads of all processes are more than there are cores, or fewer than there could be."""
-    monkeypatch.setattr(commands, "usable_cores", lambda: 8)
+    monkeypatch.setattr(commands, "count_usable_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    told = environment(ONE_STEP, processes)
+    told = build_environment(ONE_STEP, processes)
     assert told["OMP_NUM_THREADS"] == threads and "CUBLAS_WORKSPACE_CONFIG" not in told
-    assert environment(replace(ONE_STEP, deterministic=True), 1)["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert build_environment(replace(ONE_STEP, deterministic=True), 1)["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert environment(ONE_STEP, processes)["OMP_NUM_THREADS"] == "5"
+    assert build_environment(ONE_STEP, processes)["OMP_NUM_THREADS"] == "5"
 
 
 @pytest.mark.parametrize("said, cores", [("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1), (None, 8)])
@@ -252,22 +254,24 @@ def test_a_container_may_have_less_than_its_cores(
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
     if said is not None:
         (tmp_path / "cpu.max").write_text(f"{said}\n")
-    assert usable_cores(tmp_path / "cpu.max") == cores
+    assert count_usable_cores(tmp_path / "cpu.max") == cores
 
 
 def test_processes_are_one_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where GPUs are left idle, or a training on the processor is cut by their number."""
-    monkeypatch.setattr(commands, "num_gpus", lambda: 4)
-    assert [processes_of(replace(ONE_STEP, device=device)) for device in ("auto", "cuda", "cpu")] == [4, 4, 1]
-    assert processes_of(replace(ONE_STEP, processes=3)) == 3
+    monkeypatch.setattr(commands, "count_gpus", lambda: 4)
+    assert [count_processes(replace(ONE_STEP, device=device)) for device in ("auto", "cuda", "cpu")] == [4, 4, 1]
+    assert count_processes(replace(ONE_STEP, processes=3)) == 3
 
 
-@pytest.mark.parametrize("code, last", [(1, f"{ENDED}1 was killed by signal 9."), (-9, "step 7"), (1, "Error: no")])
+@pytest.mark.parametrize(
+    "code, last", [(1, f"{FIRST_TO_END}1 was killed by signal 9."), (-9, "step 7"), (1, "Error: no")]
+)
 def test_a_failure_says_how_to_go_on(tmp_path: Path, code: int, last: str) -> None:
     """Fails where the log's end is lost, or memory is not named where a process was killed as the system kills."""
-    (tmp_path / LOG).write_text(f"of before\n{last}\n")
-    told = failure(tmp_path / LOG, len("of before\n"), code)
-    assert told.splitlines()[1] == last and GO_ON in told and "of before" not in told
+    (tmp_path / LOG_FILE).write_text(f"of before\n{last}\n")
+    told = describe_failure(tmp_path / LOG_FILE, len("of before\n"), code)
+    assert told.splitlines()[1] == last and RESUME_HINT in told and "of before" not in told
     assert ("main memory runs out" in told) == (last != "Error: no")
 
 
@@ -280,11 +284,11 @@ def test_the_last_words_of_a_log() -> None:
         "W1122 14:14:51.825000 6816 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 6881",
         "E1122 14:14:51.836000 6816 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6)",
         "E1122 14:14:51.836000 6816 .venv/torch/distributed/elastic/agent.py:1002] failed (exitcode: -6)",
-        f"{ENDED}1 was killed by signal 6.",
+        f"{FIRST_TO_END}1 was killed by signal 6.",
     ]
-    assert last_words(said) == [*said[1:3], said[6]]
-    assert last_words(said[:3]) == said[:3]
-    assert last_words(["first", *["later"] * LOG_LINES]) == ["later"] * LOG_LINES
+    assert select_last_lines(said) == [*said[1:3], said[6]]
+    assert select_last_lines(said[:3]) == said[:3]
+    assert select_last_lines(["first", *["later"] * LOG_LINES]) == ["later"] * LOG_LINES
 
 
 ABORTED = """
@@ -302,7 +306,7 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
 ) -> None:
     """Fails where a finished model is given up for how its process ended, or the log does not say how it did; where a
     second call trains, or does not wait for the first."""
-    monkeypatch.setattr(launch, "command", lambda path, *_: [sys.executable, "-c", ABORTED, str(path)])
+    monkeypatch.setattr(launch, "build_command", lambda path, *_: [sys.executable, "-c", ABORTED, str(path)])
     job = small_job(store, tmp_path)
     events, second = list[Any](), list[Any]()
     waiting = threading.Thread(target=train, args=(job, second.append))
@@ -316,7 +320,7 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
     waiting.join()
     assert events[-1]["event"] == "done" and len(of(events, "step")) == 6 and exported_bytes(job)
     assert second == [] and job.read_export() is not None
-    assert (tmp_path / LOG).read_text().splitlines()[-2:] == [
+    assert (tmp_path / LOG_FILE).read_text().splitlines()[-2:] == [
         "a last word",
         "The trainer was killed by signal 6 after the export was complete: the model is finished.",
     ]
@@ -423,15 +427,15 @@ def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: 
 
 def test_commands(tmp_path: Path) -> None:
     """Fails where one rank takes an agent, or several go without."""
-    assert command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
-    assert command(tmp_path / "job.json", 3)[1:] == [
+    assert build_command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
+    assert build_command(tmp_path / "job.json", 3)[1:] == [
         "-m", "trainer.torchrun_agent", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
         "--standalone", "--nproc-per-node", "3",
     ]  # fmt: skip
     two = Nodes(count=2, rank=1, rendezvous="first:29500")
     for processes in (1, 3):
-        agent = command(tmp_path / "job.json", processes, two)
-        assert agent[2] == "trainer.torchrun_agent" and agent[7:] == two.arguments(processes)
+        agent = build_command(tmp_path / "job.json", processes, two)
+        assert agent[2] == "trainer.torchrun_agent" and agent[7:] == two.to_torchrun_arguments(processes)
     orphan = [sys.executable, "-m", "trainer", "--die-with", "1", "train", "nothing.json"]  # whose parent is not 1
     assert subprocess.run(orphan, cwd=ROOT, check=False).returncode == 1
 

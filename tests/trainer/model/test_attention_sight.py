@@ -15,13 +15,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from trainer.model.attention import (
-    DENSE_WINDOWS,
-    SMALLEST_BLOCK,
+    MAX_DENSE_WINDOWS,
+    MIN_BLOCK,
     attend,
     attend_by_runs,
     attend_in_band,
     attend_padded,
-    sides,
+    to_sight,
 )
 
 Way = Callable[[Tensor, Tensor, float, int | None, bool], Tensor]
@@ -35,7 +35,7 @@ def longest(boundaries: Tensor) -> int:
 def in_band(qkv: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: bool) -> Tensor:
     """A window as wide as the longest sequence where there is none."""
     reach = longest(boundaries) if window is None else window // 2
-    return attend_in_band(qkv, boundaries, sides(reach, causal), dropout)
+    return attend_in_band(qkv, boundaries, to_sight(reach, causal), dropout)
 
 
 def attend_plainly(qkv_T3AD: Tensor, boundaries: Tensor, window: int | None = None, causal: bool = False) -> Tensor:
@@ -102,8 +102,8 @@ def test_every_way_equals_the_definition_with_any_sight(
 @pytest.mark.parametrize("window", [10, 128])
 def test_lengths_around_every_edge(way: str, window: int) -> None:
     """Fails at an edge of what a token sees, of the window, of a block or of a band; alone and in one batch."""
-    block = max(SMALLEST_BLOCK, window // 2)
-    edges = (window // 2, window, block, 2 * block, DENSE_WINDOWS * window)
+    block = max(MIN_BLOCK, window // 2)
+    edges = (window // 2, window, block, 2 * block, MAX_DENSE_WINDOWS * window)
     lengths = [1, *sorted({edge + step for edge, step in product(edges, (-1, 0, 1, 2))})]
     for causal in SIDES:
         assert_as_defined(way, [0, *lengths, 0], window, causal, torch.float32)

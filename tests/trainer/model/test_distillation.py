@@ -16,13 +16,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from corpora.errors import InputError
 from shards.reading.budgets import BatchShape
-from trainer.model.batches import Batch, filled
-from trainer.model.distillation import DistilledModel, begin_with, divergence
+from trainer.model.batches import Batch, fill_batch
+from trainer.model.distillation import DistilledModel, compute_divergence, copy_teacher
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
 from trainer.objectives.contract import Target
 from trainer.objectives.distillation import DistillationObjective
-from trainer.settings.model import FAMILIES, ModelSettings, model_json
+from trainer.settings.model import FAMILIES, ModelSettings, to_model_json
 
 TARGETS = {"masked": Target(np.empty(0, np.int64), "point"), "present": Target(np.empty(0, np.float32), "token", 0.0)}
 
@@ -40,7 +40,7 @@ def student_of(
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
     if teacher is not None:
-        model.learn_from(teacher)
+        model.set_teacher(teacher)
     return model.double()
 
 
@@ -69,7 +69,7 @@ def test_divergence_is_that_of_torch(count: int, chunk: int, temperature: float)
     counted = (torch.arange(count) % 3 != 1).double()
     for tensor in (*ours, *wanted):
         tensor.requires_grad_(True)
-    found = divergence(ours, theirs, counted, temperature, chunk)
+    found = compute_divergence(ours, theirs, counted, temperature, chunk)
     logits, taught = (F.linear(*three) / temperature for three in (wanted, theirs))
     rows = F.kl_div(logits.log_softmax(-1), taught.softmax(-1), reduction="none").sum(-1)
     expected = temperature**2 * (rows * counted).sum()
@@ -99,10 +99,10 @@ def test_logits_are_never_held_for_all_tokens() -> None:
     for tensor in ours:
         tensor.requires_grad_(True)
     with Largest() as largest:
-        divergence(ours, theirs, torch.ones(200), 2.0, chunk=20).backward()
+        compute_divergence(ours, theirs, torch.ones(200), 2.0, chunk=20).backward()
     assert largest.most == max(200 * 6, 20 * 31)
     with Largest() as judged, torch.no_grad():
-        divergence(ours, theirs, torch.ones(200), 2.0, chunk=20)
+        compute_divergence(ours, theirs, torch.ones(200), 2.0, chunk=20)
     assert judged.most == 20 * 31
 
 
@@ -139,7 +139,7 @@ def test_terms_are_those_of_whole_logits(family: str, teaching: str) -> None:
 def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) -> None:
     """Fails where a product of the student or its teacher is made twice, or is not counted."""
     student, batch = student_of(teacher_of(), **objective), batch_of_tokens()
-    macs = student.macs(batch.boundaries.diff().numpy().astype(np.int64), len(batch.points))
+    macs = student.count_macs(batch.boundaries.diff().numpy().astype(np.int64), len(batch.points))
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         student(batch)[:, 0].sum().backward()
     assert counter.get_total_flops() == macs.flops and macs.frozen > 0
@@ -148,7 +148,7 @@ def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) ->
 def test_dummies_are_outside_all_sums() -> None:
     """Fails where a token that fills a batch is compared with the teacher's, or moves a weight."""
     teacher, batch = teacher_of(), batch_of_tokens()
-    more = filled(batch, BatchShape(num_tokens=80, num_sequences=9, num_masked=20, max_length=24), 1, TARGETS)
+    more = fill_batch(batch, BatchShape(num_tokens=80, num_sequences=9, num_masked=20, max_length=24), 1, TARGETS)
     found = []
     for each in (batch, more):
         student = student_of(teacher)
@@ -196,7 +196,7 @@ def test_the_student_begins_as_layers_of_its_teacher(layers: int, of: int, chose
     teacher = teacher_of(layers=of, max_length=30)
     student = student_of(teacher, settings={"layers": layers})
     drawn = student.encoder.embeddings.position.weight[30:].clone()
-    assert begin_with(student, teacher) == chosen
+    assert copy_teacher(student, teacher) == chosen
     for layer, number in zip(student.encoder.layers, chosen, strict=True):
         theirs = teacher.encoder.layers[number].state_dict()
         assert theirs.keys() == layer.state_dict().keys()
@@ -213,7 +213,7 @@ def test_a_student_of_all_layers_answers_as_its_teacher() -> None:
     """Fails where a student of its own family, with segments, has anything left to learn from the teacher."""
     teacher = teacher_of()
     student = student_of(teacher, "bert", settings={"layers": 4}, layers=[0, 1, 2, 3])
-    begin_with(student, teacher)
+    copy_teacher(student, teacher)
     sums = student.eval()(batch_of_tokens())
     assert sums[1:, 0].abs().max() < 1e-5 < sums[0, 0]
 
@@ -221,10 +221,10 @@ def test_a_student_of_all_layers_answers_as_its_teacher() -> None:
 def test_layers_that_a_teacher_shares_are_begun_with() -> None:
     teacher = teacher_of("albert", embedding_size=16)
     student = student_of(teacher, "albert", settings={"layers": 2, "embedding_size": 16})
-    assert begin_with(student, teacher) == (0,)
+    assert copy_teacher(student, teacher) == (0,)
     assert torch.equal(student.encoder.projection.weight, teacher.encoder.projection.weight)
     own = student_of(teacher, "albert", settings={"layers": 2, "embedding_size": 16, "layer_groups": 2})
-    assert begin_with(own, teacher) == (0, 3)
+    assert copy_teacher(own, teacher) == (0, 3)
     widen = teacher.encoder.layers[0].widen.weight
     assert all(torch.equal(layer.widen.weight, widen) for layer in own.encoder.layers)
 
@@ -262,7 +262,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
 def test_layers_that_do_not_fit_are_refused(settings: dict[str, Any], student: dict[str, Any], message: str) -> None:
     teacher = teacher_of()
     with pytest.raises(InputError, match=message):
-        begin_with(student_of(teacher, settings=student, **settings), teacher)
+        copy_teacher(student_of(teacher, settings=student, **settings), teacher)
 
 
 def test_vectors_of_another_size_have_no_cosine() -> None:
@@ -271,12 +271,12 @@ def test_vectors_of_another_size_have_no_cosine() -> None:
     with pytest.raises(InputError, match=r"hidden_size is 16 and its teacher's 32.*model\.objective\.cosine = 0"):
         student_of(teacher, settings=narrow)
     student = student_of(teacher, settings=narrow, cosine=0.0, layers=[])
-    assert begin_with(student, teacher) == () and student(batch_of_tokens()).isfinite().all()
+    assert copy_teacher(student, teacher) == () and student(batch_of_tokens()).isfinite().all()
 
 
 def test_where_the_teacher_lies_is_in_no_fingerprint() -> None:
     here, there, other = objective(), objective(teacher="elsewhere"), objective(temperature=3.0)
-    assert model_json(here) == model_json(there) != model_json(other)
+    assert to_model_json(here) == to_model_json(there) != to_model_json(other)
 
 
 def test_a_family_that_guesses_no_words_is_refused() -> None:

@@ -12,10 +12,10 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from trainer.families.contract import ModelInputs
-from trainer.huggingface.config import config_json, settings_of
+from trainer.huggingface.config import build_config, to_model_settings
 from trainer.model.masked import MaskedModel
 from trainer.model.objective import build_model, count_parameters
-from trainer.settings.model import FAMILIES, ModelSettings, model_json
+from trainer.settings.model import FAMILIES, ModelSettings, to_model_json
 
 CASES = [("bert", True), ("bert", False), ("roberta", False), ("albert", True), ("distilbert", False)]
 
@@ -97,9 +97,9 @@ def test_the_deviation_of_first_weights_is_a_setting(family: str) -> None:
         model.init_weights()
     for (name, wide), usual in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(wide, usual * (4 if wide.ndim > 1 else 1), msg=name)
-    config = config_json(settings, inputs, FAMILIES[family].objective)
-    assert config["initializer_range"] == settings_of(config, "here").initializer_range == 0.08
-    assert "initializer_range" not in model_json(replace(settings, initializer_range=0.02))
+    config = build_config(settings, inputs, FAMILIES[family].objective)
+    assert config["initializer_range"] == to_model_settings(config, "here").initializer_range == 0.08
+    assert "initializer_range" not in to_model_json(replace(settings, initializer_range=0.02))
 
 
 def test_robertas_padding_begins_as_zeros() -> None:
@@ -127,7 +127,7 @@ def test_first_weights_follow_the_seed_alone(family: str) -> None:
 def test_correct_ones_are_counted() -> None:
     model = small_model(small_settings(), small_inputs("bert", True)).eval()
     batch = small_batch()
-    masked, pair = model.logits(batch)
+    masked, pair = model.compute_logits(batch)
     assert pair is not None
     right = replace(batch, targets={"masked": masked.argmax(1), "pair": pair.argmax(1)})
     assert model(right)[:, 1].tolist() == [len(batch.points), 5]
@@ -162,7 +162,7 @@ def test_sharded_layer_by_layer_it_has_the_same_gradients(one_process: None, fam
     settings, inputs = small_settings(family=family), small_inputs(family, pairs)
     plain, sharded = (small_model(settings, inputs).double() for _ in range(2))
     mesh = init_device_mesh("cpu", (1,))
-    for part in (*sharded.shard_groups(), sharded):
+    for part in (*sharded.list_shard_groups(), sharded):
         fully_shard(part, mesh=mesh)
     for batch in (small_batch((3, 3), pairs=pairs, num_masked=0), small_batch(pairs=pairs)):
         for model in (plain, sharded):
@@ -180,11 +180,11 @@ def test_rows_that_fill_the_vocabulary_are_nowhere_seen(monkeypatch: pytest.Monk
     model, batch = small_model(small_settings(), small_inputs("bert", True)), small_batch()
     found = []
     for aligns in ((), ("cpu",)):
-        monkeypatch.setattr("trainer.model.masked.ALIGNS", aligns)
+        monkeypatch.setattr("trainer.model.masked.ALIGNED_DEVICES", aligns)
         model.zero_grad()
         losses = model(batch)
         losses[:, 0].sum().backward()
-        assert model.answers(batch).shape == (len(batch.points), 99)
+        assert model.answer(batch).shape == (len(batch.points), 99)
         found.append((losses.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]))
     (one, gradients), (other, others) = found
     torch.testing.assert_close(one, other, rtol=1e-6, atol=0)

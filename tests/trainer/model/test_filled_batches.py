@@ -10,7 +10,7 @@ from torch import Tensor
 
 from shards.reading.budgets import BatchShape
 from trainer.model import attention
-from trainer.model.batches import Batch, filled
+from trainer.model.batches import Batch, fill_batch
 from trainer.model.masked import MaskedModel
 
 PAD = 1
@@ -43,10 +43,12 @@ def test_dummies_are_outside_losses_counts_and_gradients(
         )
     model = small_model(small_settings(family=family), small_inputs(family, pair_labels=True)).double()
     batch = small_batch()
-    more = filled(batch, shape, PAD, TARGETS)
+    more = fill_batch(batch, shape, PAD, TARGETS)
     assert more.shape == shape and int(more.boundaries[-1]) == shape.num_tokens
     assert len(more.targets["masked"]) == shape.num_masked and len(more.targets["pair"]) == shape.num_sequences
-    assert int(more.boundaries.diff().max()) <= shape.max_length and int(more.positions().max()) < shape.max_length
+    assert (
+        int(more.boundaries.diff().max()) <= shape.max_length and int(more.compute_positions().max()) < shape.max_length
+    )
     (losses, gradients), (wanted, expected) = learnt(model, more), learnt(model, batch)
     assert len(losses) == (1 if family == "roberta" else 2)
     torch.testing.assert_close(losses, wanted, rtol=1e-6, atol=0)
@@ -59,7 +61,7 @@ def test_dummies_are_outside_losses_counts_and_gradients(
 def test_a_batch_without_an_example_is_dummies_alone() -> None:
     """Fails where a process without a share has losses, or gradients that are not zeros."""
     model = small_model(small_settings(), small_inputs("bert", pair_labels=True))
-    empty = filled(
+    empty = fill_batch(
         small_batch(()), BatchShape(num_tokens=16, num_sequences=8, num_masked=8, max_length=10), PAD, TARGETS
     )
     losses, gradients = learnt(model, empty)
@@ -77,12 +79,12 @@ def test_what_was_there_stays(lengths: list[int], tokens: int, empties: int, mas
     longest = max([8, *lengths])
     num_tokens, num_masked = max(1, sum(lengths) + tokens), len(batch.points)
     sequences = len(lengths) - (sum(lengths) - num_tokens) // longest + empties
-    made = filled(batch, BatchShape(num_tokens, sequences, num_masked + masked, longest), PAD, TARGETS)
+    made = fill_batch(batch, BatchShape(num_tokens, sequences, num_masked + masked, longest), PAD, TARGETS)
     endings = {"ids": PAD, "segment_ids": 0, "points": num_tokens - 1}
     pieces = [(getattr(batch, name), getattr(made, name), ending) for name, ending in endings.items()]
     pieces += [(batch.targets[name], made.targets[name], -100) for name in batch.targets]
     for old, new, ending in pieces:
         assert torch.equal(new[: len(old)], old) and new.dtype == old.dtype and new[len(old) :].eq(ending).all()
     assert torch.equal(made.boundaries[: len(lengths) + 1], batch.boundaries) and made.boundaries.dtype == torch.int32
-    assert int(made.boundaries.diff().min()) >= 0 and int(made.first_tokens().max()) < num_tokens
+    assert int(made.boundaries.diff().min()) >= 0 and int(made.locate_first_tokens().max()) < num_tokens
     assert len(made.targets["masked"]) == num_masked + masked and len(made.targets.get("pair", ())) in (0, sequences)

@@ -19,9 +19,9 @@ from small_batches import (
 )
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import Pretrained, export, load
+from trainer.huggingface.checkpoints import Pretrained, export, load_model
 from trainer.model.objective import build_model
-from trainer.settings.model import ModelSettings, encoder_shape
+from trainer.settings.model import ModelSettings, build_encoder_shape
 from trainer.tasks.folders import write_task
 from trainer.tasks.heads.task_model import build_task_model
 from trainer.tasks.kinds.texts import ClassesTask
@@ -40,9 +40,9 @@ def small_modern(**settings: Any) -> ModelSettings:
 
 def test_layers_see_as_they_should() -> None:
     """Fails where the first or every third layer has a window, or another base."""
-    shape = encoder_shape(ModelSettings(family="modernbert"), small_inputs("modernbert"))
-    assert [number for number in range(22) if shape.window(number) is None] == [0, 3, 6, 9, 12, 15, 18, 21]
-    assert {shape.window(number) for number in (1, 2, 4)} == {128}
+    shape = build_encoder_shape(ModelSettings(family="modernbert"), small_inputs("modernbert"))
+    assert [number for number in range(22) if shape.get_window(number) is None] == [0, 3, 6, 9, 12, 15, 18, 21]
+    assert {shape.get_window(number) for number in (1, 2, 4)} == {128}
     assert shape.rope_bases == (160_000.0, 10_000.0) and shape.positions == 8192
 
 
@@ -57,7 +57,7 @@ def test_transformers_has_equal_logits_and_gradients(
     reference = opened(transformers.AutoModelForMaskedLM, tmp_path, attn_implementation="sdpa")
     batch = small_batch(lengths, pairs=False)
     output = reference(**padded_inputs(batch, 0, segments=False), labels=padded_labels(batch))
-    found = model.answers(batch)
+    found = model.answer(batch)
     wanted = present_tokens(output.logits, batch)[batch.points]
     assert wanted.std() > 0.05, "the test compares nothing"
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
@@ -73,7 +73,7 @@ def test_what_transformers_writes_loads(tmp_path: Path, transformers: ModuleType
     export(tmp_path / "ours", model.state_dict(), settings, inputs)
     reference = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "ours")
     reference.save_pretrained(tmp_path / "theirs")
-    found, their_inputs, state = load(tmp_path / "theirs")
+    found, their_inputs, state = load_model(tmp_path / "theirs")
     assert (found, their_inputs) == (settings, inputs)
     assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
 
@@ -95,7 +95,7 @@ def test_another_shape_is_refused_by_its_key(tmp_path: Path, key: str, value: ob
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, key: value}))
     with pytest.raises(InputError, match=key):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,15 @@ def test_other_windows_rotations_and_epsilons_are_theirs_too(
     export(tmp_path / "ours", model.state_dict(), settings, inputs)
     reference = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "ours", attn_implementation="sdpa")
     reference.save_pretrained(tmp_path / "theirs")
-    found, _, _ = load(tmp_path / "theirs")
-    assert found == settings and load(tmp_path / "ours")[0] == settings
+    found, _, _ = load_model(tmp_path / "theirs")
+    assert found == settings and load_model(tmp_path / "ours")[0] == settings
     batch = small_batch(LENGTHS, pairs=False)
     logits = reference(**padded_inputs(batch, 0, segments=False)).logits
     wanted = present_tokens(logits, batch)[batch.points]
-    torch.testing.assert_close(model.answers(batch), wanted, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(model.answer(batch), wanted, atol=1e-4, rtol=1e-4)
     usual = small_model(small_modern(), inputs)
     usual.load_state_dict(model.state_dict())
-    assert (usual.answers(batch) - wanted).abs().max() > 1e-3, "the settings change nothing"
+    assert (usual.answer(batch) - wanted).abs().max() > 1e-3, "the settings change nothing"
 
 
 @pytest.mark.parametrize("key", ["window", "every_global", "global_base", "local_base", "pooling"])

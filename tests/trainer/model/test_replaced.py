@@ -19,10 +19,10 @@ from shards.reading.budgets import BatchShape
 from shards.reading.loader import GatheredExamples
 from trainer.families.contract import ModelInputs
 from trainer.model import objective
-from trainer.model.batches import Batch, filled, to_batch
+from trainer.model.batches import Batch, fill_batch, to_batch
 from trainer.model.objective import build_model, count_parameters
-from trainer.model.replaced import ReplacedModel, area_under_curve, draw_tokens, rank_counts
-from trainer.objectives.replaced import ReplacedObjective, noise
+from trainer.model.replaced import ReplacedModel, compute_area, count_ranks, draw_tokens
+from trainer.objectives.replaced import ReplacedObjective, draw_noise
 from trainer.settings.model import ModelSettings
 
 LENGTHS = (7, 12, 12, 3, 20)
@@ -118,12 +118,13 @@ def gathered(lengths: Sequence[int], example_ids: Sequence[int], epochs: Sequenc
 
 def test_noise_belongs_to_seed_epoch_example_and_place() -> None:
     """Fails where the number of a masked token depends on what else is in its batch, or on too little."""
-    together = noise(gathered((7, 5, 7), (3, 9, 4), (0, 0, 1)), 42)
+    together = draw_noise(gathered((7, 5, 7), (3, 9, 4), (0, 0, 1)), 42)
     alone = [
-        noise(gathered((length,), (name,), (epoch,)), 42) for length, name, epoch in ((7, 3, 0), (5, 9, 0), (7, 4, 1))
+        draw_noise(gathered((length,), (name,), (epoch,)), 42)
+        for length, name, epoch in ((7, 3, 0), (5, 9, 0), (7, 4, 1))
     ]
     assert np.array_equal(together, np.concatenate(alone))
-    others = [noise(gathered((7,), (3,), (1,)), 42), noise(gathered((7,), (3,), (0,)), 43)]
+    others = [draw_noise(gathered((7,), (3,), (1,)), 42), draw_noise(gathered((7,), (3,), (0,)), 43)]
     every = np.concatenate([together, *others])
     assert len(set(every.tolist())) == len(every) and ((every >= 0) & (every < 1)).all()
 
@@ -137,8 +138,8 @@ def test_filling_a_batch_changes_nothing() -> None:
     for batch in (plain, last):
         wanted = model(batch)
         for shape in (BatchShape(24, 5, 9, 8), BatchShape(19, 3, 12, 7)):
-            torch.testing.assert_close(model(filled(batch, shape, 0, reads.targets)), wanted, rtol=1e-5, atol=1e-6)
-    assert settings_of.counts(asked, ()) == (len(asked.masked), 19) == (6, 19)
+            torch.testing.assert_close(model(fill_batch(batch, shape, 0, reads.targets)), wanted, rtol=1e-5, atol=1e-6)
+    assert settings_of.count_targets(asked, ()) == (len(asked.masked), 19) == (6, 19)
 
 
 # What is learnt from what.
@@ -147,13 +148,13 @@ def test_filling_a_batch_changes_nothing() -> None:
 def test_sums_are_those_of_the_definition() -> None:
     """Fails where a label, a loss or a right answer is another than the paper's."""
     model, batch = replaced_model().double(), replaced_batch()
-    said, sums = model.joint_answers(batch), model(batch)
+    said, sums = model.answer_jointly(batch), model(batch)
     drawn = model.draw(model.guess(batch), batch.targets["noise"]).tolist()
     wanted_ids, labels = batch.ids.clone(), torch.zeros(len(batch.ids), dtype=torch.float64)
     for place, token, target in zip(batch.points.tolist(), drawn, batch.targets["masked"].tolist(), strict=True):
         wanted_ids[place], labels[place] = token, float(token != target)
     assert 5 < labels.sum() <= len(batch.points)
-    logits = model.answers(replace(batch, ids=wanted_ids)).double()
+    logits = model.answer(replace(batch, ids=wanted_ids)).double()
     torch.testing.assert_close(said.logits.double(), logits)
     losses = -(labels * logits.sigmoid().log() + (1 - labels) * (1 - logits.sigmoid()).log())
     torch.testing.assert_close(sums[1, 0].double(), losses.sum(), rtol=1e-5, atol=0.0)
@@ -176,8 +177,8 @@ def test_a_generator_that_guesses_in_stretches_learns_the_same(monkeypatch: pyte
     monkeypatch.setattr(model, "draw", lambda *asked: drawn.append(len(asked[0])) or draw(*asked))
     for at_once in (8192, 5):
         monkeypatch.setattr(objective, "POINTS_AT_ONCE", {"cpu": at_once})
-        said = model.joint_answers(batch)
-        found.append((said, gradients(model, batch, 0), model.judged(batch).guesses))
+        said = model.answer_jointly(batch)
+        found.append((said, gradients(model, batch, 0), model.judge(batch).guesses))
     (one, of_one, guesses), (other, of_other, others) = found
     assert torch.equal(one.replaced, other.replaced) and torch.equal(guesses, others)
     torch.testing.assert_close(one.masked, other.masked, rtol=1e-6, atol=0)
@@ -213,7 +214,7 @@ def test_settings_that_fit_no_model_are_refused() -> None:
         ModelSettings(family="bert", objective={"kind": "replaced"})
     with pytest.raises(InputError, match="generator_size"):
         ModelSettings(family="electra", objective={"kind": "replaced", "generator_size": 2.0})
-    assert ModelSettings(family="electra", size="base").objective_settings.terms(None, None)[1].weight == 50  # type: ignore[arg-type]
+    assert ModelSettings(family="electra", size="base").objective_settings.list_terms(None, None)[1].weight == 50  # type: ignore[arg-type]
 
 
 def test_the_area_adds_up_over_batches() -> None:
@@ -223,18 +224,18 @@ def test_the_area_adds_up_over_batches() -> None:
     logits = torch.randn(3000, generator=generator) + replaced * 0.7
     present = torch.rand(3000, generator=generator) < 0.9
     cut = [
-        rank_counts(logits[at : at + 999], replaced[at : at + 999], present[at : at + 999])
+        count_ranks(logits[at : at + 999], replaced[at : at + 999], present[at : at + 999])
         for at in range(0, 3000, 999)
     ]
     counts = torch.stack(cut).sum(0)
     high, low = logits[replaced & present].double(), logits[~replaced & present].double()
     exact = float((high[:, None] > low).double().mean())
-    found = area_under_curve(counts.numpy())
+    found = compute_area(counts.numpy())
     shared = float((counts.reshape(2, -1).prod(0)).sum() / len(high) / len(low))
     assert found is not None and counts.sum() == present.sum() and 0.6 < exact < 0.8
     assert abs(found - exact) <= shared / 2 < 1e-3
-    assert area_under_curve(np.zeros(8)) is None
+    assert compute_area(np.zeros(8)) is None
     model, batch = replaced_model(), replaced_batch()
     judged, sums = model(batch, judging=True), model(batch)
     assert torch.equal(judged.sums, sums) and judged.measures.sum() == len(batch.ids)
-    assert 0 < model.figures(judged.measures.numpy())["replaced_auc"] < 1
+    assert 0 < model.compute_figures(judged.measures.numpy())["replaced_auc"] < 1

@@ -13,7 +13,7 @@ from small_training import SmallStore, of, small_job, train_here
 
 from corpora.errors import InputError
 from corpora.generic_types import Json
-from trainer.settings.model import FAMILIES, ModelSettings, model_json, read_objective
+from trainer.settings.model import FAMILIES, ModelSettings, read_objective, to_model_json
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "smoothed_masks"
@@ -52,7 +52,7 @@ def test_an_objective_and_a_family_of_a_package_are_trained(store: SmallStore, t
         objective = {"kind": "smoothed", "smoothing": smoothing}
         model = ModelSettings(family="shallow-bert", objective=objective, dropout=0.0, attention_dropout=0.0, **sizes)
         packages = ("smoothed-masks-example 1.0",) * 2
-        assert (model_json(model)["family_package"], model_json(model)["objective_package"]) == packages
+        assert (to_model_json(model)["family_package"], to_model_json(model)["objective_package"]) == packages
         events = train_here(replace(small_job(store, tmp_path / str(smoothing)), model=model))
         steps = of(events, "step")
         assert len(steps) == 6 and "pair_loss" not in steps[0]
@@ -110,6 +110,6 @@ def test_settings_of_models_are_free_of_torch() -> None:
 def test_every_family_of_ours_can_be_asked_for_by_its_name_alone(name: str) -> None:
     """Fails where a row's own values are refused, or it has no base size to begin with."""
     settings = ModelSettings(family=name)
-    assert settings.of_family.name == name and {"base", "tiny"} <= {*settings.of_family.sizes}
-    for size in settings.of_family.sizes:
+    assert settings.family_row.name == name and {"base", "tiny"} <= {*settings.family_row.sizes}
+    for size in settings.family_row.sizes:
         assert ModelSettings(family=name, size=size).shape[1] > 0

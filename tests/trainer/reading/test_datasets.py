@@ -51,7 +51,7 @@ def expected(shard_set: ShardSet, epoch: int) -> list[tuple[Any, ...]]:
 
 def test_a_map_style_dataset_reads_epochs_as_the_loader(shard_set: ShardSet) -> None:
     """In order, by a batch sampler, and with workers that are kept: another epoch has other masks."""
-    dataset, collate = ExampleDataset(shard_set), PaddedBatches.of(shard_set)
+    dataset, collate = ExampleDataset(shard_set), PaddedBatches.from_shard_set(shard_set)
     sampler = BatchSampler(SequentialSampler(dataset), 7, drop_last=False)
     loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, num_workers=1, persistent_workers=True)
     for epoch in (0, 1, 5):

@@ -30,7 +30,7 @@ def test_it_trains_on_the_masks_of_the_loader(kind: str, transformers: Any, tmp_
     model = small_bert(transformers, kind, shard_set.manifest.facts["vocab_size"])
     model.register_forward_pre_hook(lambda _, __, inputs: given.append(dict(inputs)), with_kwargs=True)
     trainer = transformers.Trainer(
-        model, arguments, train_dataset=ExampleDataset(shard_set), data_collator=PaddedBatches.of(shard_set)
+        model, arguments, train_dataset=ExampleDataset(shard_set), data_collator=PaddedBatches.from_shard_set(shard_set)
     )
     before = [weights.detach().clone() for weights in trainer.model.parameters()]
     result = trainer.train()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from corpora.errors import InputError
 from corpora.store.settings import bind_settings, to_settings_json
 from flows.run.estimates.work import count_phase_tokens
-from trainer.settings.phases import BatchRamp, PhaseSettings, floor_sum
+from trainer.settings.phases import BatchRamp, PhaseSettings, sum_floors
 
 RAMPS = st.builds(
     lambda first, levels, multiple, steps, more: PhaseSettings(
@@ -26,7 +26,7 @@ RAMPS = st.builds(
 
 @given(st.integers(0, 200), st.integers(0, 500), st.integers(1, 300))
 def test_sums_of_floors(number: int, factor: int, divisor: int) -> None:
-    assert floor_sum(number, factor, divisor) == sum(i * factor // divisor for i in range(number))
+    assert sum_floors(number, factor, divisor) == sum(i * factor // divisor for i in range(number))
 
 
 @given(RAMPS, st.integers(0, 1000), st.data())
@@ -35,12 +35,12 @@ def test_every_slot_is_read_once_in_order_from_any_step_on(
 ) -> None:
     """Fails where a slot is left out or read twice, where a run that goes on reads others, or a batch shrinks."""
     begin = data.draw(st.integers(0, phase.steps))
-    read = [slot for step in range(begin, phase.steps) for slot in phase.step_slots(step, first)]
-    assert read == list(range(first + phase.slots_before(begin), first + phase.slots))
-    sizes = [phase.size(step) for step in range(phase.steps)]
+    read = [slot for step in range(begin, phase.steps) for slot in phase.get_step_slots(step, first)]
+    assert read == list(range(first + phase.count_slots_before(begin), first + phase.slots))
+    sizes = [phase.compute_size(step) for step in range(phase.steps)]
     ramp = phase.batch_ramp
     assert ramp is not None
-    assert list(accumulate(sizes, initial=0)) == [phase.slots_before(step) for step in range(phase.steps + 1)]
+    assert list(accumulate(sizes, initial=0)) == [phase.count_slots_before(step) for step in range(phase.steps + 1)]
     assert sizes == sorted(sizes) and sizes[0] == ramp.first
     assert sizes[ramp.steps :] == [phase.batch] * (phase.steps - ramp.steps)
     assert all((after - before) % ramp.multiple == 0 for before, after in pairwise(sizes))
@@ -48,16 +48,16 @@ def test_every_slot_is_read_once_in_order_from_any_step_on(
 
 @given(RAMPS, st.integers(0, 20_000))
 def test_steps_of_slots_are_the_least_that_hold_them(phase: PhaseSettings, slots: int) -> None:
-    steps = phase.steps_of(slots)
-    assert phase.slots_before(steps) >= slots and (steps == 0 or phase.slots_before(steps - 1) < slots)
+    steps = phase.count_steps(slots)
+    assert phase.count_slots_before(steps) >= slots and (steps == 0 or phase.count_slots_before(steps - 1) < slots)
     flat = replace(phase, batch_ramp=None)
-    assert flat.steps_of(slots) == ceil(Fraction(slots, flat.batch))
+    assert flat.count_steps(slots) == ceil(Fraction(slots, flat.batch))
 
 
 def test_a_long_ramp_costs_nothing() -> None:
     """Fails where the slots of a step are counted step by step: this one would take years."""
     ramp = BatchRamp(first=1, steps=1 << 40)
-    assert ramp.before(1 << 39, 1 + (1 << 20)) == sum(
+    assert ramp.count_examples_before(1 << 39, 1 + (1 << 20)) == sum(
         (1 << 20) * (1 + level) for level in range(1 << 19)
     )  # a level lasts 2^20 steps
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from corpora.errors import InputError
 from corpora.store.settings import bind_settings, to_settings_json
 from trainer.settings.phases import KINDS, PhaseSettings, Schedule
-from trainer.settings.training import TrainingSettings, decays_begin
+from trainer.settings.training import TrainingSettings, find_decay_starts
 from trainer.train import split_phases
 
 
 def learning_rate(step: int, settings: TrainingSettings) -> float:
     """The rate of a step, as the loop of a training takes it."""
     phases = split_phases(settings)
-    return next((phase for phase in phases if step < phase.end), phases[-1]).schedule.rate(step)
+    return next((phase for phase in phases if step < phase.end), phases[-1]).schedule.compute_rate(step)
 
 
 def rates_of(*phases: Mapping[str, Any], **training: Any) -> list[float]:
@@ -84,15 +84,15 @@ def test_where_another_run_can_go_on_is_before_each_decay() -> None:
          "schedule": {"kind": "wsd", "decay_steps": 20}},
         "training",
     )  # fmt: skip
-    assert decays_begin(settings) == {80, 100}
-    assert decays_begin(replace(settings, phase=settings.phase[:1], schedule="cosine")) == frozenset()
+    assert find_decay_starts(settings) == {80, 100}
+    assert find_decay_starts(replace(settings, phase=settings.phase[:1], schedule="cosine")) == frozenset()
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 300), st.integers(0, 300), st.floats(0, 1))
 def test_rates_rise_to_the_peak_and_never_after_it(kind: str, steps: int, warmup: int, final: float) -> None:
     """Fails where a rate is above the peak or below the end rate, or rises after the warm-up."""
     schedule = Schedule(kind=kind) if kind == "constant" else Schedule(kind=kind, final_share=final)
-    if warmup + (schedule.decay_of(steps) if kind == "wsd" else 0) > steps:
+    if warmup + (schedule.count_decay_steps(steps) if kind == "wsd" else 0) > steps:
         return
     settings = TrainingSettings(
         phase=(PhaseSettings(steps=steps),), learning_rate=1.0, warmup_steps=warmup, schedule=schedule

@@ -22,7 +22,7 @@ from corpora.store.stage import PartPlan, Stage, build_stage
 from tokenizers_train.vocabularies.vocabulary import load_vocabulary
 from trainer.huggingface.checkpoints import import_checkpoint
 from trainer.ranks import join_process_group
-from trainer.start_weights import start_of
+from trainer.start_weights import read_start
 from trainer.tasks.fill import fill_masks
 from trainer.tasks.finetuning.finetune import finetune
 from trainer.tasks.folders import (
@@ -69,7 +69,7 @@ DOORS: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {  # and the f
     "fill": (lambda folder: fill_masks(folder, "a [MASK]", 1), ()),
     "export --onnx": (read_source, ()),
     "finetune": (go_on, ()),
-    "model.start of a recipe": (start_of, ()),
+    "model.start of a recipe": (read_start, ()),
     "a model of an older form": (lambda folder: import_checkpoint(folder, folder.parent / "imported"), ()),
     "vocabularies": (load_vocabulary, (RECORD, "config.json", WEIGHTS)),
 }

@@ -15,7 +15,7 @@ from small_models import write_model
 from small_tasks import exported_model, write_json_rows, write_rows
 
 from corpora.errors import InputError
-from trainer.complete_folders import alone
+from trainer.complete_folders import hold_output
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask
 from trainer.tasks.vectors import embed
@@ -223,7 +223,7 @@ def test_a_full_disk_keeps_what_is_made(tmp_path: Path, monkeypatch: pytest.Monk
 def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model")
     file = write_json_rows(tmp_path / "t.jsonl", [{"text": "good"}])
-    with alone(tmp_path / "v.parquet", "writing"):
+    with hold_output(tmp_path / "v.parquet", "writing"):
         with pytest.raises(InputError, match=r"Another process is writing .*v\.parquet"):
             embedded(model, file, tmp_path / "v.parquet")
     assert len(embedded(model, file, tmp_path / "v.parquet")) == 1

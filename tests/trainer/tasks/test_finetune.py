@@ -17,7 +17,7 @@ from small_training import on_ranks
 
 from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE_FILE
-from trainer.huggingface.checkpoints import load, load_pretrained
+from trainer.huggingface.checkpoints import load_model, load_pretrained
 from trainer.tasks.finetuning.finetune import RECORD, main, with_first_weights
 from trainer.tasks.heads.task_model import batch_items, build_task_model
 from trainer.tasks.kinds.texts import ClassesTask, compute_correlations
@@ -185,7 +185,7 @@ def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transfor
 
 
 def test_bert_begins_with_the_pooler_that_pairs_have_learnt(tmp_path: Path) -> None:
-    _, _, state = load(write_model(tmp_path / "pairs"))
+    _, _, state = load_model(write_model(tmp_path / "pairs"))
     taken = build_task_model(THREE, load_pretrained(tmp_path / "pairs")).state_dict()
     assert torch.equal(taken["class_head.pooler.dense.weight"], state["pair_head.pooler.dense.weight"])
     assert torch.equal(taken["encoder.layers.1.widen.weight"], state["encoder.layers.1.widen.weight"])
@@ -250,7 +250,7 @@ def test_what_the_user_can_mend_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, change: Any, message: str) -> None:
-    _, inputs, _ = load(write_model(tmp_path))
+    _, inputs, _ = load_model(write_model(tmp_path))
     content = json.loads((tmp_path / "tokenizer.json").read_bytes())
     change(content)
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
@@ -259,7 +259,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, change: Any, me
 
 
 def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
-    _, inputs, _ = load(write_model(tmp_path))
+    _, inputs, _ = load_model(write_model(tmp_path))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"has no tokenizer\.json"):
         open_tokenizer(tmp_path, inputs)

@@ -18,7 +18,7 @@ from small_tasks import end_after, exported_model, judged_as, new_job, run, sent
 from small_training import flip, stopped_after
 
 from corpora.errors import InputError
-from trainer.complete_folders import alone
+from trainer.complete_folders import hold_output
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.ranks import join_process_group
 from trainer.tasks.finetuning import finetune, record
@@ -211,7 +211,7 @@ def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
     """Fails where two write into one unfinished folder; what a lock leaves is nothing."""
     job = new_job(tmp_path, rows=16)
     with (
-        alone(tmp_path / "out", "fine-tuning into"),
+        hold_output(tmp_path / "out", "fine-tuning into"),
         pytest.raises(InputError, match=r"Another process is fine-tuning into .*/out:"),
     ):
         run(job)

@@ -89,7 +89,7 @@ def test_perplexity_is_that_of_transformers(tmp_path: Path, transformers: Module
             torch.testing.assert_close(ours, wanted.logits[0, :-1], atol=1e-4, rtol=1e-4)
             nats += wanted.loss.item() * len(item.points)
         with torch.inference_mode():
-            answers = [model.answers(batch_items([item])).numpy() for item in encoded.items]
+            answers = [model.answer(batch_items([item])).numpy() for item in encoded.items]
         predictions = NextTask().make_predictions(encoded.examples, encoded.items, answers)
         found = NextTask().compute_scores(encoded.examples, predictions)
         tokens = sum(len(item.points) for item in encoded.items)
@@ -136,7 +136,7 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
         }
         batch = batch_items(encoded_for(NextTask(), folder, [{"text": "the film was long"}]).items)
         with torch.inference_mode():
-            torch.testing.assert_close(load_task(out).model.eval().answers(batch), model.answers(batch))
+            torch.testing.assert_close(load_task(out).model.eval().answer(batch), model.answer(batch))
 
 
 def test_folders_of_what_is_gone_are_refused(tmp_path: Path) -> None:

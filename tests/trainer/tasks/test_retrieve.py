@@ -97,7 +97,7 @@ def test_queries_and_passages_have_their_own_encoders(tmp_path: Path) -> None:
                 alone = batch_items([replace(item, sequences=(sequence,), targets={})])
                 encoder = model.second_encoder if place else model.encoder
                 plain.append(pool_tokens(encoder(alone), alone, "cls")[0])
-    assert torch.allclose(found, torch.stack(plain), atol=1e-5) and len(model.encoders()) == 2
+    assert torch.allclose(found, torch.stack(plain), atol=1e-5) and len(model.list_encoders()) == 2
     assert task.resolved_scale == 1.0 and RetrievalTask().resolved_scale == 20.0
 
 

@@ -69,7 +69,7 @@ def test_classes_are_learnt_of_both_vectors_and_their_difference(tmp_path: Path)
         float(F.cross_entropy(logits, torch.tensor([1, 2, 0]), reduction="sum")), rel=1e-4
     )
     with torch.no_grad():
-        answers = load_task(tmp_path / "out").model.eval().answers(batch)
+        answers = load_task(tmp_path / "out").model.eval().answer(batch)
     assert torch.allclose(answers[1::2, 32:], logits, atol=1e-5) and torch.equal(answers[:, :32], vectors)
     said = task.to_row(task.make_example(rows[0], True), answers[:2].numpy())
     assert said["label"] == task.labels[int(logits[0].argmax())]

@@ -11,7 +11,7 @@ from small_training import exported_bytes, flip, of, put_store, said, small_mode
 from corpora.errors import InputError
 from corpora.store.stage import Stage
 from trainer.build import plan_model
-from trainer.job import TrainingJob, readings
+from trainer.job import TrainingJob, list_readings
 from trainer.settings.phases import PhaseSettings, Schedule
 from trainer.settings.training import TrainingSettings
 from trainer.start_weights import find_checkpoint
@@ -69,14 +69,14 @@ def test_the_same_decay_from_there_ends_with_the_same_bytes(runs: Runs, first: T
     """Fails where a moment, a number of steps or the place in the shards is lost between the two runs."""
     falling = PhaseSettings(steps=DECAY, batch=8, schedule=Schedule(kind="wsd", decay_share=1.0))
     job = runs.train(runs.plan(falling, continue_from=address(first)))
-    assert [reading.begins for reading in readings(job)] == [((STEPS - DECAY) * 8,)]
+    assert [reading.begins for reading in list_readings(job)] == [((STEPS - DECAY) * 8,)]
     assert exported_bytes(job) == exported_bytes(first)
     [start] = of(said(job), "start")
     assert start["continues"].endswith(f"step-{STEPS - DECAY:08d}")
     longer = runs.train(
         runs.plan(replace(falling, steps=3), PhaseSettings(steps=1, batch=8), continue_from=address(job))
     )
-    assert readings(longer)[0].begins == (STEPS * 8,), "what was read in both runs"
+    assert list_readings(longer)[0].begins == (STEPS * 8,), "what was read in both runs"
     assert exported_bytes(longer) != exported_bytes(job)
 
 

@@ -113,16 +113,16 @@ def test_a_budget_larger_than_a_step_is_the_steps(store: SmallStore, tmp_path: P
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_an_evaluation_is_the_same_under_a_budget(store: SmallStore, tmp_path: Path, ranks: int) -> None:
     """Fails where held-out examples are left out or read twice, or processes differ in their number of pieces."""
-    [alone] = [list(Feed(small_job(store, tmp_path), 0, as_rank(0, 1)).held_out(0))]
+    [alone] = [list(Feed(small_job(store, tmp_path), 0, as_rank(0, 1)).iter_held_out(0))]
     job = small_job(store, tmp_path, micro_batch_tokens=48)
-    shares = [list(Feed(job, 0, as_rank(rank, ranks)).held_out(0)) for rank in range(ranks)]
+    shares = [list(Feed(job, 0, as_rank(rank, ranks)).iter_held_out(0)) for rank in range(ranks)]
     assert len({len(own) for own in shares}) == 1
     found = [example for own in shares for piece in own for example in examples_of(piece.batch)]
     assert sorted(found) == sorted(e for piece in alone for e in examples_of(piece.batch)) and len(found) > 20
     targets = np.concatenate([piece.guessed for own in shares for piece in own])
     assert sorted(targets.tolist()) == sorted(t for piece in alone for t in piece.guessed.tolist())
     tiny = Feed(small_job(store, tmp_path, (PhaseSettings(steps=1, batch=1),), micro_batch_tokens=48), 0, as_rank(0, 1))
-    assert len(list(tiny.held_out(0))) < len(found), "steps of one example make a pass of each"
+    assert len(list(tiny.iter_held_out(0))) < len(found), "steps of one example make a pass of each"
 
 
 def test_bad_budgets(store: SmallStore, tmp_path: Path) -> None:

@@ -53,11 +53,11 @@ def test_windows_of_a_store_are_fetched_as_they_are_read(tmp_path: Path) -> None
     store = put_store(tmp_path)
     here, there = (small_job(store, tmp_path / name, PHASES, order="windowed", window=1) for name in ("here", "there"))
     fetching = with_local_shards(there, tmp_path / "cache" / "shards")
-    assert (fetching.source, fetching.elsewhere) == (store.place.address, "train")
+    assert (fetching.source, fetching.fetched_split) == (store.place.address, "train")
     assert not [*(tmp_path / "cache").rglob("train*.examples.arrow")]
     losses = [[event["loss"] for event in train_here(job) if event["event"] == "step"] for job in (here, fetching)]
     assert losses[0] == losses[1] and len(losses[0]) == 6
-    assert [*fetching.windows.rglob("train*.examples.arrow")]
+    assert [*fetching.windows_folder.rglob("train*.examples.arrow")]
 
 
 @pytest.mark.parametrize("order", ["global", "windowed"])

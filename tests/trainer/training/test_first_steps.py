@@ -37,12 +37,12 @@ def test_examples_are_named_as_they_were_read(store: SmallStore, tmp_path: Path,
         feed = Feed(job, 0, as_rank(rank, 2))
         _, second = read_by(feed)
         for number, micro_batch in enumerate(second):
-            named = feed.examples(1, 9, number).get(store.shards.folder, [])
+            named = feed.locate_examples(1, 9, number).get(store.shards.folder, [])
             read = micro_batch.batch.boundaries.diff().tolist()[: len(named)]
             assert [len(shard_set[example].ids) for example in named] == read
             assert len(named) == micro_batch.counts[3] and all(shard_set.is_live[named])
             whole += named
-    assert sorted(whole) == sorted(feed.examples(1, 9)[store.shards.folder]) and 0 < len(whole) <= 9
+    assert sorted(whole) == sorted(feed.locate_examples(1, 9)[store.shards.folder]) and 0 < len(whole) <= 9
 
 
 def test_processes_name_their_examples_together() -> None:

@@ -17,13 +17,13 @@ from corpora.errors import InputError
 from tokenizers_train.adapting import Choice, with_added_tokens
 from tokenizers_train.build import read_vocabulary
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, build_bert_vocabulary
-from trainer.huggingface.checkpoints import load
-from trainer.huggingface.start_model import adapted, settings_from
+from trainer.huggingface.checkpoints import load_model
+from trainer.huggingface.start_model import adapt_start, read_settings
 from trainer.huggingface.vocabulary_rows import adapt_checkpoint
 from trainer.initial_weights import build_initial_model, draw_first_model, read_start_weights
 from trainer.job import TrainingJob
 from trainer.ranks import Ranks
-from trainer.start_weights import start_of
+from trainer.start_weights import read_start
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -79,10 +79,10 @@ def test_new_tokens_begin_as_vocabulary_adapt_makes_them(words: Vocabulary, tmp_
     assert new.size == slots.size + 1 and new.tokens[5:7] == ("thea", "ofa")
     write_start(tmp_path / "start", slots, rows=slots.size + -slots.size % 8 + 8)
     adapt_checkpoint(tmp_path / "start", slots, new, tmp_path / "adapted")
-    _, inputs, wanted = load(tmp_path / "adapted")
-    start = adapted(start_of(tmp_path / "start"), new, "The vocabulary")
+    _, inputs, wanted = load_model(tmp_path / "adapted")
+    start = adapt_start(read_start(tmp_path / "start"), new, "The vocabulary")
     assert {row for row, _ in start.rows} == {5, 6, new.size - 1}
-    state, _ = read_start_weights(start, settings_from(start, {}), replace(inputs, vocab_size=new.size))
+    state, _ = read_start_weights(start, read_settings(start, {}), replace(inputs, vocab_size=new.size))
     assert same(state, {n: t[: new.size] if t.shape[0] == inputs.vocab_size else t for n, t in wanted.items()})
     assert not torch.equal(state["encoder.embeddings.word.weight"][5], torch.zeros(32))
 
@@ -143,9 +143,9 @@ def test_a_model_of_any_family_begins_a_training(
     assert job.model.family == family and same(build_initial_model(job)[0].state_dict(), state)
     if family != "electra":
         return
-    content = start_of(tmp_path / "start").content
+    content = read_start(tmp_path / "start").content
     flip(tmp_path / "start" / "generator" / "model.safetensors")
-    assert start_of(tmp_path / "start").content != content
+    assert read_start(tmp_path / "start").content != content
     config = tmp_path / "start" / "generator" / "config.json"
     wider = {**json.loads(config.read_bytes()), "hidden_size": 16, "num_attention_heads": 1, "intermediate_size": 64}
     config.write_text(json.dumps(wider))

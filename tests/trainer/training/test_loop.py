@@ -230,8 +230,8 @@ def test_a_gradient_that_is_not_finite_stops_the_run(
 ) -> None:
     """Fails where a diverged run goes on, or writes a checkpoint of it."""
     job = small_job(store, tmp_path, checkpoint_every=1)
-    sums = MaskedModel.sums
-    monkeypatch.setattr(MaskedModel, "sums", lambda model, batch: sums(model, batch) * math.nan)
+    sums = MaskedModel.sum_losses
+    monkeypatch.setattr(MaskedModel, "sum_losses", lambda model, batch: sums(model, batch) * math.nan)
     stopped = r"no longer finite at step 1 .*lower\s+training.learning_rate.* Its loss was of the examples (\d+),.*"
     trace = rf"{stopped}: cloze trace '?{re.escape(store.place.address)}"
     with pytest.raises(InputError, match=rf"{trace}/shards/\S+ \d+$") as error:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_training import SmallStore, exported_bytes, of, said, small_job, stopped_after, train_here, with_training
 
-from trainer.auto_settings import Computing
+from trainer.auto_settings import ComputeChoice
 from trainer.checkpoints import folders
 from trainer.checkpoints.folders import read_saved
 from trainer.job import TrainingJob
@@ -31,7 +31,7 @@ def test_the_choice_is_told_and_kept_in_the_checkpoint(store: SmallStore, tmp_pa
     assert start["computes"] == "processor: float32, chosen."
     assert exported_bytes(named) == exported_bytes(chosen)
     saved = read_saved(Path(chosen.work, "checkpoints", "step-00000004"))
-    assert saved.choice == Computing(device="cpu", precision="float32", compile=False, tf32=False)
+    assert saved.choice == ComputeChoice(device="cpu", precision="float32", compile=False, tf32=False)
 
 
 def train_beside(job: TrainingJob) -> list[dict[str, Any]]:

@@ -20,7 +20,15 @@ from shards.reading.loader import Loader
 from shards.settings import ShardSettings
 from trainer.build import plan_model
 from trainer.feed import Feed
-from trainer.job import SetRead, TrainingJob, readings, repeat_warning, seen_in, settle, train_examples
+from trainer.job import (
+    SetRead,
+    TrainingJob,
+    count_train_examples,
+    describe_repeats,
+    iter_seen_parts,
+    list_readings,
+    settle_phases,
+)
 from trainer.pretrain import find_cursor
 from trainer.ranks import Ranks
 from trainer.settings.phases import BatchRamp, PhaseSettings, Quota
@@ -91,7 +99,7 @@ def test_weights_and_phases_are_exact_in_slots(sets: Sets) -> None:
     job = job_of(planned(sets, MIXED))
     found = [
         {shards.name: (begin, slots) for shards, begin, slots in zip(r.inputs, r.begins, r.slots, strict=True)}
-        for r in readings(job)
+        for r in list_readings(job)
     ]
     assert found[0] == {"long": (0, 36), "short": (0, 12)}
     assert found[1] == {"long": (36, 24)}
@@ -122,36 +130,36 @@ def test_what_names_a_mixture(sets: Sets) -> None:
 
 def test_quotas_become_slots_and_steps(sets: Sets) -> None:
     """Fails where a whole epoch's tokens are not a whole epoch's slots, or a phase ends before its quotas."""
-    examples, tokens = train_examples(sets["short"])
-    many, held = train_examples(sets["long"])
+    examples, tokens = count_train_examples(sets["short"])
+    many, held = count_train_examples(sets["long"])
     mixture = {"short": Quota(tokens=2 * tokens), "long": Quota(tokens=held // 2)}
-    [phase] = settle(
+    [phase] = settle_phases(
         TrainingSettings(phase=(PhaseSettings(batch=8, mixture=mixture),)), list(map(sets.get, mixture))
     ).training.phase
-    reading = readings(job_of(planned(sets, [PhaseSettings(batch=8, mixture=mixture)])))[0]
+    reading = list_readings(job_of(planned(sets, [PhaseSettings(batch=8, mixture=mixture)])))[0]
     slots = dict(zip([shards.name for shards in reading.inputs], reading.slots, strict=True))
     assert slots["short"] >= 2 * examples and slots["long"] >= -(-many // 2)
     assert sum(slots.values()) == phase.steps * 8 < 2 * examples + many / 2 + 1 + 8
     exact = dict(zip([shards.name for shards in reading.inputs], reading.shares, strict=True))
     assert exact["short"] * -(-(held // 2) * many // held) == exact["long"] * 2 * examples
-    fixed = readings(job_of(planned(sets, [PhaseSettings(steps=2, batch=8, mixture=mixture)])))[0]
+    fixed = list_readings(job_of(planned(sets, [PhaseSettings(steps=2, batch=8, mixture=mixture)])))[0]
     assert fixed.shares == reading.shares and sum(fixed.slots) == 16
 
 
 def test_tokens_and_epochs_become_steps(sets: Sets) -> None:
     """Fails where an epoch's tokens are not an epoch's slots, or a ramp makes a phase too short."""
-    examples, tokens = train_examples(sets["short"])
+    examples, tokens = count_train_examples(sets["short"])
 
     def settled(**said: Any) -> PhaseSettings:
         shards = [sets[name] for name in said.get("mixture", {"short": 1})]
-        return settle(TrainingSettings(phase=(PhaseSettings(batch=8, **said),)), shards).training.phase[0]
+        return settle_phases(TrainingSettings(phase=(PhaseSettings(batch=8, **said),)), shards).training.phase[0]
 
     steps = -(-5 * examples // 16)
     assert settled(epochs=2.5) == settled(tokens=5 * tokens // 2) == PhaseSettings(steps=steps, batch=8)
     growing = settled(epochs=2.5, batch_ramp=BatchRamp(first=2, tokens=tokens))
     assert growing.batch_ramp == BatchRamp(first=2, steps=-(-examples // 5))
-    assert growing.slots_before(growing.steps - 1) < 2.5 * examples <= growing.slots
-    many, held = train_examples(sets["long"])
+    assert growing.count_slots_before(growing.steps - 1) < 2.5 * examples <= growing.slots
+    many, held = count_train_examples(sets["long"])
     mixed = settled(tokens=3 * tokens, mixture={"short": 1, "long": 2})
     mean = (tokens / examples + 2 * held / many) / 3
     assert abs(mixed.steps * 8 * mean - 3 * tokens) <= 8 * mean
@@ -174,7 +182,7 @@ def test_a_ramp_is_read_slot_by_slot(sets: Sets) -> None:
                 steps = read_by(feed, first, find_cursor(job, first if phase == 0 else 6).slot)
                 assert len(steps) == job.training.phase[phase].steps - first
                 found += read
-        assert sorted(found) == list(range(job.training.phase[0].slots_before(begin), 2 + 3 + 4 + 5 + 7 + 7 + 6))
+        assert sorted(found) == list(range(job.training.phase[0].count_slots_before(begin), 2 + 3 + 4 + 5 + 7 + 7 + 6))
 
 
 class Recorded:
@@ -199,7 +207,7 @@ def test_a_phase_has_a_mask_rate_of_its_own(sets: Sets) -> None:
     usual, own = (feed._train.gather(slots) for feed in feeds)
     assert np.array_equal(usual.example_ids, own.example_ids)
     assert 3 * len(usual.masked) < len(own.masked) < 4 * len(usual.masked)
-    held_out = [[len(each.guessed) for each in feed.held_out(0)] for feed in feeds]
+    held_out = [[len(each.guessed) for each in feed.iter_held_out(0)] for feed in feeds]
     assert held_out[0] == held_out[1] != []
     assert stage.fingerprint != planned(sets, [said[0], said[0]]).fingerprint
 
@@ -227,7 +235,7 @@ def test_what_cannot_be_mixed_is_refused(sets: Sets, mixture: Any, more: dict[st
 
 def test_text_that_is_read_more_often_than_helps_is_told(sets: Sets) -> None:
     """Fails where a set is repeated without a word, one that is not is warned of, or copies do not count as passes."""
-    examples = {name: train_examples(sets[name])[0] for name in ("short", "long")}
+    examples = {name: count_train_examples(sets[name])[0] for name in ("short", "long")}
 
     def notice(name: str, epochs: float, **more: Any) -> str:
         stage = planned(sets, [PhaseSettings(steps=round(epochs * examples[name] / 8), batch=8, shards=name)], **more)
@@ -240,11 +248,11 @@ def test_text_that_is_read_more_often_than_helps_is_told(sets: Sets) -> None:
     with pytest.raises(InputError, match="max_epochs is 1400"):
         notice("short", 1500, max_epochs=1400)
     often = [SetRead(phase=1, name=name, slots=slots, examples=10) for name, slots in (("a", 50), ("b", 70), ("c", 40))]
-    assert repeat_warning(often) == ""
+    assert describe_repeats(often) == ""
     often = [replace(each, slots=10 * each.slots) for each in often]
-    assert "shards 'b' is read 70 times" in repeat_warning(often)
+    assert "shards 'b' is read 70 times" in describe_repeats(often)
     often = [replace(each, slots=2 * each.slots) for each in often]
-    assert "shards 'b' is read 140 times (and of 2 more too often)" in repeat_warning(often)
+    assert "shards 'b' is read 140 times (and of 2 more too often)" in describe_repeats(often)
 
 
 @pytest.mark.parametrize("mixture", [{"long": 1.0, "short": 1.0}, {"long": Quota(tokens=9), "short": Quota(tokens=9)}])
@@ -252,16 +260,16 @@ def test_components_without_examples_are_refused(sets: Sets, mixture: Any) -> No
     """Fails where a mixture of an empty set is planned, whose slots no example could fill."""
     held_out = tuple(part for part in sets["short"].parts if part.labels.get("split") == "held-out")
     empty = replace(sets["short"], parts=held_out)
-    assert held_out and train_examples(empty) == (0, 0)
+    assert held_out and count_train_examples(empty) == (0, 0)
     phase = PhaseSettings(steps=1, mixture=mixture)
     with pytest.raises(InputError, match="'short' of phase 1 have no example to train on"):
-        settle(TrainingSettings(phase=(phase,)), [sets["long"], empty])
+        settle_phases(TrainingSettings(phase=(phase,)), [sets["long"], empty])
 
 
 def counted(sets: Sets, job: TrainingJob) -> list[list[list[int]]]:
     """TALLIES of each phase and component, read once more without a mixture."""
     found = []
-    for reading in readings(job):
+    for reading in list_readings(job):
         loaders = [Loader(ShardSet(sets.place, sets[shards.name]), job.training.seed) for shards in reading.inputs]
         of_phase = []
         for loader, begin, slots in zip(loaders, reading.begins, reading.slots, strict=True):
@@ -280,13 +288,13 @@ def test_what_was_seen_is_counted(sets: Sets, whole: Stage) -> None:
     assert totals[1] > 5
     assert totals == [facts["slots"], facts["deleted"], facts["tokens"], facts["masked_tokens"]]
     model = build_stage(sets.place, whole)
-    parts = {(part.phase, part.name): part for part in seen_in(model)}
+    parts = {(part.phase, part.name): part for part in iter_seen_parts(model)}
     assert [*parts] == [(1, "long"), (1, "short"), (2, "long"), (3, "long"), (3, "short")]
-    for reading, tallies, phase in zip(readings(job_of(whole)), facts["seen"], (1, 2, 3), strict=True):
+    for reading, tallies, phase in zip(list_readings(job_of(whole)), facts["seen"], (1, 2, 3), strict=True):
         for shards, tally in zip(reading.inputs, tallies, strict=True):
             part = parts[phase, shards.name]
             assert [part.read + part.deleted, part.deleted, part.tokens, part.masked] == tally
-            assert part.epochs == pytest.approx(tally[0] / train_examples(sets[shards.name])[0])
+            assert part.epochs == pytest.approx(tally[0] / count_train_examples(sets[shards.name])[0])
     assert model.settings["phases"][1] == sets["long"].content
     assert sorted(part["share"] for part in model.settings["phases"][0]) == [1, 3]
 

@@ -130,7 +130,7 @@ def test_what_a_gpu_copies_from_is_pinned(store: SmallStore, tmp_path: Path, mon
 
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     job = small_job(store, tmp_path, (PhaseSettings(steps=1, batch=4),), micro_batch=2)
-    [step] = Feed(job, 0, as_rank(0, 1, "cuda")).steps(0, 0, 0)
+    [step] = Feed(job, 0, as_rank(0, 1, "cuda")).iter_steps(0, 0, 0)
     batches = [micro_batch.batch for micro_batch in step.micro_batches]
     tensors = [getattr(batch, name) for batch in batches for name in ("ids", "segment_ids", "boundaries", "points")]
     tensors += [target for batch in batches for target in batch.targets.values()]
@@ -140,7 +140,7 @@ def test_what_a_gpu_copies_from_is_pinned(store: SmallStore, tmp_path: Path, mon
 def test_a_step_is_counted_over_all_processes(store: SmallStore, tmp_path: Path) -> None:
     """Fails where divisors are those of one process, or numbers of steps do not go on."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=2, batch=4),))
-    steps = [*Feed(job, 0, as_rank(0, 1, times=2)).steps(0, 0, 7)]
+    steps = [*Feed(job, 0, as_rank(0, 1, times=2)).iter_steps(0, 0, 7)]
     assert [step.number for step in steps] == [8, 9]
     for step in steps:
         [own] = step.micro_batches

@@ -145,4 +145,4 @@ def test_a_phase_may_have_a_decay_of_its_own() -> None:
     set_weight_decay(optimizer, 0.3)
     assert [(group["weight_decay"], len(group["params"])) for group in optimizer.param_groups] == [(0.3, 3), (0.0, 1)]
     settings = TrainingSettings(phase=(PhaseSettings(steps=1), PhaseSettings(steps=1, weight_decay=0.0)))
-    assert [settings.decay_in(phase) for phase in (0, 1)] == [0.01, 0.0]
+    assert [settings.get_weight_decay(phase) for phase in (0, 1)] == [0.01, 0.0]

@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import HashStore
 
 from corpora.errors import InputError
 from trainer import compute, learn, ranks
-from trainer.learn import gathers_once, shard_model
+from trainer.learn import shard_model, should_gather_once
 from trainer.model.encoder import Layer
 from trainer.model.masked import MaskedHead
 from trainer.model.objective import build_model
@@ -102,7 +102,7 @@ def test_heads_of_words_are_compiled_with_their_loss(monkeypatch: pytest.MonkeyP
     phase = (PhaseSettings(steps=1, batch=1),)
     model = build_model(small_settings(), small_inputs("bert"))
     with join_process_group("cpu") as ranks:
-        shard_model(model, model.shard_groups(), [], ranks, TrainingSettings(phase=phase, compile=True))
+        shard_model(model, model.list_shard_groups(), [], ranks, TrainingSettings(phase=phase, compile=True))
     assert compiled == [Layer, Layer, MaskedHead]
 
 
@@ -132,10 +132,10 @@ def test_weights_stay_gathered_where_there_is_memory(
     monkeypatch: pytest.MonkeyPatch, gather: str, precision: str, parameters: int, once: bool
 ) -> None:
     """Fails where gathered weights may fill the device, or the precision that they are gathered in does not count."""
-    monkeypatch.setattr(learn, "_memory_bytes", lambda ranks: 800)
+    monkeypatch.setattr(learn, "_find_memory_bytes", lambda ranks: 800)
     ranks = Ranks(rank=0, count=2, device=torch.device("cpu"), mesh=cast(Any, None))
     settings = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather, precision=precision)
-    assert gathers_once(torch.nn.Linear(parameters, 1, bias=False), ranks, settings) == once
+    assert should_gather_once(torch.nn.Linear(parameters, 1, bias=False), ranks, settings) == once
 
 
 @pytest.mark.parametrize(("hidden_size", "threads"), [(32, 1), (768, 2)])
@@ -145,7 +145,7 @@ def test_a_small_model_computes_on_one_thread(hidden_size: int, threads: int) ->
     torch.set_num_threads(2)
     try:
         with join_process_group("cpu") as ranks:
-            compute.settle(training, small_settings(hidden_size=hidden_size), ranks)
+            compute.resolve_auto(training, small_settings(hidden_size=hidden_size), ranks)
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)

@@ -9,7 +9,7 @@ import pytest
 from small_training import SmallStore, exported_bytes, of, said, small_job, train_here
 
 from trainer.checkpoints.exporting import export_checkpoint
-from trainer.huggingface.checkpoints import load
+from trainer.huggingface.checkpoints import load_model
 from trainer.job import JOB, TrainingJob
 from trainer.model.objective import build_model
 from trainer.settings.model import FAMILIES
@@ -47,7 +47,7 @@ def test_both_terms_are_said_and_exported(whole: TrainingJob, tmp_path: Path) ->
         assert 0 < event["masked_loss"] < 10 and 0 < event["replaced_loss"] < 2
         assert 0 < event["replaced_accuracy"] < 1 and 0 <= event["masked_accuracy"] < 1
     assert all(0.2 < event["replaced_auc"] < 0.8 for event in of(events, "evaluation")) and of(events, "evaluation")
-    settings, inputs, state = load(whole.export)
+    settings, inputs, state = load_model(whole.export)
     model = build_model(settings, inputs)
     assert state.keys() == model.state_dict().keys() and settings.family in FAMILIES
     assert export_checkpoint(Path(whole.work), tmp_path / "folder") == 4

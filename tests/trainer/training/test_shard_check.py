@@ -12,7 +12,7 @@ from corpora.store.damage import Damaged
 from shards.reading.files.columns import ExampleColumns
 from trainer import launch, pretrain
 from trainer.job import TrainingJob
-from trainer.launch import TrainingFailed, train, with_local_shards, without_copy
+from trainer.launch import TrainingFailed, remove_damaged_copy, train, with_local_shards
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
@@ -50,7 +50,7 @@ def replayed(job: TrainingJob, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Ca
     except IndexError:
         code = 1
     program = f"print({capfd.readouterr().out!r}); raise SystemExit({code})"
-    monkeypatch.setattr(launch, "command", lambda *_: [sys.executable, "-c", program])
+    monkeypatch.setattr(launch, "build_command", lambda *_: [sys.executable, "-c", program])
     train(job)
 
 
@@ -111,7 +111,7 @@ def test_a_damaged_copy_is_removed_and_fetched_again(store: SmallStore, tmp_path
     flip_tokens(copy)
     with pytest.raises(Damaged) as refusal:
         train_here(copied)
-    told = without_copy(type(store.place)(copied.store), refusal.value)
+    told = remove_damaged_copy(type(store.place)(copied.store), refusal.value)
     assert isinstance(told, InputError) and not isinstance(told, Damaged)
     assert str(copy) in str(told) and "fetches the shard again" in str(told) and not copy.exists()
     with_local_shards(job, tmp_path / "copies")

@@ -15,15 +15,15 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from corpora.errors import InputError
-from trainer.auto_settings import Computing
+from trainer.auto_settings import ComputeChoice
 from trainer.checkpoints import folders
-from trainer.checkpoints.folders import Checkpoints, Cursor, Saved, Staging, count_held_bytes
+from trainer.checkpoints.folders import CheckpointFacts, Checkpoints, Cursor, Staging, count_held_bytes
 from trainer.learn import TrainState
 from trainer.ranks import Ranks, join_process_group
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 
-CHOICE = Computing(device="cpu", precision="float32", compile=False, tf32=False)
+CHOICE = ComputeChoice(device="cpu", precision="float32", compile=False, tf32=False)
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ class Trained:
         self.optimizer.zero_grad()
         self.steps_done += 1
 
-    def saved(self) -> Saved:
+    def saved(self) -> CheckpointFacts:
         cursor = Cursor(phase=0, step=self.steps_done, slot=0)
-        return Saved(cursor=cursor, loss_scale=(1.0, 0), ranks=1, identity={}, choice=CHOICE, progress={})
+        return CheckpointFacts(cursor=cursor, loss_scale=(1.0, 0), ranks=1, identity={}, choice=CHOICE, progress={})
 
     def begin(self) -> None:
         self.checkpoints.begin(self.state, self.saved())

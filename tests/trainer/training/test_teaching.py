@@ -14,34 +14,34 @@ from small_training import SmallStore, exported, exported_bytes, of, small_job, 
 from corpora.errors import InputError
 from trainer.build import plan_model
 from trainer.huggingface.checkpoints import export
-from trainer.huggingface.config import tokenizer_files
+from trainer.huggingface.config import read_tokenizer_files
 from trainer.initial_weights import build_initial_model
 from trainer.job import TrainingJob
 from trainer.model.objective import build_model, count_parameters
-from trainer.start_weights import Start, start_of
+from trainer.start_weights import StartModel, read_start
 
 OBJECTIVE = {"kind": "distillation", "teacher": "somewhere"}
 
 
 @pytest.fixture(scope="module")
-def teacher(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> Start:
+def teacher(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> StartModel:
     """A BERT of four layers with weights that say something, in a folder with its tokenizer."""
     return put_teacher(store, tmp_path_factory.mktemp("teacher"))
 
 
-def put_teacher(store: SmallStore, folder: Path, **settings: Any) -> Start:
+def put_teacher(store: SmallStore, folder: Path, **settings: Any) -> StartModel:
     job = small_job(store, folder)
     asked = replace(small_model(), **{"layers": 4, **settings})
     export(folder, far_from_zero(build_model(asked, job.inputs), seed=5).state_dict(), asked, job.inputs)
-    for name, data in tokenizer_files(store.place, store.vocabulary.folder, 32).items():
+    for name, data in read_tokenizer_files(store.place, store.vocabulary.folder, 32).items():
         (folder / name).write_bytes(data)
-    return start_of(folder)
+    return read_start(folder)
 
 
 def student_job(
     store: SmallStore,
     work: Path,
-    teacher: Start,
+    teacher: StartModel,
     dropout: float = 0.0,
     objective: dict[str, Any] | None = None,
     **training: Any,
@@ -50,7 +50,7 @@ def student_job(
     return replace(small_job(store, work, dropout=dropout, **training), model=asked, teacher=teacher)
 
 
-def test_a_student_is_trained_and_exported_alone(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
+def test_a_student_is_trained_and_exported_alone(store: SmallStore, tmp_path: Path, teacher: StartModel) -> None:
     """Every term is said, and falls; the export and the checkpoints hold the student and nothing of its teacher."""
     job = student_job(store, tmp_path / "work", teacher)
     events = train_here(job)
@@ -70,7 +70,7 @@ def test_a_student_is_trained_and_exported_alone(store: SmallStore, tmp_path: Pa
     assert json.loads((job.export / "config.json").read_text())["model_type"] == "distilbert"
 
 
-def test_a_run_that_goes_on_ends_with_the_same_bytes(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
+def test_a_run_that_goes_on_ends_with_the_same_bytes(store: SmallStore, tmp_path: Path, teacher: StartModel) -> None:
     job = student_job(store, tmp_path / "work", teacher, dropout=0.1, keep_checkpoints=3)
     train_here(job)
     whole = exported_bytes(job)
@@ -80,7 +80,7 @@ def test_a_run_that_goes_on_ends_with_the_same_bytes(store: SmallStore, tmp_path
     assert exported_bytes(job) == whole
 
 
-def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
+def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, teacher: StartModel) -> None:
     """Micro-batches by examples, and by tokens, where dummies fill them."""
     found = []
     for number, cut in enumerate(({}, {"micro_batch": 3}, {"micro_batch_tokens": 70})):
@@ -92,21 +92,21 @@ def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, te
             torch.testing.assert_close(other[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_the_content_of_the_teacher_is_of_the_job(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
+def test_the_content_of_the_teacher_is_of_the_job(store: SmallStore, tmp_path: Path, teacher: StartModel) -> None:
     """Fails where another teacher resumes from a checkpoint of this one's student, or the folder's place counts."""
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(teacher.folder, elsewhere)
-    job, moved = (student_job(store, tmp_path, each) for each in (teacher, start_of(elsewhere)))
+    job, moved = (student_job(store, tmp_path, each) for each in (teacher, read_start(elsewhere)))
     assert job.identity == moved.identity and TrainingJob.from_json(job.to_json()) == job
     other = put_teacher(store, tmp_path / "other", dropout=0.2)
     assert student_job(store, tmp_path, other).identity != job.identity
 
-    def planned(taught: Start) -> Any:
+    def planned(taught: StartModel) -> Any:
         return plan_model(
             store.place, "small", [store.shards], store.vocabulary, job.model, job.training, teacher=taught
         )
 
-    assert planned(teacher).fingerprint == planned(start_of(elsewhere)).fingerprint != planned(other).fingerprint
+    assert planned(teacher).fingerprint == planned(read_start(elsewhere)).fingerprint != planned(other).fingerprint
     assert planned(teacher).facts["teacher"] == teacher.content and planned(teacher).parts[0].job.teacher == teacher
 
 
@@ -136,7 +136,7 @@ def test_other_tokens_are_refused(store: SmallStore, tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     (folder / "vocab.txt").unlink(missing_ok=True)
     with pytest.raises(InputError, match=r"has a different vocabulary from the shards: its token \d+ is"):
-        build_initial_model(student_job(store, tmp_path / "work", start_of(folder)))
+        build_initial_model(student_job(store, tmp_path / "work", read_start(folder)))
 
 
 @pytest.mark.parametrize(
@@ -158,18 +158,18 @@ def test_a_teacher_that_does_not_fit_is_refused_when_planned(
 
 
 def test_a_teacher_of_another_size_of_vocabulary_is_refused_when_planned(
-    store: SmallStore, tmp_path: Path, teacher: Start
+    store: SmallStore, tmp_path: Path, teacher: StartModel
 ) -> None:
     shutil.copytree(teacher.folder, tmp_path / "teacher")
     config = json.loads((tmp_path / "teacher" / "config.json").read_text())
     (tmp_path / "teacher" / "config.json").write_text(json.dumps(config | {"vocab_size": config["vocab_size"] + 1}))
-    other, job = start_of(tmp_path / "teacher"), student_job(store, tmp_path, teacher)
+    other, job = read_start(tmp_path / "teacher"), student_job(store, tmp_path, teacher)
     with pytest.raises(InputError, match="A student reads what its teacher reads"):
         plan_model(store.place, "small", [store.shards], store.vocabulary, job.model, job.training, teacher=other)
 
 
 @pytest.mark.long
-def test_two_processes_equal_one(store: SmallStore, tmp_path: Path, teacher: Start) -> None:
+def test_two_processes_equal_one(store: SmallStore, tmp_path: Path, teacher: StartModel) -> None:
     jobs = [student_job(store, tmp_path / str(count), teacher, processes=count) for count in (1, 2)]
     train_here(jobs[0])
     train_on_ranks(jobs[1])

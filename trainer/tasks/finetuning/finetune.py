@@ -41,8 +41,8 @@ from corpora.store.places.files import explain_disk_error, to_unfinished_path
 from corpora.store.randomness import compute_keys
 from corpora.store.settings import to_settings_json
 from trainer.checkpoints.folders import Checkpoints, Cursor
-from trainer.complete_folders import alone, check_output
-from trainer.compute import settle
+from trainer.complete_folders import check_output, hold_output
+from trainer.compute import resolve_auto
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.huggingface.config import read_json
 from trainer.huggingface.sentence_transformers import read_sentences
@@ -122,7 +122,7 @@ def finetune(job: FinetuneJob, ranks: Ranks) -> int:
     baselines = compute_baseline_scores(data.task, data.training.examples, data.evaluation.examples)
     data = data._replace(training=replace(data.training, examples=()))  # their items are all that is needed now
 
-    with explain_disk(output), alone(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
+    with explain_disk(output), hold_output(output, "fine-tuning into") if ranks.rank == 0 else nullcontext():
         check_output(output)
         stop = train_task(job, settings, data, files, ranks, export=partial(write_output, job, files, data, baselines))
     ranks.wait()
@@ -158,7 +158,9 @@ def train_task(
     resume_from, faults = checkpoints.find_newest(check_best)
     before = None if resume_from is None else resume_from.choice
     items = data.training.items
-    settings, choice, computes = settle(plan_training(tuning, len(items)), data.pretrained.settings, ranks, before)
+    settings, choice, computes = resolve_auto(
+        plan_training(tuning, len(items)), data.pretrained.settings, ranks, before
+    )
     phases, steps_per_epoch = split_phases(settings), settings.evaluate_every  # a restart is a phase
     scores = EpochScores(tuning=tuning, metric=data.task.metrics[0])
 
@@ -223,8 +225,8 @@ def train_task(
     def log_start(step: int) -> None:
         log.cut(-1 if resume_from is None else step)
         if other:
-            log.say("warning", step, message=f"The earlier run {other}, so this one starts over.")
-        log.say(
+            log.write_event("warning", step, message=f"The earlier run {other}, so this one starts over.")
+        log.write_event(
             "start",
             step,
             steps=settings.steps,
@@ -240,7 +242,7 @@ def train_task(
             evaluation=data.evaluation.ledger.to_json(),
         )
         for fault in faults:
-            log.say("damaged", step, message=fault)
+            log.write_event("damaged", step, message=fault)
 
     # The restarts, from that of the checkpoint on.
     first, step = 0, 0

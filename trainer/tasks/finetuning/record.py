@@ -20,11 +20,11 @@ from corpora.errors import InputError
 from corpora.store.checked_folder import check_files, describe_files, list_files, mark_complete, read_complete_file
 from corpora.store.damage import Damaged
 from corpora.store.settings import to_settings_json
-from trainer.checkpoints.folders import FOLDER, name_of, read_weights
-from trainer.complete_folders import written_json
+from trainer.checkpoints.folders import FOLDER, format_checkpoint_name, read_weights
+from trainer.complete_folders import write_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.config import CONFIG, TOKENIZER_CONFIG, read_json, with_max_length
-from trainer.huggingface.sentence_transformers import sentence_files
+from trainer.huggingface.sentence_transformers import list_sentence_files
 from trainer.metrics import METRICS_FILE
 from trainer.tasks.data import describe_file
 from trainer.tasks.finetuning.restarts import EpochScores, TaskData
@@ -86,7 +86,7 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
 
 def _digest_files(folder: Path) -> dict[str, Any]:
     """Return sizes and digests of the files of a model folder that are read."""
-    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *sentence_files(folder))
+    names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *list_sentence_files(folder))
     return describe_files(folder, [name for name in names if (folder / name).is_file()])
 
 
@@ -114,7 +114,7 @@ def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> st
 
 def check_best(path: Path, facts: Mapping[str, Any]) -> None:
     """Raise Damaged if the checkpoint of the best epoch is damaged. Checkpoints of later epochs refer to it."""
-    best = path.with_name(name_of(facts["best_step"]))
+    best = path.with_name(format_checkpoint_name(facts["best_step"]))
     if facts["best_step"] and best != path:
         try:
             check_files(best, read_complete_file(best)["files"])
@@ -151,7 +151,7 @@ def write_output(
     output, new = Path(job.output), folder / EXPORT
     kept = scores.restarts[scores.best]
     task = data.task.tune(kept["epochs"][kept["kept"] - 1])
-    state = read_best_weights(folder / FOLDER / name_of(scores.best_step))
+    state = read_best_weights(folder / FOLDER / format_checkpoint_name(scores.best_step))
     shutil.rmtree(new, ignore_errors=True)
     check_room(folder, sum(tensor.nbytes for tensor in state.values()))
     write_task(new, state, task, data.pretrained.settings, data.pretrained.inputs)
@@ -162,7 +162,7 @@ def write_output(
     record = {**describe_restarts(scores, data, task, files, baselines, new), "asked": digest_job(job, files)}
     if job.folds:
         record["held_out"] = {"fold": job.fold, "of": job.folds, "group": job.group}
-    written_json(new / RECORD, record)
+    write_json(new / RECORD, record)
     mark_complete(new, (name for name in list_files(new) if name != METRICS_FILE))  # that has times
     if output.is_dir():
         output.rmdir()  # seen to be empty

@@ -152,7 +152,7 @@ def pack_items(items: Sequence[TaskItem], task: Task, ranks: Ranks) -> MicroBatc
     counts = {"sequences": len(real), "tokens": len(batch.ids)}
     of_terms = task.count_targets(real) if real else (0,) * len(task.list_terms())
     return MicroBatch(
-        batch=batch.pinned() if ranks.device.type == "cuda" else batch,
+        batch=batch.pin() if ranks.device.type == "cuda" else batch,
         guessed=np.empty(0, np.int64),
         counts=np.array([*(counts.get(name, 0) for name in STEP_COUNTS), *of_terms], np.int64),
         tallies=np.empty((0, len(TALLY_NAMES)), np.int64),

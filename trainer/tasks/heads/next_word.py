@@ -12,7 +12,7 @@ from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import init_weights
 from trainer.model.masked import MaskedHead
-from trainer.model.objective import state_below, sum_loss_of_words
+from trainer.model.objective import select_state, sum_loss_of_words
 from trainer.tasks.heads.task_model import TaskModel
 from trainer.tasks.kinds.next_word import NEXT, NextTask
 
@@ -29,7 +29,7 @@ class NextModel(TaskModel):
         shape = self.encoder.shape
         self.masked_head = MaskedHead(shape, self.family.masked_head)
         init_weights(self.masked_head, self.family, shape.layers)
-        if (learnt := state_below("masked_head.", pretrained.state)).keys() == self.masked_head.state_dict().keys():
+        if (learnt := select_state("masked_head.", pretrained.state)).keys() == self.masked_head.state_dict().keys():
             self.masked_head.load_state_dict(learnt)
 
     def compute_outputs(self, batch: Batch) -> Tensor:

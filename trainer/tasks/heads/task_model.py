@@ -26,9 +26,9 @@ from trainer.huggingface.checkpoints import Pretrained
 from trainer.model.batches import Batch
 from trainer.model.encoder import TransformerEncoder, init_weights
 from trainer.model.masked import Pooler
-from trainer.model.objective import JudgedBatch, Objective, state_below
+from trainer.model.objective import JudgedBatch, Objective, select_state
 from trainer.ranks import Ranks
-from trainer.settings.model import encoder_shape
+from trainer.settings.model import build_encoder_shape
 from trainer.tasks.data import PackedItems
 from trainer.tasks.settings import parse_frozen_layers
 from trainer.tasks.task import Task, TaskItem, check_finite
@@ -51,7 +51,7 @@ class TaskModel(Objective):
     """
 
     def __init__(self, task: Task, pretrained: Pretrained) -> None:
-        super().__init__(pretrained.settings.of_family, task.list_terms())
+        super().__init__(pretrained.settings.family_row, task.list_terms())
         self.encoder = build_pretrained_encoder(pretrained, task.causal)
 
     def init_head(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
@@ -63,7 +63,7 @@ class TaskModel(Objective):
             state: The weights of the pre-trained model.
         """
         init_weights(head, self.family, self.encoder.shape.layers)
-        learnt = state_below(shape.pretrained, state) if shape is not None and shape.pretrained else {}
+        learnt = select_state(shape.pretrained, state) if shape is not None and shape.pretrained else {}
         pooler = getattr(head, "pooler", None)
         if isinstance(pooler, Pooler) and learnt.keys() >= pooler.state_dict().keys():
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
@@ -80,15 +80,15 @@ class TaskModel(Objective):
         """Turn outputs into answers: a row for each sequence, point or token, as `Task.unit` says."""
         return outputs
 
-    def sums(self, batch: Batch) -> Tensor:
+    def sum_losses(self, batch: Batch) -> Tensor:
         """Return for each term the sum of its losses, and the number of right answers: [terms, 2]."""
         return self.compute_losses(self.compute_outputs(batch), batch)
 
-    def answers(self, batch: Batch) -> Tensor:
+    def answer(self, batch: Batch) -> Tensor:
         """Return the answers for a batch: a row for each sequence, point or token. No labels are read."""
         return self.to_answers(self.compute_outputs(batch), batch)
 
-    def judged(self, batch: Batch) -> JudgedBatch:
+    def judge(self, batch: Batch) -> JudgedBatch:
         """Return sums and answers from one pass."""
         outputs = self.compute_outputs(batch)
         return JudgedBatch(self.compute_losses(outputs, batch), None, answers=self.to_answers(outputs, batch))
@@ -112,7 +112,7 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
         InputError: If a layer does not exist, or nothing is left to learn.
     """
     for word in words:
-        for encoder in model.encoders():
+        for encoder in model.list_encoders():
             layers = parse_frozen_layers(word)
             if layers is None:
                 parts: list[nn.Module] = [encoder.embeddings] if word == "embeddings" else [encoder]
@@ -132,14 +132,14 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
     """Return what a head for whole texts reads: each text's first token ("cls"), or the mean of its tokens: [S, H]."""
     if pooling == "cls":
-        return hidden_TH.index_select(0, batch.first_tokens())
-    return batch.means(hidden_TH).to(hidden_TH.dtype)
+        return hidden_TH.index_select(0, batch.locate_first_tokens())
+    return batch.compute_means(hidden_TH).to(hidden_TH.dtype)
 
 
 def build_pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
     """Build the encoder of a model with its weights."""
-    encoder = TransformerEncoder(replace(encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
-    encoder.load_state_dict(state_below("encoder.", pretrained.state))
+    encoder = TransformerEncoder(replace(build_encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
+    encoder.load_state_dict(select_state("encoder.", pretrained.state))
     return encoder
 
 

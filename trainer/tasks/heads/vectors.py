@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from corpora.errors import InputError
-from trainer.huggingface.checkpoints import Pretrained, checked, older_weights
+from trainer.huggingface.checkpoints import Pretrained, read_older_weights, stack_tensors
 from trainer.huggingface.config import CONFIG
 from trainer.huggingface.sentence_transformers import TRUNCATE, USUAL_ACTIVATION, SentenceFolder
 from trainer.model.batches import Batch
@@ -138,13 +138,13 @@ def build_vector_modules(sentences: SentenceFolder | None, width: int) -> tuple[
         except KeyError as error:
             raise InputError(f"{where / CONFIG} has no {error}: save or copy it again.") from error
         if ours := built.state_dict():
-            tensors = older_weights(where)
+            tensors = read_older_weights(where)
             lacking = sorted(ours.keys() ^ tensors.keys())
             if lacking:
                 raise InputError(
                     f"{where}: its weights and its {CONFIG} differ in {lacking[0]}: copy the folder again."
                 )
-            built.load_state_dict({name: checked(tensors, ours[name], (name,), str(where)) for name in ours})
+            built.load_state_dict({name: stack_tensors(tensors, ours[name], (name,), str(where)) for name in ours})
         needed = step.config.get("in_features", step.config.get("dimension", width))
         if needed != width:
             raise InputError(

@@ -41,7 +41,7 @@ from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.store.ledger import Ledger
 from corpora.store.places.files import to_unfinished_path
 from tokenizers_train.vocabularies.borders import find_piece_offsets
-from trainer.complete_folders import alone, refusing, written_json
+from trainer.complete_folders import explain_disk_errors, hold_output, write_json
 from trainer.huggingface.checkpoints import WEIGHTS
 from trainer.huggingface.sentence_transformers import Prompt, SentenceFolder
 from trainer.metrics import Event
@@ -93,7 +93,7 @@ class VectorParts:
 
     def add(self, rows: pa.Table) -> None:
         """Add the rows of the next window. Raises InputError if the disk is full."""
-        with refusing(self._output):
+        with explain_disk_errors(self._output):
             if self._writer is None:
                 path = self._locate_part(self._parts)
                 self._writer = pq.ParquetWriter(path, self._schema, compression="none", write_page_checksum=True)
@@ -105,7 +105,7 @@ class VectorParts:
         disk is full.
         """
         if self._writer is not None:
-            with refusing(self._output):
+            with explain_disk_errors(self._output):
                 self._writer.close()
             self._parts, self._writer = self._parts + 1, None
 
@@ -141,12 +141,12 @@ def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> I
     """
     folder, ended_well = to_unfinished_path(output, is_only_writer=True), False
     with ExitStack() as own:
-        with refusing(output):
-            own.enter_context(alone(output, "writing"))
+        with explain_disk_errors(output):
+            own.enter_context(hold_output(output, "writing"))
             if _read_json(folder / REQUEST_FILE) != json.loads(json.dumps(request)):
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
-                written_json(folder / REQUEST_FILE, request)
+                write_json(folder / REQUEST_FILE, request)
             parts = VectorParts(folder, output, schema)
         try:
             yield parts
@@ -219,7 +219,7 @@ class Embedder:
         loaded = read_source(folder)
         model = loaded.model if isinstance(loaded.model, VectorModel) else None
         has_two = model is not None and not model.task.shared
-        encoder = [*loaded.model.encoders()][has_two and settings.side == "second"]
+        encoder = [*loaded.model.list_encoders()][has_two and settings.side == "second"]
         length, own = settings.max_length or loaded.max_length, model.pooling if model is not None else "mean"
         if length > loaded.settings.positions:
             positions = loaded.settings.positions
@@ -281,7 +281,7 @@ class Embedder:
     @torch.inference_mode()
     def _compute_batch(self, items: Items, encodings: Sequence[Encoding]) -> list[Float32s]:
         batch = batch_items(items).to(self.device)
-        every = self.encoder.hidden_states(batch)
+        every = self.encoder.list_hidden_states(batch)
         states = [every[layer] for layer in self.origin.layers]
         hidden_TH = torch.cat(states, -1) if self.settings.combine == "concat" else torch.stack(states).sum(0)
         if self.settings.combine == "mean":

@@ -29,7 +29,7 @@ from corpora.errors import InputError
 from corpora.kernels.arrays import Float32s
 from corpora.store.places.files import remove_abandoned, replace_file
 from corpora.store.settings import bind_settings
-from trainer.complete_folders import refusing
+from trainer.complete_folders import explain_disk_errors
 
 METADATA_KEY = b"cloze"  # the key of the metadata
 BLOCK_ROWS = 16_384
@@ -107,7 +107,7 @@ def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.T
     Raises:
         InputError: If the disk is full or the file cannot be written.
     """
-    with refusing(path):
+    with explain_disk_errors(path):
         remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*"))
         with (
             replace_file(path) as new,
