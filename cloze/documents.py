@@ -38,7 +38,7 @@ from corpora.store.places.files import replace_file
 from corpora.store.settings import check_keys, parse_toml
 from corpora.store.tables import read_table
 from corpora.views import CORPUS
-from flows.command.dedup import similar_facts
+from flows.command.dedup import build_similar_json
 from flows.dedup.similar import find_similar
 from flows.recipes.guessed_fields import with_guessed_names
 from flows.recipes.lock import Lock, read_lock
@@ -451,4 +451,4 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
         address = str(corpus)
     else:
         raise InputError("corpus: give what cloze.deduplicate returns, or the address of a corpus in a store.")
-    return [similar_facts(each) for each in find_similar(address, text, threshold)]
+    return [build_similar_json(each) for each in find_similar(address, text, threshold)]

@@ -30,8 +30,8 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind_settings
 from flows.command.check import check_data
-from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_events
-from flows.command.trainer_process import model_folder
+from flows.command.finetune import FinetuneRequest, TaskFiles, finetune_events
+from flows.command.trainer_process import open_model_folder
 from flows.export.exported import open_new_folder
 from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
@@ -65,7 +65,7 @@ class Model:
     @property
     def folder(self) -> Path:
         """The folder. Raises InputError for a model in an object store: `save` copies it."""
-        with model_folder(self.address) as folder:
+        with open_model_folder(self.address) as folder:
             if not folder.is_dir():
                 raise InputError(f"{self.address} is in an object store: copy it with model.save(folder).")
             return folder
@@ -152,7 +152,7 @@ class Model:
 
     def save(self, folder: str | Path) -> None:
         """Copy the model's files into a new folder. Raises InputError."""
-        with in_python(), model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
+        with in_python(), open_model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
             copytree(own, new, dirs_exist_ok=True)
 
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":
@@ -160,7 +160,7 @@ class Model:
         if kinds not in self._loaded:
             from trainer.tasks.loaded import LoadedModel  # torch is slow to import
 
-            self._loaded[kinds] = LoadedModel(self._held.enter_context(model_folder(self.address, kinds)))
+            self._loaded[kinds] = LoadedModel(self._held.enter_context(open_model_folder(self.address, kinds)))
         return self._loaded[kinds]
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ def load_model(address: str | Path) -> Model:
     Raises InputError if there is none.
     """
     model = model_of(address)
-    with in_python(), model_folder(model.address):
+    with in_python(), open_model_folder(model.address):
         return model
 
 
@@ -276,7 +276,7 @@ def finetune(
             training=rows_file(train, "train", workspace, columns, {**LEARNT, **(reading or {})})[1],
             evaluation=rows_file(evaluate, "evaluate", workspace, columns, {**LEARNT, **(reading or {})})[1],
         )
-        asked = FinetuneAsked(task, model_of(model).address, files, output, settings, accept)
+        asked = FinetuneRequest(task, model_of(model).address, files, output, settings, accept)
         history = learn(finetune_events(asked), task, workspace)
     return Model(output, history, workspace)
 
@@ -368,13 +368,13 @@ def evaluate(
     """
     from flows.command.evaluate import (  # it knows reports, exports and the command line
         JSON,
-        EvaluationAsked,
+        EvaluationOptions,
         evaluate_model,
     )
 
     workspace = Workspace(progress=progress)
     with in_python(workspace.folder):
-        asked = EvaluationAsked(
+        asked = EvaluationOptions(
             model=model_of(model).address,
             suite=str(suite),
             data=None if data is None else Path(data),

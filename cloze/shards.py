@@ -26,7 +26,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.settings import EPOCH, check_choice
 from corpora.store.stage import MANIFEST
-from flows.command.trace import document_facts, example_facts
+from flows.command.trace import build_document_json, build_example_json
 from flows.export.exported import open_new_folder
 from flows.run.addresses import Artifact, find_artifacts, find_vocabulary, pick_newest
 from flows.run.example_stages import build_shard_sets
@@ -238,10 +238,10 @@ def trace(shards: Shards | str | Path, of: int | str | bytes) -> dict[str, Any]:
         if not -len(opened) <= of < len(opened):
             raise InputError(f"of = {of}: there are {len(opened):,} examples, numbered from 0.")
         stored = int(opened._stored()[of])
-        return {**example_facts(artifact, stored, opened._set.split), "example": of % len(opened)}
+        return {**build_example_json(artifact, stored, opened._set.split), "example": of % len(opened)}
     if not isinstance(of, str | bytes):
         raise InputError(f"of is of the type {type(of).__name__}: give an example's number, or the id of a document.")
-    facts = document_facts(artifact, of if isinstance(of, str) else of.hex())
+    facts = build_document_json(artifact, of if isinstance(of, str) else of.hex())
     numbers = {
         split: np.flatnonzero(np.isin(opened.split(split)._stored(), stored)).tolist()
         for split, stored in facts["examples"].items()

@@ -127,13 +127,13 @@ class Workspace:
         self, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], advance: Callable[[int], None]
     ) -> None:
         bare = stage.without_parts  # a worker gets no more than it needs
-        from flows.command.compile_kernels import compiled_meanwhile  # which imports numba
+        from flows.command.compile_kernels import compile_meanwhile  # which imports numba
 
         groups, done = group_parts(plans, self._workers), 0
         with (
             ThreadPoolExecutor(self._workers) as threads,
             WorkerPool(self._workers) as pool,
-            compiled_meanwhile(self.tell),
+            compile_meanwhile(self.tell),
         ):
             built = [threads.submit(pool.run, build_parts, self.place, bare, [*group], distrusted) for group in groups]
             try:

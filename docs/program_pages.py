@@ -48,7 +48,7 @@ def main(arguments: Sequence[str], path: Path = README, replace: Callable[[str],
 
 def replace_rows(page: str) -> str:
     """Return a page with the rows of its first table of commands as the program has them."""
-    rows = reference.commands_table().splitlines(keepends=True)[2 : 2 + NUM_COMMANDS]
+    rows = reference.render_commands_table().splitlines(keepends=True)[2 : 2 + NUM_COMMANDS]
     return ROWS.sub(lambda match: "".join(rows), page, count=1)
 
 

@@ -3,7 +3,7 @@
 All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout; compiled kernels, which all checkouts of a user
 share, are then in the user's own folder for caches, as is all of an installed wheel). What libraries take from it is
 set here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more
-where kernels are declared (`corpora.kernels.compiling`).
+by `corpora.kernels.compiling`.
 """
 
 import os
@@ -33,17 +33,24 @@ DEFAULTS = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     # `flows.orchestration.recording` waits for an absent server; a single request must not wait for minutes.
-    # Where one hangs, two requests and the pause between them take half a minute.
+    # If one hangs, two requests and the pause between them take half a minute.
     "PREFECT_API_REQUEST_TIMEOUT": "14",
     "PREFECT_CLIENT_MAX_RETRIES": "1",
 }
 
 
-def prepare(environment: MutableMapping[str, str]) -> Path:
-    """Make the home folder and point every cache there; returns it. Raises InputError if it cannot be written."""
-    home = home_folder(environment)
+def prepare_environment(environment: MutableMapping[str, str]) -> Path:
+    """Create the home folder, and set the variables that make libraries keep their caches there; return the folder.
+
+    Args:
+        environment: The environment variables, which are changed in place.
+
+    Raises:
+        InputError: If the folder cannot be written.
+    """
+    home = make_home(environment)
     user_home = Path(environment.get("HOME", "/nonexistent"))
-    ambient = ambient_api(environment, user_home)
+    ambient = find_ambient_api(environment, user_home)
     if ambient is not None:
         environment["CLOZE_PREFECT_API"] = ambient
         if environment.get("PREFECT_UI_URL"):
@@ -55,14 +62,18 @@ def prepare(environment: MutableMapping[str, str]) -> Path:
     environment.update(QUIET)
     for name, value in DEFAULTS.items():
         environment.setdefault(name, value)
-    spare_loopback(environment)
+    exclude_loopback_from_proxy(environment)
     return home
 
 
-def home_folder(environment: MutableMapping[str, str]) -> Path:
-    """Return `CLOZE_HOME`, or `find_default_home`; it is created if missing.
+def make_home(environment: MutableMapping[str, str]) -> Path:
+    """Create the home folder if it is missing, and return its absolute path.
 
-    Other users may not enter it: what runs record has texts. Of a folder that was given, this is true of `prefect`.
+    It is the one in `CLOZE_HOME`, otherwise that of `find_default_home`. Other users may not enter it, because records
+    of runs have texts; of an existing folder in `CLOZE_HOME`, only its folder `prefect` is closed to them.
+
+    Raises:
+        InputError: If the folder cannot be written, or not be closed to other users.
     """
     given = environment.get("CLOZE_HOME")
     home = Path(given or find_default_home(environment)).resolve()
@@ -70,7 +81,7 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
         exists = given and home.exists()  # then it may be any folder, and its permissions are not ours
         for folder in (home / "prefect",) if exists else (home, home / "prefect"):
             make_private_folder(folder)
-        _probe(home / f".probe-{os.getpid()}")
+        _check_writable(home / f".probe-{os.getpid()}")
     except OSError as error:
         raise InputError(
             f"The cache folder {home} cannot be written, or not be kept from other users ({error.strerror}). Set "
@@ -79,18 +90,22 @@ def home_folder(environment: MutableMapping[str, str]) -> Path:
     return home
 
 
-def _probe(path: Path) -> None:
-    """Raise OSError if a folder takes no file of some size."""
+def _check_writable(path: Path) -> None:
+    """Raise OSError if a file of PROBE_BYTES cannot be written at a path; the file is removed again."""
     try:
         path.write_bytes(bytes(PROBE_BYTES))
     finally:
         path.unlink(missing_ok=True)
 
 
-def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
-    """Return the Prefect API that the user's own environment or active profile names, if any.
+def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
+    """Return the Prefect API that the user's variables or active Prefect profile name; None if there is none.
 
-    A variable of this process wins; else the active profile of their Prefect home (~/.prefect).
+    A variable of this process wins over the profile. Keys of the profile's API are copied into the variables.
+
+    Args:
+        environment: The environment variables.
+        user_home: The user's home folder, with `.prefect`.
     """
     if environment.get("PREFECT_API_URL"):
         return environment["PREFECT_API_URL"]
@@ -109,8 +124,8 @@ def ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str |
     return str(address) if address else None
 
 
-def spare_loopback(environment: MutableMapping[str, str]) -> None:
-    """Keep a proxy from catching the loopback, where the embedded server listens."""
+def exclude_loopback_from_proxy(environment: MutableMapping[str, str]) -> None:
+    """Add the loopback addresses to `no_proxy`, because the embedded server listens there."""
     for name in ("no_proxy", "NO_PROXY"):
         hosts = [host for host in environment.get(name, "").split(",") if host]
         environment[name] = ",".join([*hosts, *(host for host in LOOPBACK if host not in hosts)])

@@ -1,6 +1,7 @@
 """The entry of the command `cloze`: prepares the process before anything heavy is imported.
 
-What the user can fix ends as one paragraph and exit code 2; a failed run as exit code 1; a signal as in `stopping`.
+What the user can fix ends as one paragraph and exit code 2, a failed run with exit code 1, a signal as
+`flows.signals` says.
 """
 
 import locale
@@ -13,17 +14,17 @@ from typing import TextIO
 
 from corpora.errors import InputError
 from corpora.lean_process import raise_gc_threshold
-from flows.environment import prepare
-from flows.process_exit import leave
-from flows.signals import answer_signals, give_way, stop
+from flows.environment import prepare_environment
+from flows.process_exit import exit_process
+from flows.signals import answer_signals, stop, wait_if_stopping
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
-    read_names_as_utf8()
+    """Run the command line, and exit with its code."""
+    restart_in_utf8_mode()
     answer_signals()
     raise_gc_threshold()
-    print_anything(sys.stdout)
+    replace_unprintable(sys.stdout)
     try:
         code = _run()
         for stream in (sys.stdout, sys.stderr):
@@ -31,14 +32,14 @@ def main() -> None:
     except BrokenPipeError:
         stop(signal.SIGPIPE)
     finally:
-        give_way()
-    leave(code)
+        wait_if_stopping()
+    exit_process(code)
 
 
-def read_names_as_utf8() -> None:
-    """Begin again in Python's UTF-8 mode if the locale has the names of files in another encoding (`LC_ALL=C`).
+def restart_in_utf8_mode() -> None:
+    """Restart the program in Python's UTF-8 mode if file names have another encoding here, as with `LC_ALL=C`.
 
-    A name is then the same text wherever a command runs; what is printed keeps the locale's encoding.
+    A name is then the same text on every machine. Output keeps the encoding of the locale.
     """
     if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
@@ -47,19 +48,19 @@ def read_names_as_utf8() -> None:
     os.environ.pop("PYTHONIOENCODING", None)  # the processes that this one starts answer it in UTF-8
 
 
-def print_anything(stream: TextIO) -> None:
-    """Make a stream print a question mark for what its encoding lacks, so that no character fails a finished run."""
+def replace_unprintable(stream: TextIO) -> None:
+    """Make a stream print a question mark for characters that its encoding lacks, instead of raising an error."""
     if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors="replace")
 
 
 def _run() -> int:
     try:
-        home = prepare(os.environ)
+        home = prepare_environment(os.environ)
         if find_spec("cyclopts") is None:  # a machine with only what the trainer needs
-            from flows.command.train import train_arguments
+            from flows.command.train import run_train_command
 
-            return train_arguments(sys.argv[1:])
+            return run_train_command(sys.argv[1:])
         from flows.command.cli import run_command_line
 
         return run_command_line(sys.argv[1:], home)

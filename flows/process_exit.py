@@ -1,6 +1,6 @@
-"""Ends a command's process without walking through everything that was imported, in search of garbage.
+"""Exits from a command's process without a last garbage collection of everything that was imported.
 
-Libraries do what they have to at the end, unless they would wait for something that is gone.
+Handlers that libraries registered for the exit are run, unless they would wait for something that is gone.
 """
 
 import gc
@@ -10,34 +10,34 @@ import threading
 import traceback
 from types import TracebackType
 
-_at_once = threading.Event()
+_without_waiting = threading.Event()
 
 
-def leave_garbage() -> None:
-    """Skip garbage collection: the process ends, and its memory goes with it."""
+def skip_garbage_collection() -> None:
+    """Freeze all objects, so that the exit of the process does not walk through them."""
     gc.freeze()
 
 
-def leave_at_once() -> None:
-    """Make the end of this process wait for nothing: what libraries still have to send is lost."""
-    _at_once.set()
-    sys.excepthook = _fail
+def exit_without_waiting() -> None:
+    """Make the exit of this process wait for no library; what they still have to send is lost."""
+    _without_waiting.set()
+    sys.excepthook = _print_and_exit
 
 
-def leave(code: int) -> None:
-    """End the process."""
-    if _at_once.is_set():
-        _end(code)
-    leave_garbage()
+def exit_process(code: int) -> None:
+    """Exit with a code."""
+    if _without_waiting.is_set():
+        _exit_now(code)
+    skip_garbage_collection()
     sys.exit(code)
 
 
-def _fail(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _print_and_exit(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     traceback.print_exception(kind, error, trace)
-    _end(1)
+    _exit_now(1)
 
 
-def _end(code: int) -> None:
+def _exit_now(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)

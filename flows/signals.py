@@ -1,16 +1,16 @@
-"""Stopping: what every command does between a signal and its end.
+"""Stopping: what every command does between a signal and its exit.
 
-    SIGINT (Ctrl-C), SIGTERM, SIGHUP ─► a line at once ─► last words, side by side ─► no process left ─► exit
+    SIGINT (Ctrl-C), SIGTERM, SIGHUP ─► a line at once ─► stop actions, in parallel ─► no process left ─► exit
     one more SIGINT or SIGTERM       ─► no process left ─► exit
 
-Promise: whatever the program is doing, the first signal is answered with a line at once, and within SECONDS the process
-and everything that it started are gone, with exit code 130, 143 or 129. Only a patient last word may take longer:
-a training that writes its checkpoint. A second signal waits for nothing. After the line only last words print
+Promise: whatever the program is doing, the first signal is answered with a line at once, and within STOP_SECONDS the
+process and everything that it started are gone, with exit code 130, 143 or 129. Only a patient stop action may take
+longer: a training that writes its checkpoint. A second signal waits for nothing. After the line only stop actions print
 anything. A signal that was ignored when the process started (`nohup`, a shell's background) stays ignored.
 
-Nothing is unwound. Whatever a process is doing survives a kill, so a signal is a kill after a few last words: code that
-has something to report or to remove in that case registers it for the time of a block. A thread that reaches the end of
-such a block meanwhile, because what it works with is being ended, waits there for the end.
+Nothing is unwound. Whatever a process is doing survives a kill, so a signal is a kill after a few stop actions: code
+that has something to report or to remove in that case registers it for the time of a block. A thread that reaches the
+end of such a block meanwhile, because what it works with is being ended, waits there for the exit.
 
 A separate thread is woken by the system itself: it need not wait for the main thread, which may be inside a library.
 """
@@ -31,15 +31,15 @@ from types import FrameType
 from corpora.errors import InputError
 from corpora.store.processes import is_alive, is_signal_ignored, list_children, send_signal
 
-SECONDS = 10.0  # from the signal, or the end of the last patient word, until the process is gone: more than follows
-WORDS_SECONDS = 6.0  # from the signal until the last words are done, except for those that are patient
+STOP_SECONDS = 10.0  # from the signal, or the end of the last patient action, until the process is gone
+ACTION_SECONDS = 6.0  # from the signal until the actions are done, except for those that are patient
 DISPLAY_SECONDS = 1.5  # to remove what is drawn on the terminal, and to write the line
 TERM_SECONDS = 2.0  # for children to end by themselves, before they are killed
 KILL_SECONDS = 1.0  # for killed children to be gone
 ECHO_SECONDS = 0.25  # a signal repeated so soon is the same: `timeout` sends it to a process, and then to its group
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SIGNAL_THREAD = "stopping"
-AGAIN = (signal.SIGINT, signal.SIGTERM)  # a terminal that closes sends its signal twice
+SECOND_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # a terminal that closes sends its signal twice
 
 CAUSES = {
     signal.SIGINT: "by Ctrl-C",
@@ -50,8 +50,15 @@ CAUSES = {
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class _LastWord:
-    """An action before the process ends. `display`: before the first line is written."""
+class _StopAction:
+    """An action to run before the process ends.
+
+    Attributes:
+        act: The action.
+        message: Added to the line that says why the process stops.
+        patient: True to wait for it however long it takes.
+        display: True for one that clears the terminal, before the line is written.
+    """
 
     act: Callable[[], object]
     message: str
@@ -59,178 +66,196 @@ class _LastWord:
     display: bool
 
 
-class _Stopping:
-    """The state of this process: the blocks that it is in, and whether it is being stopped."""
+class _StopState:
+    """The state of this process: the registered actions, and whether it is stopping."""
 
     def __init__(self) -> None:
-        self.begun = False
+        self.is_stopping = False
         self._lock = threading.Lock()
-        self._words: list[_LastWord] = []
+        self._actions: list[_StopAction] = []
         self._pipe: tuple[int, int] | None = None
-        self._voice = 2
+        self._stderr = 2
 
     def answer(self) -> None:
-        """Take over the signals of this process. Called again, it takes them back from whatever took them meanwhile."""
+        """Install the signal handlers. Call it again after a library has replaced them."""
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
-            threading.Thread(target=self._attend, args=(self._pipe[0],), name=SIGNAL_THREAD, daemon=True).start()
+            threading.Thread(target=self._answer_signal, args=(self._pipe[0],), name=SIGNAL_THREAD, daemon=True).start()
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _heard)
+                signal.signal(number, _on_signal)
         signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
 
     def stop(self, number: signal.Signals) -> None:
-        """Stop as if by a signal. Does not return."""
+        """Stop the process as if by a signal. Does not return."""
         assert self._pipe is not None, "a command answers signals"
         os.write(self._pipe[1], bytes([number]))
-        _wait_for_the_end()
+        _wait_forever()
 
-    def add(self, word: _LastWord) -> None:
-        """Register an action for when the process is stopped."""
-        self.give_way()
+    def add(self, action: _StopAction) -> None:
+        """Register an action. Does not return if the process is stopping."""
+        self.wait_if_stopping()
         with self._lock:
-            self._words.append(word)
+            self._actions.append(action)
 
-    def remove(self, word: _LastWord) -> None:
-        """Unregister an action. Does not return where the process is being stopped."""
+    def remove(self, action: _StopAction) -> None:
+        """Unregister an action. Does not return if the process is stopping."""
         with self._lock:
-            if not self.begun:
-                self._words.remove(word)
-        self.give_way()
+            if not self.is_stopping:
+                self._actions.remove(action)
+        self.wait_if_stopping()
 
-    def give_way(self) -> None:
-        """Return, unless the process is being stopped."""
-        if self.begun:
-            _wait_for_the_end()
+    def wait_if_stopping(self) -> None:
+        """Return at once, or never if the process is stopping."""
+        if self.is_stopping:
+            _wait_forever()
 
-    def say(self, line: str) -> None:
-        """Write a line to standard error, past what is buffered or locked."""
+    def write_to_stderr(self, line: str) -> None:
+        """Write a line to the original standard error, without buffers and locks.
+
+        A terminal that is gone is ignored.
+        """
         try:
-            os.write(self._voice, f"{line}\n".encode())
+            os.write(self._stderr, f"{line}\n".encode())
         except OSError:
             return  # a terminal that is gone receives nothing
 
-    def _attend(self, pipe: int) -> None:
-        """Wait for a signal, and answer it."""
-        number = _next_signal(pipe, (*SIGNALS, signal.SIGPIPE))
+    def _answer_signal(self, pipe: int) -> None:
+        """Wait for a signal; then run the actions, end the child processes, and exit."""
+        number = _read_signal(pipe, (*SIGNALS, signal.SIGPIPE))
         with self._lock:
-            self.begun = True
+            self.is_stopping = True
         try:
-            _started(lambda: _end_at_once(pipe, 128 + number))
-            deadline = time.monotonic() + WORDS_SECONDS
-            self._begin_to_stop()
-            self._write_line(number)
-            self._last_words(deadline)
+            _start_thread(lambda: _end_on_second_signal(pipe, 128 + number))
+            deadline = time.monotonic() + ACTION_SECONDS
+            self._clear_display()
+            self._write_stop_line(number)
+            self._run_actions(deadline)
             end_children(TERM_SECONDS)
         finally:
             os._exit(128 + number)
 
-    def _begin_to_stop(self) -> None:
-        """Remove what is drawn on the terminal; from then on only `say` prints."""
-        _side_by_side([word.act for word in self._words if word.display], DISPLAY_SECONDS)
-        self._hush()
+    def _clear_display(self) -> None:
+        """Clear what is drawn on the terminal; from then on only `write_to_stderr` prints."""
+        _run_in_parallel([action.act for action in self._actions if action.display], DISPLAY_SECONDS)
+        self._discard_output()
 
-    def _write_line(self, number: signal.Signals) -> None:
-        promised = [*dict.fromkeys(word.message for word in self._words if word.message)]
-        if number != signal.SIGPIPE or promised:  # `cloze inspect store | head` got what it wanted
-            after_echo = "\n" if number == signal.SIGINT and os.isatty(self._voice) else ""  # which is `^C`
-            line = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *promised])
-            _side_by_side([lambda: self.say(line)], DISPLAY_SECONDS)
+    def _write_stop_line(self, number: signal.Signals) -> None:
+        messages = [*dict.fromkeys(action.message for action in self._actions if action.message)]
+        if number != signal.SIGPIPE or messages:  # `cloze inspect store | head` got what it wanted
+            after_echo = "\n" if number == signal.SIGINT and os.isatty(self._stderr) else ""  # which is `^C`
+            line = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *messages])
+            _run_in_parallel([lambda: self.write_to_stderr(line)], DISPLAY_SECONDS)
 
-    def _last_words(self, deadline: float) -> None:
-        """Run all of them at once: the patient ones to their end, the others as long as there is time."""
-        speaking = [self._speaking(word) for word in self._words if not word.display]
-        for thread, word in speaking:
-            if word.patient:
+    def _run_actions(self, deadline: float) -> None:
+        """Run all actions in parallel; patient ones to their end, the others until a deadline of `time.monotonic`."""
+        running = [self._start_action(action) for action in self._actions if not action.display]
+        for thread, action in running:
+            if action.patient:
                 thread.join()
-        for thread, _ in speaking:
+        for thread, _ in running:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _hush(self) -> None:
-        """Discard what this process prints from now on, except `say`: it is about things that are being ended."""
-        self._voice = os.dup(2)
+    def _discard_output(self) -> None:
+        """Discard what this process prints from now on, except by `write_to_stderr`."""
+        self._stderr = os.dup(2)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(nowhere, stream)
 
-    def _speaking(self, word: _LastWord) -> tuple[threading.Thread, _LastWord]:
+    def _start_action(self, action: _StopAction) -> tuple[threading.Thread, _StopAction]:
         def act() -> None:
             try:
-                word.act()
+                action.act()
             except InputError as error:
-                self.say(f"cloze: {error}")
+                self.write_to_stderr(f"cloze: {error}")
 
-        return _started(act), word
+        return _start_thread(act), action
 
 
-_stopping = _Stopping()
+_state = _StopState()
 
 
 def answer_signals() -> None:
-    """Make this process stop on signals, as this module says. On the main thread; call again after others took them."""
-    _stopping.answer()
+    """Make this process stop on signals, as this module says.
+
+    Call it on the main thread, and again after a library has replaced the handlers.
+    """
+    _state.answer()
 
 
 @contextmanager
-def last_word(
+def call_on_stop(
     act: Callable[[], object], message: str = "", patient: bool = False, display: bool = False
 ) -> Iterator[None]:
-    """Register for the time of the block what to do when the process is stopped, on a thread of its own.
+    """Register an action for the time of the block: it is called if the process is stopped meanwhile.
 
-    message: added to the line
-    patient: it is waited for, however long it takes
-    display: it removes what is drawn on the terminal, before the line
-    Where the process is being stopped, the block does not end.
+    It runs on a thread of its own. If the process is stopping, the block does not end.
+
+    Args:
+        act: The action. An InputError that it raises is printed.
+        message: Added to the line that says why the process stops.
+        patient: True to wait for the action however long it takes; otherwise ACTION_SECONDS at most.
+        display: True if the action clears the terminal: it is called before the line is printed.
     """
-    word = _LastWord(act=act, message=message, patient=patient, display=display)
-    _stopping.add(word)
+    action = _StopAction(act=act, message=message, patient=patient, display=display)
+    _state.add(action)
     try:
         yield
     finally:
-        _stopping.remove(word)
+        _state.remove(action)
 
 
 @contextmanager
-def scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> Iterator[Path]:
-    """Yield an empty folder for the time of the block; it is removed also when the process is stopped."""
+def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> Iterator[Path]:
+    """Yield a new empty folder, which is removed at the end of the block, and also if the process is stopped.
+
+    Args:
+        parent: The folder to create it in. If None, that of temporary files.
+        prefix: The beginning of its name.
+    """
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as name:
-        with last_word(lambda: shutil.rmtree(name, ignore_errors=True)):
+        with call_on_stop(lambda: shutil.rmtree(name, ignore_errors=True)):
             yield Path(name)
 
 
-def give_way() -> None:
-    """Return, unless the process is being stopped: then only its end is left to wait for."""
-    _stopping.give_way()
+def wait_if_stopping() -> None:
+    """Return at once, or never if the process is stopping: then only its end is left to wait for."""
+    _state.wait_if_stopping()
 
 
-def being_stopped() -> bool:
-    """Return whether the process is being stopped."""
-    return _stopping.begun
+def is_stopping() -> bool:
+    """Return True if the process is stopping."""
+    return _state.is_stopping
 
 
 def stop(number: signal.Signals) -> None:
-    """Stop as if by a signal. Does not return."""
-    _stopping.stop(number)
+    """Stop the process as if by a signal. Does not return."""
+    _state.stop(number)
 
 
-def say(line: str) -> None:
-    """Print the message of a last word on standard error."""
-    _stopping.say(line)
+def write_to_stderr(line: str) -> None:
+    """Print a line on standard error, also while the process is stopping and other output is discarded."""
+    _state.write_to_stderr(line)
 
 
 def end_children(seconds: float) -> None:
-    """End the processes that this one started: terminated first, killed after some seconds; with 0 killed at once."""
+    """End the child processes of this one: with SIGTERM, and after some seconds with SIGKILL.
+
+    Args:
+        seconds: The time for them to end by themselves; with 0 they are killed at once.
+    """
     left = list_children(os.getpid())
     for pid in left:
         send_signal(pid, signal.SIGTERM if seconds and not is_signal_ignored(pid, signal.SIGTERM) else signal.SIGKILL)
-    for pid in _still_living(left, seconds):
+    for pid in _wait_for_children(left, seconds):
         send_signal(pid, signal.SIGKILL)
-    _still_living(left, KILL_SECONDS)
+    _wait_for_children(left, KILL_SECONDS)
 
 
-def _still_living(pids: list[int], seconds: float) -> list[int]:
-    """Return those of our children that are alive after so many seconds; nothing is left of the others."""
+def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
+    """Wait for child processes to end, and return the ids of those that are alive after the given seconds."""
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -240,43 +265,43 @@ def _still_living(pids: list[int], seconds: float) -> list[int]:
     return left
 
 
-def _heard(number: int, frame: FrameType | None) -> None:
-    """Let the main thread continue, to the end of a block: the waiting thread is already awake."""
-    _stopping.begun = True
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    """Mark the process as stopping; the thread that answers the signal is woken by the pipe."""
+    _state.is_stopping = True
 
 
-def _next_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signals:
-    """Wait until one of these signals comes out of the pipe, into which the system puts every one."""
+def _read_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signals:
+    """Wait until a pipe gives the number of one of some signals, and return it."""
     while True:
         for number in os.read(pipe, 64):
             if number in numbers:
                 return signal.Signals(number)
 
 
-def _end_at_once(pipe: int, code: int) -> None:
-    """Wait for a second signal, and end."""
+def _end_on_second_signal(pipe: int, code: int) -> None:
+    """Wait for a second signal, and exit at once. Repetitions of the first within ECHO_SECONDS are ignored."""
     echo = time.monotonic() + ECHO_SECONDS
     while (left := echo - time.monotonic()) > 0:
         if select.select([pipe], [], [], left)[0]:
             os.read(pipe, 64)
-    _next_signal(pipe, AGAIN)
+    _read_signal(pipe, SECOND_SIGNALS)
     end_children(0)
     os._exit(code)
 
 
-def _wait_for_the_end() -> None:
+def _wait_forever() -> None:
     while True:
-        time.sleep(SECONDS)
+        time.sleep(STOP_SECONDS)
 
 
-def _side_by_side(acts: list[Callable[[], object]], seconds: float) -> None:
-    """Run some functions at once, and wait at most so long for them."""
+def _run_in_parallel(acts: list[Callable[[], object]], seconds: float) -> None:
+    """Run functions in parallel threads, and wait for them for at most the given seconds."""
     deadline = time.monotonic() + seconds
-    for thread in [_started(act) for act in acts]:
+    for thread in [_start_thread(act) for act in acts]:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _started(act: Callable[[], object]) -> threading.Thread:
+def _start_thread(act: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=act, daemon=True)
     thread.start()
     return thread

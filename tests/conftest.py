@@ -19,7 +19,7 @@ from cpu_seconds import read_seconds
 
 from corpora.kernels.compiling import make_kernel_folder
 from corpora.store.places.place import Place
-from flows.environment import spare_loopback
+from flows.environment import exclude_loopback_from_proxy
 
 SHARED = ROOT.parent / "shared"
 BUCKET = "cloze-tests"
@@ -30,7 +30,7 @@ STARTED = ROOT / "tests" / "started"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Servers of tests are on the loopback, which a proxy of the machine must leave alone.
-spare_loopback(os.environ)
+exclude_loopback_from_proxy(os.environ)
 
 tiers.load_profile()
 

@@ -231,8 +231,8 @@ def test_what_compiling_needs_is_installed_before(tmp_path: Path) -> None:
     program = """
 import sys
 from corpora.kernels.calls import parse_call
-from flows.command.compile_kernels import listed_calls
-for call in listed_calls():
+from flows.command.compile_kernels import read_calls
+for call in read_calls():
     parse_call(call)
 print(*{name.partition(".")[0] for name in sys.modules})
 """
@@ -367,12 +367,12 @@ def test_an_old_python_can_read_the_file() -> None:
 
 def test_the_pythons_are_the_same_everywhere() -> None:
     """Fails where pyproject.toml, `cloze doctor` or a page names other Pythons than the set-up takes."""
-    assert bootstrap.SUPPORTED == machine_checks.PYTHONS
+    assert bootstrap.SUPPORTED == machine_checks.MIN_PYTHONS
     first, last = ".".join(map(str, bootstrap.SUPPORTED[0])), bootstrap.SUPPORTED[-1]
     asked = f'requires-python = ">={first},<{last[0]}.{last[1] + 1}"'
     assert asked in (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
     oldest, *others, newest = [f"{major}.{minor}" for major, minor, _ in bootstrap.SUPPORTED]
     named = f"Python {', '.join([f'{oldest} ({first} or newer)', *others])} or {newest}"
-    assert named in machine_checks.python_version((3, 10, 0)).remedy
+    assert named in machine_checks.check_python((3, 10, 0)).remedy
     for name in ("README.md", "CONTRIBUTING.md", "bootstrap.py"):
         assert named in (CHECKOUT / name).read_text(encoding="utf-8"), name

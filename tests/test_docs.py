@@ -25,7 +25,7 @@ from page_blocks import PRINTING, blocks
 
 from flows.command import reference
 from flows.command.cli import app
-from flows.command.help import command_names
+from flows.command.help import list_command_names
 
 EXECUTED, API, OWN_LOOP, INDEX = (ROOT / "docs" / name for name in PRINTING)  # OWN_LOOP where torch is installed
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
@@ -116,7 +116,7 @@ def test_what_is_generated_is_in_step(
 
 def test_the_reference_says_what_every_key_means() -> None:
     """Fails where a setting is added without a word in its docstring."""
-    page = reference.reference()
+    page = reference.render_reference()
     rows = [line for line in page.splitlines() if re.match(r"\| `[a-z_.]+` \| \w", line)]
     assert len(rows) > 60
     silent = [line.split("`")[1] for line in rows if line.endswith("|  |")]
@@ -131,9 +131,9 @@ def planned_commands(page: str) -> list[str]:
 def test_what_is_planned_is_not_built() -> None:
     """Fails where a command is built and still listed as planned, or shown in the reference before it is built."""
     planned = planned_commands((ROOT / "docs" / "planned.md").read_text(encoding="utf-8"))
-    built = {name.split()[0] for name in command_names(app)}
+    built = {name.split()[0] for name in list_command_names(app)}
     assert planned and set(planned) & built == set()
-    assert set(planned_commands(reference.reference())) == built  # so a built command would be found by its row
+    assert set(planned_commands(reference.render_reference())) == built  # so a built command would be found by its row
 
 
 def link_targets(page: Path) -> list[Path]:

@@ -15,8 +15,8 @@ from checkout import PACKAGES, ROOT, checkout_files, files_below
 from parsed_sources import nodes_of, sources, tree_of
 
 from flows.command.cli import app
-from flows.command.help import command_names
-from flows.command.reference import commands_table
+from flows.command.help import list_command_names
+from flows.command.reference import render_commands_table
 from flows.run.stage_kinds import STAGES
 
 OWNERS = {
@@ -313,8 +313,8 @@ def readme() -> str:
 def test_the_readme_has_ten_of_the_programs_commands() -> None:
     """Fails where a command to know first is renamed or described otherwise; the reference has all of them."""
     rows = re.findall(r"^\| `cloze .+$", readme(), re.MULTILINE)
-    assert rows == commands_table().splitlines()[2:12]
-    assert len(command_names(app)) > 10
+    assert rows == render_commands_table().splitlines()[2:12]
+    assert len(list_command_names(app)) > 10
 
 
 @pytest.mark.parametrize(

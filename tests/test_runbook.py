@@ -16,7 +16,7 @@ from parsed_sources import nodes_of, sources
 
 from flows.command import reference
 from flows.command.cli import app
-from flows.command.help import command_names
+from flows.command.help import list_command_names
 from flows.run.record.run_status import END_STATES
 
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def test_every_command_of_the_page_is_one() -> None:
         name, *arguments = shlex.split(text)[1:]
         if arguments or name in ("runs", "status", "doctor"):
             app.parse_args([name, *arguments], exit_on_error=False, print_error=False)
-        assert name in {command.split()[0] for command in command_names(app)}
+        assert name in {command.split()[0] for command in list_command_names(app)}
 
 
 def test_every_class_of_failure_is_listed() -> None:

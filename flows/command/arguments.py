@@ -29,23 +29,23 @@ _home = Path()
 
 
 def set_home(home: Path) -> None:
-    """Make a folder the home of the command that runs in this process."""
+    """Set the home folder (caches, the orchestrator's database) of the command that runs in this process."""
     global _home
     _home = home
 
 
 def find_home() -> Path:
-    """Return the home of the command that runs in this process: the folder of its caches."""
+    """Return the home folder that `set_home` was given; the current folder if it was never called."""
     return _home
 
 
 def is_standard_output(path: Path) -> bool:
-    """Return whether what is written to a path is meant for standard output."""
+    """Check whether a path given as output means standard output: `-`, /dev/stdin or /dev/stdout."""
     return str(path) in (STANDARD_INPUT, "/dev/stdout")
 
 
-def within(number: NumberRange) -> Parameter:
-    """Return what holds an option to the bounds of a kind of number."""
+def bound_by(number: NumberRange) -> Parameter:
+    """Return a parameter of the command line that refuses numbers outside a range."""
 
     def check(_: Any, value: Any) -> None:
         if value is not None and not number.is_valid(value):
@@ -54,32 +54,36 @@ def within(number: NumberRange) -> Parameter:
     return Parameter(validator=check)
 
 
-Processes = Annotated[int, within(settings.PROCESSES)]
-Count = Annotated[int, within(settings.COUNT)]
-Position = Annotated[int, within(settings.POSITION)]
-Epoch = Annotated[int, within(settings.EPOCH)]
-Seconds = Annotated[int, within(settings.SECONDS)]
-Days = Annotated[float, within(settings.DAYS)]
-Share = Annotated[float, within(settings.SHARE)]
+Processes = Annotated[int, bound_by(settings.PROCESSES)]
+Count = Annotated[int, bound_by(settings.COUNT)]
+Position = Annotated[int, bound_by(settings.POSITION)]
+Epoch = Annotated[int, bound_by(settings.EPOCH)]
+Seconds = Annotated[int, bound_by(settings.SECONDS)]
+Days = Annotated[float, bound_by(settings.DAYS)]
+Share = Annotated[float, bound_by(settings.SHARE)]
 
 
 def check_path(_: Any, value: Any) -> None:
-    """Raise ValueError for a path that is the address of a server: its files would be in a folder `https:`."""
+    """Raise ValueError for a path that looks like a server's address, such as `s3://...`; only local paths are taken.
+
+    None and values that are not paths pass. A list is checked item by item.
+    """
     for path in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(path, Path) and re.fullmatch("[A-Za-z][A-Za-z0-9+.-]+:", (path.parts or ("",))[0]):
             raise ValueError("It must be a path of this machine.")
 
 
-Shown = Parameter(
+DEFAULT_PARAMETER = Parameter(
     show_default=lambda value: None if value is None or value is False or value == "" else str(value),
     validator=check_path,
 )
 
 
-def complete_recipe(context: "CompletionContext") -> Iterator[str]:
-    """Yield the recipes that a beginning may mean: those that come with the program, files `.toml`, folders.
+def complete_recipe_name(context: "CompletionContext") -> Iterator[str]:
+    """Yield the completions of a partly typed recipe: shipped recipes, `.toml` files, and folders.
 
-    The shell calls the command for it, each time that the Tab key is pressed.
+    The shell calls the command for it each time the Tab key is pressed. Hidden files are not offered. A folder ends
+    with a slash.
     """
     from flows.recipes.recipe import read_shipped_recipes
 
@@ -94,7 +98,8 @@ def complete_recipe(context: "CompletionContext") -> Iterator[str]:
 
 
 RecipeName = Annotated[
-    str | None, Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=complete_recipe)
+    str | None,
+    Parameter(help="A recipe file, or the name of one that comes with Cloze.", completer=complete_recipe_name),
 ]
 RecipeFile = Annotated[str, Parameter(help="A recipe file, or the name of one that comes with Cloze.")]
 Source = Annotated[Path | None, Parameter(help=f"A folder of text instead of a recipe: {KNOWN_ENDINGS}.")]
@@ -117,7 +122,7 @@ Engine = Annotated[
 VOCABULARY_PATH = "vocabulary.path"
 Cron = Annotated[str | None, Parameter(help='When to run, in this machine\'s time: "0 3 * * *".')]
 Every = Annotated[Seconds | None, Parameter(help="Seconds between runs, instead of --cron.")]
-Port = Annotated[int, within(settings.PORT), Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
+Port = Annotated[int, bound_by(settings.PORT), Parameter(help="The port of the UI.", env_var="PREFECT_SERVER_API_PORT")]
 AsJson = Annotated[bool, Parameter(name="--json", help="Print JSON for scripts.", negative=())]
 
 
@@ -128,7 +133,10 @@ def load_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
+    """Return the recipe that the arguments of a command name, and keep pandas from being imported in this process.
+
+    See `find_recipe` for the arguments and errors.
+    """
     hide_pandas_from_pyarrow()  # a process of the command has no use for it; a program that calls Python's doors may
     return find_recipe(name, source, store, overrides, engine)
 
@@ -140,7 +148,19 @@ def find_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Return the same in any process. Raises InputError."""
+    """Return the recipe that the arguments of a command name. Nothing is written.
+
+    Args:
+        name: A recipe file, or the name of a shipped recipe; a file of that name wins. None if `source` is given.
+        source: A folder of text; its recipe is guessed from some of its documents. None if `name` is given.
+        store: A store that replaces the recipe's own. If None, the recipe's is used.
+        overrides: Settings as `table.key=value`, with values as in TOML.
+        engine: "local", or `tcp://HOST:PORT` of a Dask scheduler. If None, the recipe's is used.
+
+    Raises:
+        InputError: If both or none of `name` and `source` are given, or anything in the recipe or the overrides is
+            not valid.
+    """
     from flows.recipes.recipe import load_shipped_recipe, read_recipe, read_shipped_recipes
     from flows.recipes.run_settings import parse_engine
     from flows.recipes.tables import parse_override, resolve_store
@@ -150,7 +170,7 @@ def find_recipe(
     given = [parse_override(text) for text in overrides or []]
     pairs = dict([*given, *([("engine", engine)] if engine else [])])
     if source is not None:
-        recipe = _folder_recipe(source, dict(given))
+        recipe = _build_folder_recipe(source, dict(given))
         recipe = replace(recipe, engine=parse_engine(engine)) if engine else recipe
     elif name in read_shipped_recipes() and not Path(str(name)).is_file():
         recipe = load_shipped_recipe(str(name), Path.cwd(), pairs)
@@ -159,10 +179,10 @@ def find_recipe(
     return replace(recipe, store=resolve_store(store, Path.cwd())) if store else recipe
 
 
-def _folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
-    """Return the recipe of a folder of text; it is kept in the current folder's store.
+def _build_folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
+    """Build the recipe of a folder of text, with its store in the current folder.
 
-    A vocabulary's path is relative to the current folder, too, if there is something.
+    A `vocabulary.path` among the overrides is taken as relative to the current folder if it exists there.
     """
     from flows.recipes.tables import parse_setting, to_toml
     from flows.run.inputs.folder_defaults import build_folder_recipe

@@ -1,6 +1,6 @@
-"""`cloze check`: labelled data looked at before anything is learnt; and the same for commands that learn.
+"""`cloze check`: checks labelled data before anything is learned from it; other commands that learn do the same.
 
-Promise: commands that learn look at their data first, tell what is doubtful and refuse what would make a score
+Promise: commands that learn check their data first, tell what is doubtful and refuse what would make a score
 meaningless, unless it is accepted by its name.
 """
 
@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from flows.command.arguments import AsJson
-from flows.command.record_files import FILE_ASKED, Accept, FileAsked
+from flows.command.record_files import DEFAULT_FILE_OPTIONS, Accept, FileOptions
 from flows.command.terminal import console, print_json
-from flows.command.trainer_process import model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.recipes.tables import parse_override, parse_setting
 from trainer.metrics import Event
 from trainer.tasks.checking.check import check_task
@@ -27,7 +27,7 @@ def check(
     *,
     task: Annotated[str, Parameter(help="The kind of task.")],
     model: Annotated[str | None, Parameter(help="The model that would learn: its tokenizer counts tokens.")] = None,
-    reading: FileAsked = FILE_ASKED,
+    reading: FileOptions = DEFAULT_FILE_OPTIONS,
     overrides: Annotated[
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: labels, max_length, ...", negative=()),
@@ -40,29 +40,37 @@ def check(
     Exit code 1 if something would make a score meaningless.
     """
     given = {key: parse_setting(text) for key, text in map(parse_override, overrides or [])}
-    report = check_data([reading.of(file) for file in files], task, given, model, accept)
+    report = check_data([reading.to_settings(file) for file in files], task, given, model, accept)
     if as_json:
         print_json(report.to_json())
     else:
-        show_report(report)
+        print_report(report)
     return 1 if report.stopping_findings else 0
 
 
 def check_data(
     files: Sequence[FileSettings], task: str, overrides: Mapping[str, Any], model: str | None, accept: Collection[str]
 ) -> DataReport:
-    """Return what is seen in files: that to learn from first. Raises InputError.
+    """Check labelled files of a task, and return what was found in them.
 
-    task: a kind; overrides: settings, by key; model: whose tokenizer counts tokens
+    Args:
+        files: The files; the first is the one to learn from, the others are those to evaluate with.
+        task: The kind of task, such as "classes".
+        overrides: Settings of the task or of its fine-tuning, by key.
+        model: The model with the tokenizer that counts tokens. If None, lengths in tokens are not checked.
+        accept: Names of findings that are accepted, or "all".
+
+    Raises:
+        InputError: If a file or a setting is not valid.
     """
     table, settings = split_settings(task, overrides, "check")
     if model is None:
         return check_task(table, files, max_length=settings.max_length).accept(accept)
-    with model_folder(model) as folder:
+    with open_model_folder(model) as folder:
         return check_task(table, files, max_length=settings.max_length, model=folder).accept(accept)
 
 
-def checked_first(
+def check_data_first(
     table: Mapping[str, Any],
     files: Sequence[FileSettings],
     *,
@@ -71,9 +79,18 @@ def checked_first(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> Iterator[Event]:
-    """Yield as events what is doubtful in the files of a task that is about to be learnt.
+    """Check the files of a task before it is learned, and yield each finding as a warning event.
 
-    Raises InputError if something would make a score meaningless, and is not among what is accepted.
+    Args:
+        table: The task's table, as in a recipe.
+        files: The files; the first is the one to learn from.
+        accept: Names of findings that are accepted, or "all".
+        unlabelled: Paths of those files that have no labels.
+        max_length: The longest input in tokens. If None, the task's own.
+        model: The model with the tokenizer that counts tokens. If None, lengths are not checked.
+
+    Raises:
+        InputError: At the first iteration, if a finding that makes scores meaningless is not accepted.
     """
     report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accept(accept)
     report.check()
@@ -81,8 +98,8 @@ def checked_first(
         yield {"event": "warning", "message": finding.line}
 
 
-def show_report(report: DataReport) -> None:
-    """Print a report: a paragraph, and a line for each finding."""
+def print_report(report: DataReport) -> None:
+    """Print a report on labelled data: a paragraph, then one line for each finding."""
     console.print(report.paragraph, markup=False)
     for each in report.findings:
         console.print(f"{each.severity}: {each.line}", markup=False, highlight=False)

@@ -16,15 +16,15 @@ from cyclopts import App, CoercionError, CycloptsError, Parameter, ValidationErr
 from corpora.errors import InputError
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.help import WELCOME, arrange
-from flows.command.terminal import StandardOutput, console, say
+from flows.command.help import WELCOME, add_commands
+from flows.command.terminal import StandardOutput, console, print_lines
 
 app = App(
     name="cloze",
     help="Raw text dumps in, trained BERT-family encoders out: a watched, resumable, reproducible pipeline.",
     version=lambda: __import__("importlib.metadata").metadata.version("cloze-pipeline"),
     console=StandardOutput(),
-    default_parameter=arguments.Shown,
+    default_parameter=arguments.DEFAULT_PARAMETER,
 )
 
 # The commands by the file that has them; those that only call one function are below.
@@ -52,17 +52,25 @@ COMMANDS = {
     "embed": "embed",
     "vocabulary": "vocabulary",
 }
-SHOWN_PATH = 300  # characters
+MAX_PATH_CHARACTERS = 300  # characters
 
 
 def run_command_line(given: list[str], home: Path) -> int:
-    """Run one command; return its exit code: what it returns, 0 where that is nothing. Raises InputError.
+    """Run one command, and return its exit code: an integer that it returns, otherwise 0.
 
-    So does what the system refuses of a path that was named, or an argument that is no text where one is needed.
+    Without arguments, a short welcome is printed.
+
+    Args:
+        given: The arguments after the program's name.
+        home: The folder for caches and the orchestrator's database.
+
+    Raises:
+        InputError: If an argument is empty, unknown, out of range or not UTF-8, if the system refuses a path that was
+            given, and as the command raises it.
     """
     arguments.set_home(home)
     if not given:
-        say(WELCOME)
+        print_lines(WELCOME)
         return 0
     if any(argument == "" or re.fullmatch("--[a-z-]+=", argument) for argument in given):
         raise InputError(
@@ -82,15 +90,15 @@ def run_command_line(given: list[str], home: Path) -> int:
         raise InputError("An argument is not UTF-8, and text is needed there: write it in UTF-8.") from error
     except OSError as error:
         path = error.filename if isinstance(error.filename, (str, Path)) else ""
-        if not path or not any(_holds(argument, path) for argument in given):
+        if not path or not any(_contains_path(argument, path) for argument in given):
             raise
-        shown = str(path)[:SHOWN_PATH]
+        shown = str(path)[:MAX_PATH_CHARACTERS]
         raise InputError(f"{shown}: {error.strerror}. Name another path, or change what is there.") from error
     return result if isinstance(result, int) else 0
 
 
-def _holds(argument: str, path: str | Path) -> bool:
-    """Return whether an argument, or the value of an option in it, names a path or a folder above it."""
+def _contains_path(argument: str, path: str | Path) -> bool:
+    """Check whether an argument, or the value after its `=`, is a path or a folder above it."""
     return Path(path).absolute().is_relative_to(Path(argument.rpartition("=")[2]).absolute())
 
 
@@ -114,7 +122,7 @@ def new(
     from flows.recipes.recipe_templates import describe_next_steps, write_new_recipe
 
     path = write_new_recipe(name, template, Path.cwd())
-    say(describe_next_steps(path, template))
+    print_lines(describe_next_steps(path, template))
 
 
 @app.command
@@ -136,8 +144,8 @@ def fetch(
     write_recipe(loaded)
     options = FetchOptions(source=source, limit=limit, refresh=refresh)
     with FetchProgress(console) as progress:
-        lines = fetch_inputs(loaded, arguments.find_home(), say, options, progress.advance)
-    say(*lines)
+        lines = fetch_inputs(loaded, arguments.find_home(), print_lines, options, progress.advance)
+    print_lines(*lines)
 
 
 app.register_install_completion_command(help="Let the shell complete commands, options and recipes.")
@@ -149,7 +157,7 @@ def ui(*, port: arguments.Port = 4200) -> int:
     from flows.orchestration.embedded_server import serve_ui
     from flows.orchestration.late_runs import send_kept_runs
 
-    serve_ui(port, say, partial(send_kept_runs, tell=say))
+    serve_ui(port, print_lines, partial(send_kept_runs, tell=print_lines))
     return 0
 
 
@@ -162,25 +170,25 @@ def fill(
     as_json: arguments.AsJson = False,
 ) -> None:
     """Show the most probable words for each [MASK] of a text."""
-    from flows.command.trainer_process import model_folder, relay
+    from flows.command.trainer_process import forward_lines, open_model_folder
 
-    with model_folder(model) as folder:
-        relay(["fill", "--top", str(top), *(["--json"] if as_json else []), "--", str(folder), text], print)
+    with open_model_folder(model) as folder:
+        forward_lines(["fill", "--top", str(top), *(["--json"] if as_json else []), "--", str(folder), text], print)
 
 
 @app.command
 def train(
     job: Annotated[Path, Parameter(help="A job's file: job.json of the `work` folder of a model that a run began.")],
     *,
-    store: Annotated[str | None, Parameter(help="The store with the shards, if not where the job says.")] = None,
+    store: Annotated[str | None, Parameter(help="The store with the shards, if not the one in the job.")] = None,
     work: Annotated[
-        str | None, Parameter(help="The folder for checkpoints and the model, if not where the job says.")
+        str | None, Parameter(help="The folder for checkpoints and the model, if not the one in the job.")
     ] = None,
     start: Annotated[
-        str | None, Parameter(help="The folder of the model to begin with, if not where the job says.")
+        str | None, Parameter(help="The folder of the model to begin with, if not the one in the job.")
     ] = None,
     teacher: Annotated[
-        str | None, Parameter(help="The folder of the model to learn from, if not where the job says.")
+        str | None, Parameter(help="The folder of the model to learn from, if not the one in the job.")
     ] = None,
     nodes: Annotated[
         arguments.Processes, Parameter(help="Number of machines that train together; each runs this command.")
@@ -197,7 +205,7 @@ def train(
 
     machines = Nodes(count=nodes, rank=node_rank, rendezvous=rendezvous)
     places = {"store": store, "work": work, "start": start, "teacher": teacher}
-    train_file(job, places, machines, say)
+    train_file(job, places, machines, print_lines)
 
 
-arrange(app, COMMANDS)
+add_commands(app, COMMANDS)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from corpora.errors import InputError
 from corpora.schema import cut_excerpt
 from flows.command.arguments import STANDARD_INPUT, AsJson, Share, Workers
-from flows.command.terminal import print_json, say
+from flows.command.terminal import print_json, print_lines
 from flows.run.record.counts_text import format_count
 from flows.run.record.ledger_balance import format_bytes
 
@@ -54,7 +54,7 @@ def dedup(
 
     hide_pandas_from_pyarrow()
     if similar is not None:
-        _show_similar(paths, similar, threshold, as_json)
+        _print_similar(paths, similar, threshold, as_json)
         return
     if len(paths) < 2:
         raise InputError("Name what to read and, last, what to write: `cloze dedup raw/*.jsonl clean`.")
@@ -77,11 +77,16 @@ def dedup(
     if as_json:
         print_json({"output": output, **asdict(outcome)})
     else:
-        say(*summary(outcome, output))
+        print_lines(*describe_outcome(outcome, output))
 
 
-def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
-    """The lines for people."""
+def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
+    """Yield the lines that tell a person what `cloze dedup` did.
+
+    Args:
+        outcome: What was read, kept and removed.
+        output: The file or folder that was written, as it was given.
+    """
     rows, files = format_count(outcome.rows, "row"), format_count(outcome.files, "file")
     read = f"{rows} of {files}, {format_bytes(outcome.text_bytes)}"
     removed = ", ".join(f"{number:,} {reason}" for reason, number in outcome.removed.items())
@@ -105,8 +110,8 @@ def summary(outcome: "DedupOutcome", output: str) -> Iterator[str]:
     yield f"{output} has the rows that stay, and the removed ones next to them"
 
 
-def similar_facts(found: "SimilarDocument") -> dict[str, Any]:
-    """A similar document for scripts."""
+def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
+    """Build the JSON object of one document that is similar to a text."""
     document = found.document
     return {
         "id": document.id.hex(),
@@ -120,8 +125,11 @@ def similar_facts(found: "SimilarDocument") -> dict[str, Any]:
     }
 
 
-def similar_lines(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
-    """Similar documents for people."""
+def describe_similar(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
+    """Yield the lines that tell a person which documents are similar to a text: two for each document.
+
+    If there is none, the only line says so. threshold: the smallest similarity that was searched for, 0 to 1.
+    """
     if not found:
         yield f"No document is as similar as {threshold}."
     for each in found:
@@ -131,8 +139,8 @@ def similar_lines(found: Sequence["SimilarDocument"], threshold: float) -> Itera
         yield f"  {document.title or cut_excerpt(document.text)}"
 
 
-def _show_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
-    """Show the documents of a corpus that are similar to a text."""
+def _print_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
+    """Print the documents of a corpus that are similar to a text; the text `-` is read from standard input."""
     from flows.dedup.similar import find_similar
 
     if len(paths) != 1:
@@ -141,6 +149,6 @@ def _show_similar(paths: list[str], text: str, threshold: float, as_json: bool) 
         text = sys.stdin.buffer.read().decode(errors="replace")
     found = find_similar(paths[0], text, threshold)
     if as_json:
-        print_json({"corpus": paths[0], "found": [similar_facts(each) for each in found]})
+        print_json({"corpus": paths[0], "found": [build_similar_json(each) for each in found]})
     else:
-        say(*similar_lines(found, threshold))
+        print_lines(*describe_similar(found, threshold))

@@ -15,8 +15,8 @@ from rich.text import Text
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.arguments import AsJson
-from flows.command.runs import when
-from flows.command.terminal import console, plain_table, print_json, say
+from flows.command.runs import format_moment
+from flows.command.terminal import build_table, console, print_json, print_lines
 from flows.recipes.privacy import to_printable
 from flows.report.compared import RunComparison, format_change, format_figure
 from flows.run.addresses import find_run, shorten_run_ids
@@ -43,67 +43,76 @@ def diff(
     The figures are those of documents, drops, duplicates, lengths, tokens and losses. A loss is in nats: the mean
     negative natural logarithm of the probability that the model gave the right token.
     """
-    before, after = _two_runs(run, other, store)
+    before, after = _find_two_runs(run, other, store)
     compared = RunComparison.from_figures(before.record, before.figures, after.figures)
     if as_json:
-        print_json(_json(before, after, compared))
+        print_json(_build_json(before, after, compared))
         return
-    say(*_heading(before, after))
+    print_lines(*_iter_heading(before, after))
     shown = compared.changes if whole else compared.differences
     if shown:
-        console.print(_table(compared, shown))
+        console.print(_build_table(compared, shown))
     if same := len(compared.changes) - len(compared.differences):
         equal = f"{format_count(same, 'figure is', 'figures are')} the same."
-        say(equal if shown else f"Nothing differs: {equal}")
+        print_lines(equal if shown else f"Nothing differs: {equal}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptRun:
-    """A recorded run in its store, with its figures."""
+class ComparedRun:
+    """A recorded run, the store that it is in, and its figures."""
 
     place: Place
     record: RunRecord
     figures: Figures
 
 
-def _two_runs(first: str, second: str | None, store: str) -> tuple[KeptRun, KeptRun]:
-    """Return the earlier and the later run that two names mean. Raises InputError."""
+def _find_two_runs(first: str, second: str | None, store: str) -> tuple[ComparedRun, ComparedRun]:
+    """Return the earlier and the later run to compare.
+
+    Args:
+        first: A run's id, folder, or store. If it is the only one, it is the later run.
+        second: The later run. If None, `first` is compared with the completed run of its recipe before it.
+        store: The store in which ids are looked up.
+
+    Raises:
+        InputError: If there is no such run, or none before it, or if its figures are gone.
+    """
     place, record = find_run(first, store)
     if second is not None:
-        return _kept(place, record), _kept(*find_run(second, store))
+        return _read_figures(place, record), _read_figures(*find_run(second, store))
     before = find_run_before(place, record)
     if before is None:
         raise InputError(
             f"There is no completed run of the recipe {record.recipe!r} before {record.run_id} in "
             f"{place.to_address('')}. Name two runs: `cloze runs` lists them."
         )
-    return _kept(place, before), _kept(place, record)
+    return _read_figures(place, before), _read_figures(place, record)
 
 
-def _kept(place: Place, record: RunRecord) -> KeptRun:
-    """Return a run with its figures. Raises InputError if they can no longer be counted."""
+def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
+    """Return a run with its figures. Raises InputError if it kept none and its artifacts are gone from the store."""
     figures = get_figures(place, record)
     if figures is None:
         raise InputError(
             f"The run {record.run_id} has kept no figures, and its artifacts are not all in {place.to_address('')} any "
             "more to count them. Name another run: `cloze runs` lists them."
         )
-    return KeptRun(place=place, record=record, figures=figures)
+    return ComparedRun(place=place, record=record, figures=figures)
 
 
-def _heading(before: KeptRun, after: KeptRun) -> Iterator[str]:
-    """Yield lines that name the two runs."""
+def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
+    """Yield two lines that name the runs, with the store only if they are in different ones."""
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
         record = run.record
         short = shorten_run_ids(list_run_ids(run.place))[record.run_id]
-        yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {when(record.started)}{where}"
+        yield f"{role:6}  {short}  {record.recipe}, {record.state}, began {format_moment(record.started)}{where}"
 
 
-def _table(compared: RunComparison, shown: Any) -> Table:
-    """Return a table with a line for each figure; those shown first of a run are bold."""
-    table = plain_table("figure", "before", "after", "change")
+def _build_table(compared: RunComparison, shown: Any) -> Table:
+    """Build the table of figures, a row each; the most important ones are bold."""
+    table = build_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
         values = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))
@@ -112,8 +121,8 @@ def _table(compared: RunComparison, shown: Any) -> Table:
     return table
 
 
-def _json(before: KeptRun, after: KeptRun, compared: RunComparison) -> dict[str, Any]:
-    """Return the comparison for scripts: every figure, with its change and relative change."""
+def _build_json(before: ComparedRun, after: ComparedRun, compared: RunComparison) -> dict[str, Any]:
+    """Build the JSON object of a comparison: both runs, and every figure with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,
                "started": r.record.started, "store": r.place.address}

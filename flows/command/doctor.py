@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 from corpora.errors import InputError
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.machine_checks import Finding, examine, fail, first_environment, gpu_lines, ok, render, warn
+from flows.command.machine_checks import (
+    Finding,
+    examine_machine,
+    query_gpus,
+    read_start_environment,
+    render_findings,
+    report_failure,
+    report_ok,
+    report_warning,
+)
 from flows.command.terminal import console, print_json
 
 if TYPE_CHECKING:
@@ -38,30 +47,37 @@ def doctor(
     With a recipe, also say what slows its training on the GPU.
     """
     from corpora.store.places.place import Place
-    from flows.command.prepare import database_finding, kernels_finding
+    from flows.command.prepare import check_database, check_kernels
 
     place = Place(store) if store else None
     folder, home = Path(place.address) if place is not None and place.is_local else None, arguments.find_home()
-    findings = [*examine(home, folder), kernels_finding(), database_finding(home), *engine_findings(engine)]
+    findings = [*examine_machine(home, folder), check_kernels(), check_database(home), *check_engine(engine)]
     if recipe is not None:
-        findings += training_findings(load_recipe(recipe, store=store))
+        findings += check_training(load_recipe(recipe, store=store))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
-        console.print(render(findings))
+        console.print(render_findings(findings))
     return 1 if any(finding.ok == "fail" for finding in findings) else 0
 
 
-def engine_lines(address: str) -> list[str]:
-    """Return a line on the engine, and one where something must be done first; none for local processes."""
+def describe_engine(address: str) -> list[str]:
+    """Return the lines about a cluster: one on its state, and one on what must be done before a run.
+
+    The list is empty if the address is that of the local engine.
+    """
     lines = []
-    for finding in engine_findings(address):
+    for finding in check_engine(address):
         lines += [f"Engine {finding.fact}.", *([f"Before a run: {finding.remedy}."] if finding.remedy else [])]
     return lines
 
 
-def engine_findings(address: str | None) -> list[Finding]:
-    """Return the engine as `cloze doctor` judges it. Raises InputError if the address is not one."""
+def check_engine(address: str | None) -> list[Finding]:
+    """Check whether the Dask cluster at an address can be used; the list is empty for None and for the local engine.
+
+    Raises:
+        InputError: If the address is not that of an engine.
+    """
     from flows.recipes.run_settings import LOCAL_ENGINE, parse_engine
 
     if address is None or parse_engine(address) == LOCAL_ENGINE:
@@ -72,16 +88,21 @@ def engine_findings(address: str | None) -> list[Finding]:
         fact, remedy = inspect_engine(address)
     except InputError as error:
         fact, remedy = address, str(error).removesuffix(".")
-    return [fail("engine", fact, remedy) if remedy else ok("engine", fact)]
+    return [report_failure("engine", fact, remedy) if remedy else report_ok("engine", fact)]
 
 
-def card(environ: Mapping[str, str] | None = None) -> "Hardware | None":
-    """Return the least of the GPUs that the driver lists; None if it lists none."""
+def find_gpu(environ: Mapping[str, str] | None = None) -> "Hardware | None":
+    """Return the least capable GPU that the driver lists; None if there is none, or if the driver fails.
+
+    Args:
+        environ: The environment variables, with the PATH of the driver's tool. If None, those that this process was
+            started with.
+    """
     from trainer.auto_settings import Hardware, find_missing_compiler, find_weakest
 
-    environ = first_environment() if environ is None else environ
+    environ = read_start_environment() if environ is None else environ
     try:
-        lines = gpu_lines(environ, "name,compute_cap") or []
+        lines = query_gpus(environ, "name,compute_cap") or []
     except (OSError, subprocess.SubprocessError):
         return None  # `cloze doctor` reports a driver that fails
     lacks = find_missing_compiler("cuda", environ)
@@ -93,8 +114,13 @@ def card(environ: Mapping[str, str] | None = None) -> "Hardware | None":
     return find_weakest(cards) if cards else None
 
 
-def slow_lines(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
-    """Return what makes the recipe's training slower than it need be on a card, or impossible without one."""
+def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
+    """Find settings of a recipe's training that are slow on a GPU, and return a line for each.
+
+    Args:
+        recipe: A recipe; one without a model gives no line.
+        seen: The GPU. If None, the only line is that a training on "cuda" will not start.
+    """
     from trainer.auto_settings import list_slow_settings
 
     if recipe.model is None:
@@ -107,10 +133,10 @@ def slow_lines(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
     return list_slow_settings(training, seen, model.attention_dropout or 0.0, hidden_size // heads)
 
 
-def training_findings(recipe: "Recipe") -> list[Finding]:
-    """Return the same for `cloze doctor`, a finding for each."""
+def check_training(recipe: "Recipe") -> list[Finding]:
+    """Check the training of a recipe on the GPUs of this machine, and return a warning for each slow setting."""
     return [
-        warn("training", fact, remedy)
-        for line in slow_lines(recipe, card())
+        report_warning("training", fact, remedy)
+        for line in find_slow_settings(recipe, find_gpu())
         for fact, _, remedy in [line.partition(": ")]
     ]

@@ -11,12 +11,12 @@ from cyclopts import Parameter
 
 from corpora.errors import InputError
 from flows.command.arguments import AsJson, Model
-from flows.command.record_files import FILE_ASKED, FileAsked, absolute, from_pipe, is_piped
-from flows.command.terminal import print_json, teller
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.record_files import DEFAULT_FILE_OPTIONS, FileOptions, hold_piped_file, is_pipe, to_absolute
+from flows.command.terminal import choose_printer, print_json
+from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
 from flows.run.record.counts_text import format_count
 from flows.run.record.task_scores import describe_ledger
-from flows.signals import scratch_folder
+from flows.signals import open_scratch_folder
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.job import EmbedJob
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Vectors = Annotated[EmbedSettings, Parameter(name="*", negative=())]
 Search = Annotated[SearchSettings, Parameter(name="*")]
 
-LONGEST = 160  # characters of a text that are shown
+MAX_CHARACTERS = 160  # characters of a text that are shown
 NO_SEARCH = SearchSettings()
 
 
@@ -42,7 +42,7 @@ def embed(
     output: Annotated[
         Path | None, Parameter(help="Parquet file for the vectors; with a query it may be left out.")
     ] = None,
-    reading: FileAsked = FILE_ASKED,
+    reading: FileOptions = DEFAULT_FILE_OPTIONS,
     asked: Vectors | None = None,
     search: Search | None = None,
     as_json: AsJson = False,
@@ -51,13 +51,15 @@ def embed(
 
     With relevance judgments, also score the results and make training rows.
     """
-    tell, given = teller(as_json or output is None), search or SearchSettings()
-    facts = embed_texts(model, reading.of(file), asked or EmbedSettings(), output, tell, given, teller(as_json))
+    tell, given = choose_printer(as_json or output is None), search or SearchSettings()
+    facts = embed_file(
+        model, reading.to_settings(file), asked or EmbedSettings(), output, tell, given, choose_printer(as_json)
+    )
     if as_json:
         print_json(facts)
 
 
-def embed_texts(
+def embed_file(
     model: str,
     file: FileSettings,
     settings: EmbedSettings,
@@ -66,45 +68,59 @@ def embed_texts(
     search: SearchSettings = NO_SEARCH,
     show: Callable[[str], None] | None = None,
 ) -> Event:
-    """Write a row for each text, word or token, and find what is most like a query; return what was done.
+    """Compute a vector for each text, word or token of a file, and search in them if a query is given.
 
-    output: None for a file of vectors, and if only what is found is wanted
-    tell:   called with lines about the work; show: with what is found, if that goes elsewhere
-    Raises InputError, or TrainingFailed.
+    Args:
+        model: A model's folder, artifact or release.
+        file: The records with texts, or a file of vectors.
+        settings: What gets a vector, and how.
+        output: The Parquet file to write. None for a file of vectors, or if only the results of a search are wanted.
+        tell: Called with each line about the work.
+        search: The query and what to do with its results. By default, nothing is searched.
+        show: Called with each line of the results. If None, `tell` is.
+
+    Returns:
+        The last event of the trainer, without its name: counts of rows and, after a search, scores and results.
+
+    Raises:
+        InputError: If something given is not valid.
+        TrainingFailed: If the trainer's process fails.
     """
     with ExitStack() as held:
-        folder = held.enter_context(model_folder(model))
+        folder = held.enter_context(open_model_folder(model))
         job = EmbedJob(
             model=str(folder.resolve()),
-            file=held.enter_context(from_pipe(file)),
+            file=held.enter_context(hold_piped_file(file)),
             output="" if output is None else str(output.resolve()),
             settings=settings,
-            search=_with_whole_paths(search),
+            search=_with_absolute_paths(search),
         )
         if is_query(search.query):
-            asked = held.enter_context(scratch_folder()) / "query.jsonl"
+            asked = held.enter_context(open_scratch_folder()) / "query.jsonl"
             asked.write_text(json.dumps({"id": "1", "text": search.query}), encoding="utf-8")
             job = replace(job, queries=FileSettings(path=str(asked)))
         elif search.query:
-            queries = replace(file, path=absolute(Path(search.query)))
-            job = replace(job, queries=held.enter_context(from_pipe(queries)))
+            queries = replace(file, path=to_absolute(Path(search.query)))
+            job = replace(job, queries=held.enter_context(hold_piped_file(queries)))
         if output is None and search.query and not is_vector_file(Path(job.file.path)):
-            job = replace(job, output=str(held.enter_context(scratch_folder()) / "vectors.parquet"))
-        path = held.enter_context(job_file(job))
-        for event in trainer_events("embed", path):
-            for line in event_lines(event):
+            job = replace(job, output=str(held.enter_context(open_scratch_folder()) / "vectors.parquet"))
+        path = held.enter_context(open_job_file(job))
+        for event in iter_trainer_events("embed", path):
+            for line in iter_event_lines(event):
                 tell(line)
             if output is not None and "rows" in event and event["event"] == "done":
                 tell(
                     f"{output.resolve()}: {format_count(event['rows'], 'vector')} of "
                     f"{format_count(event['width'], 'number')}"
                 )
-            for line in found_lines(event, job.search):
+            for line in iter_result_lines(event, job.search):
                 (show or tell)(line)
     return {name: value for name, value in event.items() if name != "event"}
 
 
-def _with_whole_paths(search: SearchSettings) -> SearchSettings:
+def _with_absolute_paths(search: SearchSettings) -> SearchSettings:
+    """Return the settings of a search with absolute paths, for a process in another folder."""
+
     def whole(path: str) -> str:
         return path and str(Path(path).resolve())
 
@@ -114,13 +130,15 @@ def _with_whole_paths(search: SearchSettings) -> SearchSettings:
 
 
 def is_query(query: str) -> bool:
-    """Return whether it is a query itself, and not a file of some, or none. Raises InputError for a missing file.
+    """Check whether a text is a query itself, and not the name of a file of queries. An empty text is none.
+
+    Raises InputError if it looks like a file's name, but there is no such file.
 
     >>> is_query("wing flutter"), is_query("flutter"), is_query("")
     (True, True, False)
     """
     try:
-        if not query or Path(query).is_file() or is_piped(Path(query)):
+        if not query or Path(query).is_file() or is_pipe(Path(query)):
             return False
     except OSError:  # too long for a file's name
         return True
@@ -129,16 +147,19 @@ def is_query(query: str) -> bool:
     return True
 
 
-def event_lines(event: Event) -> Iterator[str]:
-    """Yield an event of the work on texts as lines."""
+def iter_event_lines(event: Event) -> Iterator[str]:
+    """Yield the lines for people about an event of the trainer's work on texts; none for other events."""
     if event["event"] == "step":
         yield f"{format_count(event['step'], 'text')} read, {format_count(event['rows'], 'vector')} written"
     elif "rows" in event:
         yield f"read: {describe_ledger(event['ledger'])}"
 
 
-def found_lines(event: Event, search: SearchSettings) -> Iterator[str]:
-    """Yield what a search has found as lines; none for another event."""
+def iter_result_lines(event: Event, search: SearchSettings) -> Iterator[str]:
+    """Yield the lines for people about the results of a search: counts, scores, then the best texts of each query.
+
+    Nothing is yielded for an event without results. If the search has relevance judgments, the texts are left out.
+    """
     if "results" not in event:
         return
     texts = format_count(event["documents"], "text")
@@ -152,7 +173,7 @@ def found_lines(event: Event, search: SearchSettings) -> Iterator[str]:
     for result in () if search.judgements else event["results"]:
         yield f"{result['query']}: {result['text']}"
         for rank, document in enumerate(result["documents"], 1):
-            yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:LONGEST]}"
+            yield f"  {rank}. {document['id']}  {document['score']:.4f}  {document['text'][:MAX_CHARACTERS]}"
     for name in ("training", "pairs"):
         if path := getattr(search, name):
             yield f"{name}: {path}"

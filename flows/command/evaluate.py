@@ -19,10 +19,10 @@ from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.settings import check_choice
 from flows.command.arguments import AsJson, Model
-from flows.command.check import checked_first
+from flows.command.check import check_data_first
 from flows.command.record_files import Accept
-from flows.command.terminal import WIDEST, console, fitted_lines, print_json, teller
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.terminal import MAX_COLUMNS, choose_printer, console, fit_table, print_json
+from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
 from flows.export.cards.model_card import CardFacts, export_with_card, list_license_choices
 from flows.export.exported import Provenance, read_provenance
 from flows.report.evaluation import render_evaluation_page
@@ -41,8 +41,8 @@ TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class EvaluationAsked:
-    """An evaluation of a model on a suite, from its runs to its tables."""
+class EvaluationOptions:
+    """The options of `cloze evaluate`: the model, the suite, and the folders to write."""
 
     model: Model
     suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")]
@@ -61,18 +61,23 @@ class EvaluationAsked:
     accept: Accept = ()
 
 
-def evaluate(asked: EvaluationAsked, *, as_json: AsJson = False) -> None:
+def evaluate(asked: EvaluationOptions, *, as_json: AsJson = False) -> None:
     """Fine-tune a model on each task of a suite; report one table.
 
     Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
     """
-    evaluate_model(asked, teller(as_json))
+    evaluate_model(asked, choose_printer(as_json))
     if as_json:
         print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
 
 
-def check_asked(asked: EvaluationAsked) -> None:
-    """Raise InputError for what cannot be evaluated so."""
+def check_options(asked: EvaluationOptions) -> None:
+    """Check options against each other before anything is run.
+
+    Raises:
+        InputError: If the license is unknown, if a model would be compared with itself, or if the folder for the card
+            is in use.
+    """
     check_choice("--license", asked.license, list_license_choices())
     if asked.control and asked.compare is not None:
         raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
@@ -82,22 +87,33 @@ def check_asked(asked: EvaluationAsked) -> None:
         check_output(asked.card)
 
 
-def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
-    """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
-    check_asked(asked)
+def evaluate_model(asked: EvaluationOptions, tell: Tell) -> tables.SuiteResult:
+    """Fine-tune a model on each task of a suite, and write and print the table of scores.
+
+    Finished runs in the output folder are used as they are.
+
+    Args:
+        asked: The options of the command.
+        tell: Called with each line about the work, and with the table.
+
+    Raises:
+        InputError: If an option, a file of a task or the model is not valid.
+        TrainingFailed: If the trainer's process fails.
+    """
+    check_options(asked)
     model, output, compare = asked.model, asked.output, asked.model if asked.control else asked.compare
     suite = read_suite(asked.suite, asked.data)
     runs = run_suite(suite, model, output, tell, asked.accept)
-    judged = found_in(runs)
+    judged = read_results(runs)
     suite = tables.with_judged_metrics(suite, judged)
     comparison = None
     if compare is not None:
-        others = found_in(run_suite(suite, compare, output, tell, asked.accept, asked.control))
+        others = read_results(run_suite(suite, compare, output, tell, asked.accept, asked.control))
         second = f"{model} from first weights" if asked.control else compare
         comparison = comparing.compare_models(suite, (model, second), judged, others, asked.control)
     result = tables.build_result(suite, model, judged)
     write_table(result, comparison, output)
-    for line in all_lines(result, comparison, console.width):
+    for line in iter_table_lines(result, comparison, console.width):
         tell(line)
     if asked.answers is not None:
         medians = {(task.name, tables.find_median_run(task, suite.seeds, judged)) for task in suite.tasks}
@@ -111,19 +127,26 @@ def evaluate_model(asked: EvaluationAsked, tell: Tell) -> tables.SuiteResult:
 
 
 def write_card(
-    asked: EvaluationAsked,
+    asked: EvaluationOptions,
     result: tables.SuiteResult,
     comparison: comparing.SuiteComparison | None,
     runs: Sequence[SuiteRun],
 ) -> None:
-    """Write the model to a folder of its own, with a card: it names the settings of each task's last run.
+    """Write the model to `asked.card`, a new folder, with a model card that has its scores.
 
-    Raises InputError.
+    Args:
+        asked: The options; `card` must not be None.
+        result: The scores.
+        comparison: The scores next to those of another model, or None.
+        runs: The runs of the suite; the card names the settings of each task's last run.
+
+    Raises:
+        InputError: If the folder cannot be written.
     """
     assert asked.card is not None
     records = {run.task: Path(run.job.output) / RECORD for run in runs}
-    made = provenance_at(asked.model)
-    with model_folder(asked.model) as folder:
+    made = find_provenance(asked.model)
+    with open_model_folder(asked.model) as folder:
         facts = CardFacts(
             name=made.manifest.name if made is not None else folder.resolve().name,
             config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
@@ -138,8 +161,8 @@ def write_card(
         export_with_card(facts, folder, asked.card)
 
 
-def provenance_at(address: str) -> Provenance | None:
-    """Return what the model at an address was made from; None if it is not in a store."""
+def find_provenance(address: str) -> Provenance | None:
+    """Return the manifests that the model at an address was made from; None if the address is not one of a store."""
     try:
         artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
@@ -147,23 +170,31 @@ def provenance_at(address: str) -> Provenance | None:
     return read_provenance(artifact)
 
 
-def all_lines(
-    result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = WIDEST
+def iter_table_lines(
+    result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = MAX_COLUMNS
 ) -> Iterator[str]:
-    """Yield the table as text, and the other model's next to it. width: of the terminal"""
+    """Yield the lines of the table of scores, and of the comparison with another model if there is one.
+
+    Args:
+        width: The width of the terminal in characters; a table that is wider is written as blocks of lines.
+    """
     rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
-    yield from fitted_lines([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
+    yield from fit_table([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
     if comparison is not None:
         yield ""
         pairs = [comparing.HEAD, *map(comparing.format_cells, comparison.tasks)]
-        yield from fitted_lines([*comparing.iter_comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
+        yield from fit_table([*comparing.iter_comparison_lines(comparison)], 2, len(pairs) + 2, pairs, width)
 
 
 def write_table(result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, output: Path) -> None:
-    """Write the table as text, as JSON and as a page. Raises InputError if they cannot be written."""
+    """Write the table of scores to the output folder, as text, JSON and HTML.
+
+    Raises:
+        InputError: If the files cannot be written.
+    """
     document = {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
     texts = {
-        TEXT: "".join(f"{line}\n" for line in all_lines(result, comparison)),
+        TEXT: "".join(f"{line}\n" for line in iter_table_lines(result, comparison)),
         JSON: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
         PAGE: render_evaluation_page(result, comparison),
     }
@@ -175,7 +206,11 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
 
 
 def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
-    """Copy the answers of each task's median run to a folder, a file for each split. Raises InputError."""
+    """Copy the answers of each task's median run to a folder, one file per split.
+
+    Raises:
+        InputError: If the folder cannot be written.
+    """
     with explain_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for run in medians:
@@ -189,43 +224,69 @@ def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
 def run_suite(
     suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
 ) -> list[SuiteRun]:
-    """Look at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
+    """Run the unfinished runs of a suite, after a check of their data, and return all runs.
 
-    control: from first weights
+    Args:
+        suite: The tasks and seeds.
+        model: A model's folder, artifact or release.
+        output: The folder of the runs.
+        tell: Called with each line about the work.
+        accept: Names of findings about the data that are accepted, or "all".
+        control: True to begin with random weights instead of the model's.
+
+    Raises:
+        InputError: If the data make a score meaningless, or something is not valid.
+        TrainingFailed: If the trainer's process fails.
     """
-    with model_folder(model) as folder:
+    with open_model_folder(model) as folder:
         runs = list(iter_runs(suite, folder, output, control))
         waiting = [run for run in runs if run.unanswered_splits]
         named = f"{model} from first weights" if control else model
         tell(f"{named}: {len(runs) - len(waiting)} of {len(runs)} runs are done")
         check_suite(suite, {run.task for run in waiting}, folder, tell, accept)
-        learn(waiting, tell)
+        run_jobs(waiting, tell)
     return runs
 
 
 def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, accept: Sequence[str]) -> None:
-    """Tell what is doubtful in the data of the tasks of these names. Raises InputError if a score means nothing."""
+    """Check the data of some tasks of a suite, and tell each finding.
+
+    Args:
+        names: The names of the tasks to check; others are skipped.
+
+    Raises:
+        InputError: If a finding that makes scores meaningless is not accepted.
+    """
     for task in (task for task in suite.tasks if task.name in names):
         splits = [split for split in task.splits if split.set in ("", task.splits[0].set)]
         files = [task.training, *(split.file for split in splits)]
         hidden = [split.file.path for split in splits if not split.labelled]
         length = task.settings.max_length
-        for event in checked_first(task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model):
+        for event in check_data_first(
+            task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model
+        ):
             tell(f"warning: {task.name}: {event['message']}")
 
 
-def learn(runs: Sequence[SuiteRun], tell: Tell) -> None:
-    """Have the trainer do them: those that need the same processes in one of its processes."""
+def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
+    """Run fine-tunings one after another.
+
+    Neighbours with the same device and number of processes share a process of the trainer.
+    """
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
         listener, training = EventPrinter(tell), some[0].job.settings.to_training_settings(1)
-        with job_file(SuiteJob(runs=some)) as path:
-            for event in trainer_events("evaluate", path, training=training):
+        with open_job_file(SuiteJob(runs=some)) as path:
+            for event in iter_trainer_events("evaluate", path, training=training):
                 listener.print_event(event)
 
 
-def found_in(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
-    """Return the results, by task, seed and split. Raises InputError if one lacks its first metric."""
+def read_results(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
+    """Read the scores of finished runs, by task, seed and split.
+
+    Raises:
+        InputError: If a file of scores is gone, or has no value for the task's first metric.
+    """
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:
         for split in run.splits:

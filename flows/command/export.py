@@ -1,7 +1,7 @@
 """`cloze export`: data, a model, one of its checkpoints or a whole release, for others.
 
 A checkpoint is also one of a model still in training: MODEL is then its `work` folder, or a folder above it: the
-artifact's (STORE/models/NAME/FINGERPRINT), or that of its name, or the store, where there is only one model; or a
+artifact's (STORE/models/NAME/FINGERPRINT), or that of its name, or the store, if it has only one model; or a
 release. For an object store the work folder is in the cache of this machine.
 """
 
@@ -16,8 +16,8 @@ from corpora.errors import InputError
 from corpora.store.places.address import is_object_address, normalize_address
 from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Position
-from flows.command.terminal import print_json, teller
-from flows.command.trainer_process import model_folder, trainer_events
+from flows.command.terminal import choose_printer, print_json
+from flows.command.trainer_process import iter_trainer_events, open_model_folder
 from flows.export.export import ExportSettings, choose_artifact, write_export
 from flows.export.exported import parse_local_target
 from flows.export.release_folder import export_release
@@ -57,11 +57,11 @@ def export(
 
     Parquet files come with a data card and Croissant metadata.
     """
-    tell, target = teller(as_json), parse_local_target(folder)
+    tell, target = choose_printer(as_json), parse_local_target(folder)
     done: dict[str, Any] = {"artifact": artifact, "folder": str(target), "splits": {}}
     if int8 and not onnx:
         raise InputError("--int8 is of an ONNX file: add --onnx, or leave it out.")
-    if onnx or step is not None or kind == "models" or (kind is None and is_model(artifact)):
+    if onnx or step is not None or kind == "models" or (kind is None and is_model_address(artifact)):
         tell(export_onnx(artifact, target, int8) if onnx else export_step(artifact, target, step))
         if as_json:
             print_json(done)
@@ -91,53 +91,81 @@ def export(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """A folder where a model is trained. store: the one that it belongs to, None where that is unknown"""
+class TrainingFolder:
+    """A folder in which a model is trained, with its job file and checkpoints.
+
+    Attributes:
+        folder: The folder itself, on this machine.
+        store: The store that the model belongs to; None if unknown, as for a copied folder.
+    """
 
     folder: Path
     store: str | None
 
 
-def is_model(address: str) -> bool:
-    """Return whether an address is that of a model's folder with its work folder, or of the only one of a name."""
-    return bool(_works(address, ("", "work", "*/work")))
+def is_model_address(address: str) -> bool:
+    """Check whether an address is that of one model's folder, or of the only one of a name, and has a job file."""
+    return bool(_list_training_folders(address, ("", "work", "*/work")))
 
 
-def find_works(address: str) -> list[Work]:
-    """Return the work folders that an address may mean, a model's or a store's. Raises InputError for a release of
-    none."""
+def find_training_folders(address: str) -> list[TrainingFolder]:
+    """Return the training folders that an address may mean: a training folder, a model's folder, a store, or a release.
+
+    The list is empty if there is none.
+
+    Raises:
+        InputError: If the address is a release without a model.
+    """
     if parse_release_address(address) is None:
-        return _works(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
+        return _list_training_folders(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
     artifact = pick_newest(find_artifacts(address, MODELS))
-    return _works(artifact.place.to_address(artifact.manifest.folder), ("work",))
+    return _list_training_folders(artifact.place.to_address(artifact.manifest.folder), ("work",))
 
 
-def _works(address: str, patterns: Sequence[str]) -> list[Work]:
-    """Return the folders with a job at or below an address."""
+def _list_training_folders(address: str, patterns: Sequence[str]) -> list[TrainingFolder]:
+    """List the folders with a job file that match glob patterns below an address.
+
+    For an object store, the local cache of its trainings is searched.
+    """
     plain = normalize_address(address).rstrip("/")
     if not is_object_address(plain):
-        return [Work(folder=path, store=_store_of(path)) for path in _below(Path(plain), patterns)]
+        return [
+            TrainingFolder(folder=path, store=_find_store(path)) for path in _list_job_folders(Path(plain), patterns)
+        ]
     store, _, inside = f"{plain}/".partition(f"/{MODELS}/")
     local = CACHE.expanduser() / MODELS / inside
-    return [Work(folder=path, store=store) for path in _below(local, patterns)]
+    return [TrainingFolder(folder=path, store=store) for path in _list_job_folders(local, patterns)]
 
 
-def _below(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the folders of some patterns that have a job."""
+def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """List the folders with a job file that match glob patterns below a folder."""
     jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
     return [job.parent for job in jobs]
 
 
-def _store_of(work: Path) -> str | None:
-    """Return the local store in which a work folder is, by its place: STORE/models/NAME/FINGERPRINT/work."""
+def _find_store(work: Path) -> str | None:
+    """Return the local store that a training folder is in, by its path; None if it is in none.
+
+    The path in a store is STORE/models/NAME/FINGERPRINT/work.
+    """
     whole = work.resolve()
     in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS
     return str(whole.parents[3]) if in_store else None
 
 
 def export_step(address: str, folder: Path, step: int | None) -> str:
-    """Write a checkpoint of a model to a folder; return a line about it. Raises InputError, or TrainingFailed."""
-    works = find_works(address)
+    """Write a checkpoint of a model to a folder in Hugging Face's form, and return a line about it.
+
+    Args:
+        address: An address as in `find_training_folders`; it must have exactly one training folder.
+        folder: The folder to write; it must be empty or not exist.
+        step: The step of the checkpoint. If None, the newest.
+
+    Raises:
+        InputError: If there is no such model, several, or no such checkpoint.
+        TrainingFailed: If the trainer's process fails.
+    """
+    works = find_training_folders(address)
     if len(works) != 1:
         raise InputError(
             f"{address} has {'several models' if works else 'no model'} with checkpoints on this machine: name "
@@ -149,17 +177,24 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
     known = work.store is not None and Place(work.store).list_files("vocabularies")
     store = ["--store", str(work.store)] if known else []
     at = ["--step", str(step)] if step is not None else []
-    heard = trainer_events("export", *at, *store, "--", str(work.folder), str(folder))
+    heard = iter_trainer_events("export", *at, *store, "--", str(work.folder), str(folder))
     [done] = [event for event in heard if event["event"] == "done"]
     return f"{work.folder.parent}: the checkpoint of step {done['step']:,} is in {folder}"
 
 
 def export_onnx(model: str, folder: Path, int8: bool) -> str:
-    """Write a model as an ONNX file to a folder; return a line about it. Raises as `export_step`.
+    """Write a model as an ONNX file to a folder, and return a line about it.
 
-    int8: also a file with 8-bit integer weights
+    Args:
+        model: A model's folder, artifact or release; fine-tuned or not.
+        folder: The folder to write; it must be empty or not exist.
+        int8: True to also write a file with 8-bit integer weights.
+
+    Raises:
+        InputError: If there is no such model, or the folder cannot be written.
+        TrainingFailed: If the trainer's process fails.
     """
-    with model_folder(model) as source:
-        for _ in trainer_events("onnx", *(["--int8"] if int8 else []), "--", str(source), str(folder)):
+    with open_model_folder(model) as source:
+        for _ in iter_trainer_events("onnx", *(["--int8"] if int8 else []), "--", str(source), str(folder)):
             pass
     return f"ONNX: {folder}"

@@ -13,10 +13,10 @@ from corpora.errors import InputError
 from corpora.generic_types import Tell
 from corpora.store.places.files import replace_file
 from flows.command.arguments import Model, Position
-from flows.command.check import checked_first
-from flows.command.record_files import FILE_ASKED, Accept, FileAsked, absolute, from_pipe
-from flows.command.terminal import say
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.check import check_data_first
+from flows.command.record_files import DEFAULT_FILE_OPTIONS, Accept, FileOptions, hold_piped_file, to_absolute
+from flows.command.terminal import print_lines
+from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
 from flows.recipes.tables import parse_override, parse_setting
 from flows.run.record.task_scores import EventPrinter
 from trainer.metrics import Event
@@ -26,8 +26,8 @@ from trainer.tasks.registry import split_settings
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import derive_settings
 
-AS_PUBLISHED = FileSettings(path="")
-HELD_OUT = 10  # parts of a file, of which one is held out where no file to judge by is named
+PUBLISHED_FILE = FileSettings(path="")
+HELD_OUT_FOLDS = 10  # one of so many parts of the file is held out if no file to evaluate with is named
 RECORD, FOLDS = "finetune.json", "folds.json"
 
 
@@ -47,7 +47,7 @@ def finetune(
     ] = 0,
     group: Annotated[str, Parameter(help="A column whose values --train is divided by, instead of its texts.")] = "",
     data: Annotated[Path | None, Parameter(help="For a published set its folder, in place of the two files.")] = None,
-    reading: FileAsked = FILE_ASKED,
+    reading: FileOptions = DEFAULT_FILE_OPTIONS,
     overrides: Annotated[
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
@@ -58,23 +58,33 @@ def finetune(
 
     Run the same command again to resume it.
     """
-    pairs, file = dict(map(parse_override, overrides or [])), reading.of(None)
+    pairs, file = dict(map(parse_override, overrides or [])), reading.to_settings(None)
     if data is not None or train is None or "/" in task:  # a published set
-        kind, files, settings = published_task(task, data, train, evaluate, file=file)
-        finetune_model(FinetuneAsked(kind, model, files, output, {**settings, **pairs}, accept), say)
+        kind, files, settings = find_published_task(task, data, train, evaluate, file=file)
+        finetune_model(FinetuneRequest(kind, model, files, output, {**settings, **pairs}, accept), print_lines)
         return
-    files = task_files(file, train, evaluate, folds, group)
+    files = build_task_files(file, train, evaluate, folds, group)
     if evaluate is None and not folds:
-        say("--evaluate names no file: a tenth of the examples is held out to judge by")
-    with from_pipe(files.training) as training:
+        print_lines("--evaluate names no file: a tenth of the examples is held out to judge by")
+    with hold_piped_file(files.training) as training:
         files = files._replace(training=training, evaluation=training if files.folds else files.evaluation)
-        (finetune_folds if folds else finetune_model)(FinetuneAsked(task, model, files, output, pairs, accept), say)
+        (finetune_folds if folds else finetune_model)(
+            FinetuneRequest(task, model, files, output, pairs, accept), print_lines
+        )
 
 
 class TaskFiles(NamedTuple):
-    """The file to learn from, and the file to judge by; or the same one twice, with `folds` of its examples.
+    """The file to learn from and the file to evaluate with.
 
-    folds, fold, group: as `FinetuneJob` has them
+    If `folds` is not 0, both are the same file, of which the fold number `fold` (zero-based) is evaluated with and the
+    others are learned from.
+
+    Attributes:
+        training: The file to learn from.
+        evaluation: The file to evaluate with.
+        folds: The number of parts that the file is divided into; 0 if there are two files.
+        fold: The index of the part to evaluate with.
+        group: A column whose values are not divided between parts; "" for none.
     """
 
     training: FileSettings
@@ -84,35 +94,51 @@ class TaskFiles(NamedTuple):
     group: str = ""
 
     @property
-    def named(self) -> Sequence[FileSettings]:
-        """The files that are there, the one to learn from first."""
+    def files(self) -> Sequence[FileSettings]:
+        """The distinct files, the one to learn from first."""
         return [self.training] if self.folds else [self.training, self.evaluation]
 
 
-def task_files(reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = "") -> TaskFiles:
-    """Return two files that are read alike; without one to judge by folds of the other, by default HELD_OUT.
+def build_task_files(
+    reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = ""
+) -> TaskFiles:
+    """Build the pair of files of a fine-tuning; both are read in the same way.
 
-    Raises InputError if folds or groups are asked for beside a file to judge by.
+    Args:
+        reading: How the files are read; its path is ignored.
+        train: The file to learn from.
+        evaluate: The file to evaluate with. If None, folds of `train` are used.
+        folds: The number of folds; 0 for HELD_OUT_FOLDS if there is no file to evaluate with.
+        group: A column whose values are not divided between folds; "" for none.
+
+    Raises:
+        InputError: If folds or a group are given together with a file to evaluate with.
     """
     if evaluate is not None:
         if folds or group:
             raise InputError(
                 "--folds and --group divide the file of --train, and --evaluate names another to judge by."
             )
-        training, evaluation = (replace(reading, path=absolute(path)) for path in (train, evaluate))
+        training, evaluation = (replace(reading, path=to_absolute(path)) for path in (train, evaluate))
         return TaskFiles(training, evaluation)
     kept = {f"{KEEP_PREFIX}{group}": group} if group else {}
-    file = replace(reading, path=absolute(train), columns={**reading.columns, **kept})
-    return TaskFiles(file, file, folds or HELD_OUT, group=group)
+    file = replace(reading, path=to_absolute(train), columns={**reading.columns, **kept})
+    return TaskFiles(file, file, folds or HELD_OUT_FOLDS, group=group)
 
 
-def published_task(
-    name: str, data: Path | None, *files: Path | None, file: FileSettings = AS_PUBLISHED
+def find_published_task(
+    name: str, data: Path | None, *files: Path | None, file: FileSettings = PUBLISHED_FILE
 ) -> tuple[str, TaskFiles, dict[str, Any]]:
-    """Return for a published set in a folder the task's kind, its files, and the task's settings. Raises InputError.
+    """Return the kind of task, the files and the settings of a published data set that was unpacked in a folder.
 
-    files: those that are named; there must be none
-    file:  how they are read; only `max_unusable` may be set
+    Args:
+        name: The name of the set, such as "glue/sst2".
+        data: The folder. None raises an error that says what to give.
+        files: The files given by other options; each must be None.
+        file: How files are read; only its `max_unusable` may differ from the default.
+
+    Raises:
+        InputError: If the set is unknown, lacks files or a train or dev split, or other options contradict it.
     """
     if data is None and name in PUBLISHED:
         raise InputError(
@@ -126,7 +152,7 @@ def published_task(
         )
     if any(files):
         raise InputError("--data names the folder of a published set, and --train and --evaluate files: leave one out.")
-    if file != replace(AS_PUBLISHED, max_unusable=file.max_unusable):
+    if file != replace(PUBLISHED_FILE, max_unusable=file.max_unusable):
         raise InputError(
             f"{name} is read as it is published: leave --column, --format and --no-header out, or name your own files "
             "and the kind of task."
@@ -142,11 +168,16 @@ def published_task(
     return of_set.published.kind, TaskFiles(training, evaluation), derive_settings(of_set.published)
 
 
-class FinetuneAsked(NamedTuple):
-    """A fine-tuning of a model; `output` becomes the folder of the result.
+class FinetuneRequest(NamedTuple):
+    """One fine-tuning as a command asks for it.
 
-    overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
-    accept:    findings that stop nothing
+    Attributes:
+        kind: The kind of task.
+        model: A model's folder, artifact or release.
+        files: The labelled files.
+        output: The folder for the result.
+        overrides: Settings of the task or of `FinetuneSettings`, by key; values as they are, or texts as in TOML.
+        accept: Names of findings about the data that are accepted, or "all".
     """
 
     kind: str
@@ -157,20 +188,22 @@ class FinetuneAsked(NamedTuple):
     accept: Sequence[str] = ()
 
 
-def finetune_model(asked: FinetuneAsked, tell: Tell) -> None:
-    """Fine-tune a model as `finetune_events` does, and print its progress.
+def finetune_model(asked: FinetuneRequest, tell: Tell) -> None:
+    """Fine-tune a model, and tell its progress. Raises as `finetune_events` does.
 
-    tell: called with a line for every evaluation, and for a step from time to time
+    Args:
+        asked: What to do.
+        tell: Called with a line for every evaluation, and with one for a step from time to time.
     """
     listener = EventPrinter(tell)
     for event in finetune_events(asked):
         listener.print_event(event)
 
 
-def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:
-    """Fine-tune once for each fold, each judged by its own; write and print means and deviations.
+def finetune_folds(asked: FinetuneRequest, tell: Tell) -> None:
+    """Fine-tune a model once per fold, and write and tell the mean and the standard deviation of each score.
 
-    Finished folds are not done again. Raises as `finetune_events` does.
+    Finished folds are not repeated. Raises as `finetune_events` does.
     """
     scores, folds = list[dict[str, float]](), asked.files.folds
     for fold in range(folds):
@@ -188,14 +221,16 @@ def finetune_folds(asked: FinetuneAsked, tell: Tell) -> None:
         tell(f"{name} {row['mean']:.4g} ± {row['deviation']:.2g} over {folds} folds")
 
 
-def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
-    """Fine-tune a model on two files of labelled examples, and yield the events.
+def finetune_events(asked: FinetuneRequest) -> Iterator[Event]:
+    """Fine-tune a model on labelled files, and yield the trainer's events. The data are checked first.
 
-    The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
+    Raises:
+        InputError: During iteration, if something given is not valid, or the data make a score meaningless.
+        TrainingFailed: During iteration, if the trainer's process fails.
     """
     files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
     task, settings = split_settings(asked.kind, overrides, "finetune")
-    with model_folder(asked.model) as folder:
+    with open_model_folder(asked.model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
             output=str(asked.output.resolve()),
@@ -207,9 +242,11 @@ def finetune_events(asked: FinetuneAsked) -> Iterator[Event]:
             fold=files.fold,
             group=files.group,
         )
-        yield from checked_first(task, files.named, accept=asked.accept, max_length=settings.max_length, model=folder)
-        with job_file(job) as path:
-            for event in trainer_events("finetune", path, training=settings.to_training_settings(1)):
+        yield from check_data_first(
+            task, files.files, accept=asked.accept, max_length=settings.max_length, model=folder
+        )
+        with open_job_file(job) as path:
+            for event in iter_trainer_events("finetune", path, training=settings.to_training_settings(1)):
                 if event["event"] == "failure":
                     raise InputError(event["message"])
                 yield event

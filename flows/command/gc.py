@@ -10,16 +10,16 @@ from cyclopts import Parameter
 from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Days, StoreAddress
-from flows.command.runs import open_store
-from flows.command.terminal import print_json, say
+from flows.command.runs import find_store
+from flows.command.terminal import print_json, print_lines
 from flows.maintenance.garbage import Garbage, Retention, clear_store, list_garbage, list_unneeded, scan_store
 from flows.run.addresses import shorten_folder
 from flows.run.record.counts_text import format_count
 from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.run_record import print_to_stderr
 
-OBJECT_DAYS = 7.0  # where readers cannot hold what they read
-SHOWN = 20
+OBJECT_STORE_DAYS = 7.0  # as readers cannot hold what they read
+MAX_ARTIFACTS_SHOWN = 20
 QUIET_SECONDS = 10.0
 
 
@@ -42,30 +42,42 @@ def gc(
     """
     if delete and dry_run:
         raise InputError("--delete and --dry-run contradict each other: give one of them.")
-    collect(open_store(store), keep, days, keep_runs, delete, as_json)
+    collect_garbage(find_store(store), keep, days, keep_runs, delete, as_json)
 
 
-def collect(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
-    """Show what goes, or remove it. Raises InputError."""
-    policy = Retention(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_DAYS)
+def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
+    """Print what a store no longer needs, and remove it if asked.
+
+    Args:
+        place: The store.
+        keep: Artifacts of this many newest completed runs of each recipe are kept.
+        days: Also keep what was among those within this many days. If None, 0, or OBJECT_STORE_DAYS on an object store.
+        keep_runs: The records of this many newest runs of each recipe are kept.
+        delete: True to remove it; otherwise it is only listed.
+        as_json: True to print JSON.
+
+    Raises:
+        InputError: If the store has no recorded run.
+    """
+    policy = Retention(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_STORE_DAYS)
     if not place.list_files("runs"):
         raise InputError(
             f"No run is on record in {place.to_address('')}, so nobody knows what is needed. Give a store's folder or "
             "its address; `cloze run` prints it."
         )
     if delete:
-        result = clear_store(place, policy, keep_runs, FreedLine())
+        result = clear_store(place, policy, keep_runs, FreedReporter())
     else:
         seen = scan_store(place, policy)
         result = list_garbage(seen, keep_runs, list_unneeded(seen))
     if as_json:
         print_json({"deleted": delete, **asdict(result)})
         return
-    say(*garbage_lines(result, delete))
+    print_lines(*describe_garbage(result, delete))
 
 
-class FreedLine:
-    """Reports from time to time how much is freed so far."""
+class FreedReporter:
+    """A callback that tells every QUIET_SECONDS how many bytes have been freed so far."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -76,13 +88,13 @@ class FreedLine:
             print_to_stderr(f"{format_bytes(freed)} are freed so far")
 
 
-def garbage_lines(result: Garbage, deleted: bool) -> Iterator[str]:
-    """Yield what goes, or is gone."""
+def describe_garbage(result: Garbage, deleted: bool) -> Iterator[str]:
+    """Yield the lines about what was removed, or would be removed if `deleted` is False."""
     verb = "removed" if deleted else "would go"
-    for folder in result.artifacts[:SHOWN]:
+    for folder in result.artifacts[:MAX_ARTIFACTS_SHOWN]:
         yield f"  {shorten_folder(folder)}: {verb}"
-    if len(result.artifacts) > SHOWN:
-        yield f"  and {len(result.artifacts) - SHOWN:,} more"
+    if len(result.artifacts) > MAX_ARTIFACTS_SHOWN:
+        yield f"  and {len(result.artifacts) - MAX_ARTIFACTS_SHOWN:,} more"
     what = (
         f"{format_count(len(result.artifacts), 'artifact')}, {format_count(len(result.files), 'file')} and "
         f"{format_count(len(result.runs), 'record of a run', 'records of runs')}"

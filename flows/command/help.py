@@ -1,7 +1,7 @@
 """The help of the command: its groups, the ten commands to know first, and two examples of each command.
 
-The texts are in `help.toml`. `arrange` puts them into the program, so `cloze --help`, `cloze COMMAND --help` and the
-reference say the same. Cost: a small file is read; rich is imported when help is printed.
+The texts are in `help.toml`. `add_commands` puts them into the program, so `cloze --help`, `cloze COMMAND --help` and
+the reference say the same. Cost: a small file is read; for `cloze --help`, the files of all commands are parsed.
 """
 
 import ast
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-NAMES = 12  # characters of the column of names in `cloze --help`
+NAME_COLUMNS = 12  # characters of the column of names in `cloze --help`
 
 WELCOME = """\
 Cloze turns raw text into trained BERT-family encoders. Type one of these first:
@@ -35,37 +35,41 @@ JSON_KEYS: Mapping[str, str] = _TEXTS["json"]  # by the name of a command
 EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
-def command_names(program: App) -> list[str]:
-    """Return the commands of a program in the order of its help: `run`, `vocabulary show`, ..."""
+def list_command_names(program: App) -> list[str]:
+    """List the commands of a program in the order of its help; those of a group as `vocabulary show`."""
     names = []
-    for name in sorted((name for name in program if not name.startswith("-")), key=rank):
-        inner = command_names(program[name])
+    for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
+        inner = list_command_names(program[name])
         names += [f"{name} {below}" for below in inner] or [name]
     return names
 
 
-def command_of(program: App, name: str) -> App:
-    """Return the command of a name as `command_names` has it."""
+def find_command(program: App, name: str) -> App:
+    """Return the command of a name, as `list_command_names` lists it. Raises KeyError if there is none."""
     for part in name.split():
         program = program[part]
     return program
 
 
-def summary_of(command: App) -> str:
-    """Return the line that says what a command does."""
+def get_summary(command: App) -> str:
+    """Return the first line of a command's help."""
     return command.help.partition("\n")[0]
 
 
-def rank(name: str) -> int:
-    """Return a command's place in the order of the groups; those of a group's command keep their own order."""
+def get_rank(name: str) -> int:
+    """Return the position of a command in `cloze --help`; 0 for a name that is in no group."""
     ordered = " ".join(GROUPS.values()).split()
     return ordered.index(name) if name in ordered else 0
 
 
-def arrange(program: App, commands: Mapping[str, str]) -> None:
-    """Add the commands of other files to a program, and put all of its commands into groups, with their examples.
+def add_commands(program: App, commands: Mapping[str, str]) -> None:
+    """Add the commands that are in files of their own to a program, and put all commands into groups with examples.
 
-    commands: by the file in this folder that has functions of their names
+    The files are imported when their commands are called.
+
+    Args:
+        program: The program, with the commands that it has already.
+        commands: By the name of a file in this folder, the names of its commands, which are functions of these names.
     """
     files = {name: file for file, names in commands.items() for name in names.split()}
     groups: dict[str, Group] = {}
@@ -73,38 +77,45 @@ def arrange(program: App, commands: Mapping[str, str]) -> None:
         group = Group(title, sort_key=number, help_formatter=partial(show_group, files))
         groups |= dict.fromkeys(names.split(), group)
     for name, file in files.items():
-        examples = {"help_epilogue": text} if (text := examples_of(name)) is not None else {}
+        examples = {"help_epilogue": text} if (text := format_examples(name)) is not None else {}
         where = f"flows.command.{file}:{name}"
-        program.command(where, name=name, group=groups.get(name), sort_key=rank(name), **examples)
+        program.command(where, name=name, group=groups.get(name), sort_key=get_rank(name), **examples)
     for name in groups.keys() - files.keys():
         program[name].group = (groups[name],)
-        program[name].sort_key = rank(name)
-        program[name].help_epilogue = examples_of(name)
+        program[name].sort_key = get_rank(name)
+        program[name].help_epilogue = format_examples(name)
 
 
-def examples_of(name: str) -> str | None:
-    """Return the end of a command's help: its examples. A group of commands has none."""
+def format_examples(name: str) -> str | None:
+    """Return the examples of a command as the end of its help; None for a group of commands."""
     return f"Examples:\n\n```text\n{EXAMPLES[name]}```\n" if name in EXAMPLES else None
 
 
 def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
-    """Print a group of commands, a line each: name and summary, in columns that are the same for all groups.
+    """Print a group of commands, one line each, in columns that are the same for all groups.
 
-    files: those of commands that are not imported yet
+    Args:
+        files: The files of commands that may not be imported yet, by command; their summaries are read from source.
+        console: Where to print.
+        options: Not used; cyclopts gives it.
+        panel: The group.
     """
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(min_width=NAMES, no_wrap=True, style="cyan")
+    table.add_column(min_width=NAME_COLUMNS, no_wrap=True, style="cyan")
     table.add_column(overflow="fold")
     for entry in panel.entries:
         name = entry.display_labels[0]
-        table.add_row(f"  {name}", _summary_in(files[name], name) if name in files else entry.description)
+        table.add_row(f"  {name}", _read_summary(files[name], name) if name in files else entry.description)
     console.print(f"[bold]{panel.title}[/bold]", table, sep="\n")
 
 
-def _summary_in(file: str, name: str) -> str:
-    """Return the first line of a command's help, as its file has it, without importing it."""
+def _read_summary(file: str, name: str) -> str:
+    """Read the first line of a command's help from the source of its file.
+
+    Raises LookupError if the file lacks the command.
+    """
     for node in ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return (ast.get_docstring(node) or "").partition("\n")[0]

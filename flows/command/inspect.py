@@ -15,8 +15,16 @@ from corpora.schema import DROPPED, DroppedDocument, iter_dropped
 from corpora.store.manifest import Manifest
 from corpora.store.tables import read_table
 from flows.command import arguments
-from flows.command.terminal import EXCERPT, TITLE, VALUE, console, left_out, plain_table, print_json
-from flows.command.trace import show_example
+from flows.command.terminal import (
+    EXCERPT_WIDTH,
+    TITLE_WIDTH,
+    VALUE_WIDTH,
+    build_table,
+    console,
+    format_left_out,
+    print_json,
+)
+from flows.command.trace import render_example
 from flows.recipes.privacy import to_one_line
 from flows.recipes.tables import iter_settings
 from flows.report.masked_example import (
@@ -31,10 +39,10 @@ from shards.build import SPLITS
 from shards.reading.files.shard_set import ShardSet
 from tokenizers_train.build import read_vocabulary
 
-LINES = 20  # of many documents, shown
-ROWS = 20
-EXAMPLES = 3
-TOKENS = 200
+MAX_LINES = 20  # of many documents, shown
+MAX_ROWS = 20
+MAX_EXAMPLES = 3
+MAX_TOKENS = 200
 
 
 def inspect(
@@ -51,33 +59,39 @@ def inspect(
         print_json([json.loads(artifact.manifest.to_bytes()) for artifact in artifacts])
         return
     for artifact in artifacts:
-        show_artifact(console, artifact, detailed=len(artifacts) == 1)
+        print_artifact(console, artifact, detailed=len(artifacts) == 1)
 
 
-def show_manifest(manifest: Manifest) -> RenderableType:
-    """Return an artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
+def render_manifest(manifest: Manifest) -> RenderableType:
+    """Render the manifest of an artifact: its names, parents, settings, ledger, tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
     head.append(f"\nbuild        {manifest.build_version}, {format_count(len(manifest.parts), 'part')}, ")
     head.append(f"{format_bytes(sum_bytes(manifest))}")
     libraries = ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())
     head.append(f"\nlibraries    {libraries}" if libraries else "")
-    for parent in manifest.parents[:ROWS]:
-        head.append(f"\nmade from    {parent.role}/{to_one_line(name_parent(parent), TITLE)} {parent.fingerprint}")
+    for parent in manifest.parents[:MAX_ROWS]:
+        head.append(
+            f"\nmade from    {parent.role}/{to_one_line(name_parent(parent), TITLE_WIDTH)} {parent.fingerprint}"
+        )
     sections: list[RenderableType] = [
         head,
-        *left_out(len(manifest.parents), ROWS, "parents"),
-        _tables(manifest),
-        _ledger(manifest),
+        *format_left_out(len(manifest.parents), MAX_ROWS, "parents"),
+        _build_tables_table(manifest),
+        _build_ledger_table(manifest),
     ]
     for title, values in (("setting", manifest.settings), ("fact", manifest.facts)):
         pairs = [(key, str(value)) for key, value in iter_settings(values)]
         if pairs:
-            sections += [_two_columns(title, pairs[: 3 * ROWS]), *left_out(len(pairs), 3 * ROWS, f"{title}s")]
+            sections += [
+                _build_two_column_table(title, pairs[: 3 * MAX_ROWS]),
+                *format_left_out(len(pairs), 3 * MAX_ROWS, f"{title}s"),
+            ]
     return Group(*sections)
 
 
-def _tables(manifest: Manifest) -> Table:
-    table = plain_table("table", "rows", "size", "content")
+def _build_tables_table(manifest: Manifest) -> Table:
+    """Build the table of an artifact's tables, with their rows, sizes and digests."""
+    table = build_table("table", "rows", "size", "content")
     called = describe_rows(manifest)
     for name, content in manifest.tables.items():
         files = (file for part in manifest.parts for file in part.files if file.table == name)
@@ -86,8 +100,9 @@ def _tables(manifest: Manifest) -> Table:
     return table
 
 
-def _ledger(manifest: Manifest) -> Table:
-    table = plain_table("ledger", "count")
+def _build_ledger_table(manifest: Manifest) -> Table:
+    """Build the table of an artifact's accounts, each with its outcomes, and of its figures."""
+    table = build_table("ledger", "count")
     for account in manifest.ledger.accounts:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
         for name, count in sorted(account.outcomes.items(), key=lambda item: (-item[1], item[0])):
@@ -97,67 +112,77 @@ def _ledger(manifest: Manifest) -> Table:
     return table
 
 
-def _two_columns(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
-    table = plain_table(title, "value")
+def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
+    """Build a table of names and values."""
+    table = build_table(title, "value")
     table.columns[1].justify = "left"
     for name, value in pairs:
-        table.add_row(Text(name), Text(to_one_line(value, VALUE)))
+        table.add_row(Text(name), Text(to_one_line(value, VALUE_WIDTH)))
     return table
 
 
-def show_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
-    """Return the first dropped rows: step and reason, where the record is, how it begins. Reads one row more."""
-    first = list(islice(rows, ROWS + 1))
-    rest = [Text("  … and more", "dim")] if len(first) > ROWS else []
-    return Group(*(_dropped_text(row) for row in first[:ROWS]), *rest)
+def render_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
+    """Render the first MAX_ROWS dropped documents: step and reason, where the record is, and how it begins.
+
+    At most MAX_ROWS + 1 rows are read.
+    """
+    first = list(islice(rows, MAX_ROWS + 1))
+    rest = [Text("  … and more", "dim")] if len(first) > MAX_ROWS else []
+    return Group(*(_format_dropped(row) for row in first[:MAX_ROWS]), *rest)
 
 
-def _dropped_text(row: DroppedDocument) -> Text:
-    detail = f" ({to_one_line(row.detail, VALUE)})" if row.detail else ""
+def _format_dropped(row: DroppedDocument) -> Text:
+    detail = f" ({to_one_line(row.detail, VALUE_WIDTH)})" if row.detail else ""
     text = Text.assemble(
-        (f"{row.step}: {row.reason}", "red"), detail, "  ", (to_one_line(row.title or "", TITLE), "bold")
+        (f"{row.step}: {row.reason}", "red"), detail, "  ", (to_one_line(row.title or "", TITLE_WIDTH), "bold")
     )
     if row.survivor is not None:
         text.append(f"\n  stays: {row.survivor.hex()}, similarity {row.similarity:.3f}")
-    text.append(f"\n  {to_one_line(str(row.locator), 2 * VALUE)}", "dim")
-    return text.append(f"\n  {to_one_line(row.excerpt, EXCERPT)}" if row.excerpt else "")
+    text.append(f"\n  {to_one_line(str(row.locator), 2 * VALUE_WIDTH)}", "dim")
+    return text.append(f"\n  {to_one_line(row.excerpt, EXCERPT_WIDTH)}" if row.excerpt else "")
 
 
-def show_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """Return the lines that are in most documents of a source, and in how many of the sample each is."""
+def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
+    """Render the lines that were removed as repeated, with the number of sampled documents that each is in."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(
         f"{format_count(len(rows), 'line')} in many documents of the sample, removed; in how many documents each is:",
         "dim",
     )
-    for row in rows[:LINES]:
-        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(to_one_line(row["line"], EXCERPT))
+    for row in rows[:MAX_LINES]:
+        text.append(f"\n  {row['documents']:>8,}  ", "dim").append(to_one_line(row["line"], EXCERPT_WIDTH))
     return text
 
 
-def show_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
-    """Show an artifact's manifest; in detail, also samples of its contents."""
-    console.print(show_manifest(artifact.manifest))
+def print_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
+    """Print an artifact's manifest.
+
+    Args:
+        console: Where to print.
+        artifact: The artifact.
+        detailed: True to also print samples of its contents, which reads its files.
+    """
+    console.print(render_manifest(artifact.manifest))
     if not detailed:
         return
     place, manifest = artifact.place, artifact.manifest
     for table in ("dropped", "removed"):
         if manifest.count_rows(table):
-            console.print(show_dropped(iter_dropped(read_table(place, manifest, table, DROPPED.names))))
+            console.print(render_dropped(iter_dropped(read_table(place, manifest, table, DROPPED.names))))
     if manifest.count_rows("lines"):
-        console.print(show_lines(read_table(place, manifest, "lines", ("documents", "line"))))
+        console.print(render_lines(read_table(place, manifest, "lines", ("documents", "line"))))
     if manifest.kind == "tasks":
         for score in iter_scores(place, manifest):
             console.print(f"{score.name}: {score.value:.4g} {score.unit}", markup=False)
     if manifest.kind == "vocabularies":
         vocabulary = read_vocabulary(place, manifest)
-        console.print(" ".join(map(vocabulary.format_token, range(min(TOKENS, vocabulary.size)))), markup=False)
+        console.print(" ".join(map(vocabulary.format_token, range(min(MAX_TOKENS, vocabulary.size)))), markup=False)
     if manifest.kind == "shards":
         vocabulary = read_vocabulary_for(artifact)
         for split in SPLITS:
             shard_set = ShardSet(place, manifest, split)
-            for index in range(min(EXAMPLES, len(shard_set))):
+            for index in range(min(MAX_EXAMPLES, len(shard_set))):
                 example = shard_set[index]
                 masks = get_example_masks(shard_set, example)
-                console.print(show_example(example, vocabulary, masks, find_label_kind(manifest)))
+                console.print(render_example(example, vocabulary, masks, find_label_kind(manifest)))

@@ -1,10 +1,10 @@
-"""Reports what this machine has and lacks for Cloze, each thing with its one line of remedy.
+"""What this machine has and lacks for Cloze, each thing with its one line of remedy, for `cloze doctor`.
 
-Every check is a function that looks at one thing and returns a `Finding`; `examine` makes the list, `render`
-the page that `cloze doctor` prints. Nothing is fixed and nothing is left behind: a folder is probed with a
-file that is gone again, a port by binding it for a moment.
+Every check is a function that looks at one thing and returns a `Finding`; `examine_machine` makes the list, and
+`render_findings` the page. Nothing is fixed and nothing is left behind: a folder is probed with a file that is gone
+again, a port by binding it for a moment.
 
-The module uses the standard library alone and imports nothing of the project, so that it also works where packages are
+The module uses the standard library only and imports nothing of the project, so that it also works if packages are
 missing. A full examination takes some tenths of a second.
 """
 
@@ -25,7 +25,7 @@ from typing import Literal
 
 Verdict = Literal["ok", "warn", "fail"]
 
-PYTHONS = ((3, 11, 5), (3, 12, 0), (3, 13, 0))
+MIN_PYTHONS = ((3, 11, 5), (3, 12, 0), (3, 13, 0))
 GB = 1_000_000_000
 CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
 DISTRIBUTION = "cloze-pipeline"
@@ -34,7 +34,14 @@ SERVER_PORT = 4200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was checked: `fact` is the observation, `remedy` what would fix it (empty when all is well)."""
+    """The result of one check.
+
+    Attributes:
+        name: The name of what was checked.
+        ok: "ok", "warn" or "fail".
+        fact: The observation.
+        remedy: What would fix it; empty if nothing needs to be fixed.
+    """
 
     name: str
     ok: Verdict
@@ -42,32 +49,37 @@ class Finding:
     remedy: str = ""
 
 
-def examine(home: Path, store: Path | None, environ: Mapping[str, str] | None = None) -> list[Finding]:
-    """Look at everything a run needs: the machine, the folders, the network, what is installed.
+def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] | None = None) -> list[Finding]:
+    """Check everything that a run needs: the machine, the folders, the network, and what is installed.
 
-    `home` is the project's own folder for caches, `store` the folder of artifacts (None if it is remote or
-    not chosen yet), `environ` the environment to judge: by default the one this process was started with, not
-    what the launcher has made of it since.
+    Args:
+        home: The folder for caches.
+        store: The folder of the store; None if it is remote or not known yet.
+        environ: The environment variables. If None, those that this process was started with, before the program
+            changed them.
     """
-    environ = first_environment() if environ is None else environ
+    environ = read_start_environment() if environ is None else environ
     folders = {"home": home, "temporary files": Path(environ.get("TMPDIR") or "/tmp")}
     if store is not None:
         folders["store"] = store
     return [
-        python_version(),
-        machine(),
-        cores(),
-        memory(),
-        *[disk_space(name, folder) for name, folder in folders.items()],
-        *[writable(name, folder) for name, folder in folders.items()],
-        server_port(environ),
-        packages(),
-        gpu(environ),
+        check_python(),
+        check_platform(),
+        check_cores(),
+        check_memory(),
+        *[check_disk_space(name, folder) for name, folder in folders.items()],
+        *[check_writable(name, folder) for name, folder in folders.items()],
+        check_server_port(environ),
+        check_packages(),
+        check_gpus(environ),
     ]
 
 
-def render(findings: list[Finding]) -> str:
-    """The findings as lines for a terminal: verdict, name, fact, remedy beneath, and the counts last."""
+def render_findings(findings: list[Finding]) -> str:
+    """Return the findings as text for a terminal, with counts of the verdicts at the end.
+
+    A finding is a line with its verdict, name and fact, and a line with its remedy if it has one.
+    """
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
     for finding in findings:
@@ -78,54 +90,58 @@ def render(findings: list[Finding]) -> str:
     return "\n".join([*lines, f"{counts['ok']} ok, {counts['warn']} to know about, {counts['fail']} to fix"])
 
 
-def first_environment() -> dict[str, str]:
-    """The variables this process was started with, as the kernel keeps them."""
+def read_start_environment() -> dict[str, str]:
+    """Return the environment variables that this process was started with, without later changes."""
     entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
     return {name: value for name, _, value in pairs}
 
 
-def ok(name: str, fact: str) -> Finding:
-    """Return what is as it should be."""
+def report_ok(name: str, fact: str) -> Finding:
+    """Return a finding that needs no action."""
     return Finding(name=name, ok="ok", fact=fact)
 
 
-def warn(name: str, fact: str, remedy: str) -> Finding:
-    """Return what there is to know about."""
+def report_warning(name: str, fact: str, remedy: str) -> Finding:
+    """Return a finding that a person should know about."""
     return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
 
 
-def fail(name: str, fact: str, remedy: str) -> Finding:
-    """Return what must be fixed."""
+def report_failure(name: str, fact: str, remedy: str) -> Finding:
+    """Return a finding that must be fixed before a run."""
     return Finding(name=name, ok="fail", fact=fact, remedy=remedy)
 
 
 # The machine
 
 
-def python_version(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
-    """Check that this Python is one the pins were tested on."""
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+    """Check that the Python version is one that the pinned packages were tested with."""
     fact = ".".join(map(str, version))
-    if any(version[:2] == first[:2] and version >= first for first in PYTHONS):
-        return ok("python", fact)
-    return fail("python", fact, "install Python 3.11 (3.11.5 or newer), 3.12 or 3.13")
+    if any(version[:2] == first[:2] and version >= first for first in MIN_PYTHONS):
+        return report_ok("python", fact)
+    return report_failure("python", fact, "install Python 3.11 (3.11.5 or newer), 3.12 or 3.13")
 
 
-def machine(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
-    """Check that this is Linux on x86-64, the one platform whose wheels were tested."""
+def check_platform(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
+    """Check that this is Linux on x86-64, the only platform that was tested."""
     fact = f"{system} {processor}"
     if (system, processor) == ("linux", "x86_64"):
-        return ok("platform", fact)
-    return fail("platform", fact, "use Linux on x86-64 (a container or a virtual machine will do)")
+        return report_ok("platform", fact)
+    return report_failure("platform", fact, "use Linux on x86-64 (a container or a virtual machine will do)")
 
 
-def cores() -> Finding:
-    """Report the cores this process may run on."""
-    return ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
+def check_cores() -> Finding:
+    """Report how many of the machine's cores this process may use."""
+    return report_ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
 
 
-def memory(root: Path = Path("/")) -> Finding:
-    """Check the memory this process may use: what is free, or a container's limit where that is lower."""
+def check_memory(root: Path = Path("/")) -> Finding:
+    """Check the memory that this process may use: what is available, or a container's limit if that is lower.
+
+    Args:
+        root: The root of the file system with `proc` and `sys`; tests give another.
+    """
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     usable = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     limit_file = root / "sys/fs/cgroup/memory.max"
@@ -133,35 +149,45 @@ def memory(root: Path = Path("/")) -> Finding:
     usable = usable if limit == "max" else min(usable, int(limit))
     fact = f"{usable / GB:.1f} GB usable"
     if usable >= 4 * GB:
-        return ok("memory", fact)
-    return warn("memory", fact, "a run needs 4 GB: close other programs or raise the container's limit")
+        return report_ok("memory", fact)
+    return report_warning("memory", fact, "a run needs 4 GB: close other programs or raise the container's limit")
 
 
-def disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
-    """Check free space where `folder` is or would be: a failure below `needed_bytes`."""
+def check_disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
+    """Check the free disk space for a folder, which need not exist yet.
+
+    Args:
+        name: The name of the folder in the finding.
+        folder: The folder; the disk of its nearest existing parent counts.
+        needed_bytes: Less free space is a failure; less than five times as much is a warning.
+    """
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(nearest).free
     fact = f"{free / GB:.1f} GB free for {folder}"
     if free < needed_bytes:
         remedy = f"free {(needed_bytes - free) / GB:.1f} GB there, or choose a folder on another disk"
-        return fail(f"disk: {name}", fact, remedy)
+        return report_failure(f"disk: {name}", fact, remedy)
     if free < 5 * needed_bytes:
-        return warn(f"disk: {name}", fact, "enough for the demo; a large corpus needs more")
-    return ok(f"disk: {name}", fact)
+        return report_warning(f"disk: {name}", fact, "enough for the demo; a large corpus needs more")
+    return report_ok(f"disk: {name}", fact)
 
 
 # The folders
 
 
-def writable(name: str, folder: Path) -> Finding:
-    """Check that `folder` can be written, or created where it is missing, by writing a file.
+def check_writable(name: str, folder: Path) -> Finding:
+    """Check that a folder can be written to, or created, by writing a temporary file.
 
-    Permissions are not checked: they say nothing about a read-only mount, and to root everything is permitted.
+    Permissions are not checked: they do not show a read-only mount, and root may do everything.
+
+    Args:
+        name: "home", "temporary files" or "store", which decides the remedy.
+        folder: The folder; if it does not exist, its nearest existing parent is written to.
     """
     place = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".probe-"):
-            return ok(f"write: {name}", str(folder))
+            return report_ok(f"write: {name}", str(folder))
     except OSError as error:
         fact = f"{folder} cannot be written ({place}: {error.strerror})"
     remedies = {
@@ -169,85 +195,94 @@ def writable(name: str, folder: Path) -> Finding:
         "temporary files": "set TMPDIR to a folder you may write",
         "store": "give the recipe's `store` a folder you may write",
     }
-    return fail(f"write: {name}", fact, remedies[name])
+    return report_failure(f"write: {name}", fact, remedies[name])
 
 
 # The network
 
 
-def server_port(environ: Mapping[str, str]) -> Finding:
-    """Check that the orchestration server's port is free: 4200, or the one PREFECT_SERVER_API_PORT names."""
+def check_server_port(environ: Mapping[str, str]) -> Finding:
+    """Check that the port of the orchestration server is free: 4200, or the one in PREFECT_SERVER_API_PORT."""
     text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
     if not (text.isdecimal() and 0 < int(text) < 65536):
         fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
-        return fail("server port", fact, "set it to a number from 1024 to 65535")
+        return report_failure("server port", fact, "set it to a number from 1024 to 65535")
     try:
         socket.create_server(("127.0.0.1", int(text))).close()
-        return ok("server port", f"{text} is free")
+        return report_ok("server port", f"{text} is free")
     except OSError:
         remedy = "if that is not your orchestration server, open the UI on another: `cloze ui --port PORT`"
-        return warn("server port", f"{text} is in use", remedy)
+        return report_warning("server port", f"{text} is in use", remedy)
 
 
 # The software
 
 
-def packages(constraints: Path = CONSTRAINTS) -> Finding:
-    """Check that what is installed is what was tested: nothing required missing, nothing off its pin."""
+def check_packages(constraints: Path = CONSTRAINTS) -> Finding:
+    """Check that no required package is missing and that versions are those that were tested.
+
+    Args:
+        constraints: The file of pinned versions; if it does not exist, only missing packages are reported.
+    """
     again = "run `make demo` (or `python3 bootstrap.py`) once more"
     remedy = again if constraints.is_file() else "install it again, into an environment of its own"
     try:
-        required = {_key(line) for line in requires(DISTRIBUTION) or [] if "extra ==" not in line}
+        required = {_normalize_name(line) for line in requires(DISTRIBUTION) or [] if "extra ==" not in line}
     except PackageNotFoundError:
-        return fail("packages", f"{DISTRIBUTION} is not installed in {sys.prefix}", remedy)
-    installed = {_key(package.name): package.version for package in distributions()}
+        return report_failure("packages", f"{DISTRIBUTION} is not installed in {sys.prefix}", remedy)
+    installed = {_normalize_name(package.name): package.version for package in distributions()}
     missing = sorted(required - set(installed))
     if missing:
-        return fail("packages", f"missing: {', '.join(missing)}", remedy)
+        return report_failure("packages", f"missing: {', '.join(missing)}", remedy)
     if not constraints.is_file():  # an installed wheel: its own requirements are all that is known
-        return ok("packages", f"{len(installed)} installed, nothing required is missing")
-    differing = pin_differences(constraints.read_text(encoding="utf-8"), installed)
+        return report_ok("packages", f"{len(installed)} installed, nothing required is missing")
+    differing = find_pin_differences(constraints.read_text(encoding="utf-8"), installed)
     if differing:
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
-        return warn("packages", f"not as tested: {', '.join(differing[:3])}{more}", remedy)
-    return ok("packages", f"{len(installed)} installed, none differs from its pin")
+        return report_warning("packages", f"not as tested: {', '.join(differing[:3])}{more}", remedy)
+    return report_ok("packages", f"{len(installed)} installed, none differs from its pin")
 
 
-def pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
-    """Return the installed packages whose version differs from the pin; a label such as `+cpu` is not a difference.
+def find_pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
+    """List the installed packages with another version than the pinned one; a label such as `+cpu` is not a difference.
 
-    >>> pin_differences("torch==2.13.0\\nnumpy==2.4.6", {"torch": "2.13.0+cpu", "numpy": "2.5.0"})
+    >>> find_pin_differences("torch==2.13.0\\nnumpy==2.4.6", {"torch": "2.13.0+cpu", "numpy": "2.5.0"})
     ['numpy 2.5.0 (tested: 2.4.6)']
     """
     differing = []
     for line in constraints.splitlines():
         name, _, pinned = line.partition("==")
-        version = installed.get(_key(name))
+        version = installed.get(_normalize_name(name))
         if pinned and version is not None and version.partition("+")[0] != pinned.strip():
             differing.append(f"{name.strip()} {version} (tested: {pinned.strip()})")
     return differing
 
 
-def _key(requirement: str) -> str:
-    """Return the name a requirement begins with, in the one spelling that compares equal (PEP 503)."""
+def _normalize_name(requirement: str) -> str:
+    """Return the package name that a requirement begins with, normalized as PEP 503 says."""
     name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def gpu(environ: Mapping[str, str]) -> Finding:
-    """Report the graphics processors and their driver, as the driver's own tool does; having none is fine."""
+def check_gpus(environ: Mapping[str, str]) -> Finding:
+    """Report the GPUs and their driver. Having none is no failure."""
     try:
-        lines = gpu_lines(environ, "name,memory.total,driver_version")
+        lines = query_gpus(environ, "name,memory.total,driver_version")
     except (OSError, subprocess.SubprocessError) as error:
         remedy = "repair or reload the driver; until then training runs on the processor"
-        return warn("gpu", f"the driver's tool fails: {error}", remedy)
+        return report_warning("gpu", f"the driver's tool fails: {error}", remedy)
     if lines is None:
-        return ok("gpu", "none seen: training runs on the processor")
-    return ok("gpu", "; ".join(lines) or "the driver lists none")
+        return report_ok("gpu", "none seen: training runs on the processor")
+    return report_ok("gpu", "; ".join(lines) or "the driver lists none")
 
 
-def gpu_lines(environ: Mapping[str, str], fields: str) -> list[str] | None:
-    """Return fields of each GPU as the driver's tool gives them; None without one. Raises OSError, SubprocessError."""
+def query_gpus(environ: Mapping[str, str], fields: str) -> list[str] | None:
+    """Return the given fields of each GPU, a line for each, from `nvidia-smi`; None if there is no such program.
+
+    Raises:
+        OSError: If the program cannot be started.
+        subprocess.SubprocessError: If it fails, or takes more than 20 seconds.
+    """
     tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
     if tool is None:
         return None

@@ -10,8 +10,8 @@ from rich.text import Text
 from corpora.store.places.place import Place
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.doctor import card, engine_lines, slow_lines
-from flows.command.terminal import console, plain_table, print_json, say
+from flows.command.doctor import describe_engine, find_gpu, find_slow_settings
+from flows.command.terminal import build_table, console, print_json, print_lines
 from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.capacity import refuse_without_room
@@ -44,25 +44,32 @@ def plan(
     """
     loaded = load_recipe(recipe, source, store, overrides, engine)
     planned = plan_recipe(loaded, arguments.find_home())
-    estimates = estimate(loaded, planned, workers, quick)
+    estimates = estimate_plan(loaded, planned, workers, quick)
     if as_json:
         print_json(
             {
                 "inputs": planned.inputs,
                 "stages": [entry.to_json() for entry in planned.stages],
                 "estimates": estimates.to_json(),
-                "engine": engine_lines(loaded.engine),
+                "engine": describe_engine(loaded.engine),
                 "reach": find_reach(loaded),
             }
         )
     else:
-        show_plan(console, loaded, planned, estimates)
-        say(*engine_lines(loaded.engine))
+        print_plan(console, loaded, planned, estimates)
+        print_lines(*describe_engine(loaded.engine))
     refuse_without_room(loaded, estimates)
 
 
-def estimate(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
-    """Return the estimates of a plan; none with `quick`. workers: None for as many as the run would have"""
+def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
+    """Estimate the costs of the stages of a plan from a sample of the raw files.
+
+    Args:
+        recipe: The recipe.
+        planned: What a run of it would do.
+        workers: The number of processes. If None, as many as the run would have.
+        quick: True to estimate nothing and return no stages.
+    """
     if quick:
         return Estimates(stages=())
 
@@ -70,11 +77,11 @@ def estimate(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool)
     return estimate_run(Place(recipe.store), recipe, planned.lock, planned.stages, workers)
 
 
-def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
-    """Show the stages with their reasons, and the cost of those to build."""
+def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
+    """Print the stages of a plan with their reasons, the costs of those to build, and warnings."""
     for line in planned.notes:
         console.print(line, markup=False)
-    stages = plain_table("stage", "state", "parts", "reason", texts=("stage", "state", "reason"))
+    stages = build_table("stage", "state", "parts", "reason", texts=("stage", "state", "reason"))
     for entry in planned.stages:
         parts = f"{entry.missing} of {entry.parts}" if entry.missing else ""
         stages.add_row(*map(Text, (entry.stage, entry.state, parts, entry.reason)))
@@ -84,36 +91,37 @@ def show_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Est
             console.print(entry.notice, markup=False)
     if estimates.stages:
         console.print()
-        console.print(estimates_table(estimates))
+        console.print(build_estimates_table(estimates))
         for line in estimates.basis:
             console.print(line, markup=False)
     if estimates.stops:
         console.print("With these rules the run would stop:")
         for line in estimates.stops:
             console.print(f"  {line}", markup=False)
-    for line in _slow_lines(recipe, planned.lock):
+    for line in _find_slow_settings(recipe, planned.lock):
         console.print(line, markup=False)
     for what, entries in find_reach(recipe).items():
         if entries:
             console.print(f"This recipe {what}: {'; '.join(entries)}", markup=False)
 
 
-def _slow_lines(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return what makes training slow on the GPUs of this machine."""
+def _find_slow_settings(recipe: Recipe, lock: Lock) -> list[str]:
+    """Return a line for each setting of the recipe's training that is slow on the GPUs of this machine."""
     asked, _ = with_start_model(recipe, lock)
-    return [f"Slow on this machine: {line}" for line in slow_lines(asked, card())] if recipe.model else []
+    return [f"Slow on this machine: {line}" for line in find_slow_settings(asked, find_gpu())] if recipe.model else []
 
 
-def estimates_table(estimates: Estimates) -> Table:
-    """Return a row for each stage to build, and one for all."""
-    table = plain_table("to be built", *COLUMNS)
+def build_estimates_table(estimates: Estimates) -> Table:
+    """Build the table of estimates: a row for each stage to build, and one for the whole run."""
+    table = build_table("to be built", *COLUMNS)
     for stage in estimates.stages:
-        table.add_row(*map(Text, _cells(stage)))
-    table.add_row(*(Text(cell, "bold") for cell in _cells(estimates.run)))
+        table.add_row(*map(Text, _format_cells(stage)))
+    table.add_row(*(Text(cell, "bold") for cell in _format_cells(estimates.run)))
     return table
 
 
-def _cells(stage: StageEstimate) -> tuple[str, ...]:
+def _format_cells(stage: StageEstimate) -> tuple[str, ...]:
+    """Format the row of a stage: name, documents, tokens, disk, memory, processor time, and time."""
     counts = (f"{count:,}" if count is not None else "" for count in (stage.documents, stage.tokens))
     sizes = (format_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
     return (stage.stage, *counts, *sizes, format_seconds(stage.cpu_seconds), format_seconds(stage.seconds))

@@ -10,11 +10,11 @@ from cyclopts import Parameter
 
 from corpora.errors import InputError
 from flows.command.arguments import AsJson, is_standard_output
-from flows.command.record_files import FILE_ASKED, FileAsked, from_pipe
-from flows.command.terminal import print_json, say, teller
-from flows.command.trainer_process import job_file, model_folder, trainer_events
+from flows.command.record_files import DEFAULT_FILE_OPTIONS, FileOptions, hold_piped_file
+from flows.command.terminal import choose_printer, print_json, print_lines
+from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
 from flows.run.record.task_scores import describe_ledger
-from flows.signals import scratch_folder
+from flows.signals import open_scratch_folder
 from trainer.metrics import Event
 from trainer.tasks.formats.records import FileSettings
 
@@ -26,7 +26,7 @@ def predict(
     output: Annotated[
         Path | None, Parameter(help="File for the answers, a line of JSON for each record; default: standard output.")
     ] = None,
-    reading: FileAsked = FILE_ASKED,
+    reading: FileOptions = DEFAULT_FILE_OPTIONS,
     keep: Annotated[
         list[str] | None,
         Parameter(help="A column of the file to write with each answer; may be repeated.", negative=()),
@@ -37,22 +37,22 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Write a fine-tuned model's answer to each record of a file."""
-    asked = reading.of(file, keep or ())
+    asked = reading.to_settings(file, keep or ())
     if output is None or is_standard_output(output):
         if as_json:
             raise InputError("--json prints one document, and the answers are lines: name their file (--output FILE).")
-        print_predictions(model, asked, labelled, teller(as_json=True))
+        print_predictions(model, asked, labelled, choose_printer(as_json=True))
         return
-    facts = predict_file(model, asked, output, labelled, teller(as_json))
+    facts = predict_file(model, asked, output, labelled, choose_printer(as_json))
     if as_json:
         print_json(facts)
     else:
-        say(f"Answers: {output}")
+        print_lines(f"Answers: {output}")
 
 
 def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Callable[[str], None]) -> None:
-    """Print a line of JSON for each record on standard output. Raises as `predict_file` does."""
-    with scratch_folder() as scratch:
+    """Print a line of JSON with a fine-tuned model's answer for each record of a file. See `predict_file`."""
+    with open_scratch_folder() as scratch:
         answers = scratch / "answers.jsonl"
         predict_file(model, file, answers, labelled, tell)
         sys.stdout.flush()
@@ -61,13 +61,29 @@ def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Call
 
 
 def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, tell: Callable[[str], None]) -> Event:
-    """Write a line of JSON for each record; tell what was done, and scores; return both.
+    """Write a line of JSON with a fine-tuned model's answer for each record of a file.
 
-    Raises InputError, or TrainingFailed.
+    Args:
+        model: A fine-tuned model's folder, artifact or release.
+        file: The records.
+        output: The file to write.
+        labelled: True if the records have labels: then rows get scores, and all scores are told and returned.
+        tell: Called with the counts of records, and with each score.
+
+    Returns:
+        The task, the counts, the scores by metric, and the path of the output.
+
+    Raises:
+        InputError: If something given is not valid.
+        TrainingFailed: If the trainer's process fails.
     """
-    with model_folder(model, ("tasks", "models")) as folder, from_pipe(file) as whole, job_file(whole) as path:
+    with (
+        open_model_folder(model, ("tasks", "models")) as folder,
+        hold_piped_file(file) as whole,
+        open_job_file(whole) as path,
+    ):
         flags = ["--labelled"] if labelled else []
-        for event in trainer_events("predict", *flags, "--", str(folder), path, str(output.resolve())):
+        for event in iter_trainer_events("predict", *flags, "--", str(folder), path, str(output.resolve())):
             task = str(event["task"])
             tell(f"{task}: {describe_ledger(event['ledger'])}")
             for name, value in event["scores"].items():

@@ -1,6 +1,6 @@
 """`cloze prepare`: does in advance what the first run would wait for; `make install` and `make develop` call it.
 
-    bytecode     of the packages, where Python may not have written it
+    bytecode     of the packages, if Python may not have written it
     kernels      compiled on all cores, for the calls that runs make, with the tables of characters that they read
                  (`flows.command.compile_kernels`)
     database     of the embedded orchestrator, which its first server makes
@@ -21,9 +21,9 @@ from corpora.generic_types import Tell
 from corpora.kernels.compiling import ROOT, find_shipped_folder, make_kernel_folder
 from corpora.kernels.sealed import read_sealed
 from flows.command.arguments import find_home
-from flows.command.compile_kernels import compile_kernels, compiled_name, is_compiled
-from flows.command.machine_checks import Finding, fail, ok, warn
-from flows.command.terminal import say
+from flows.command.compile_kernels import compile_kernels, compute_marker_name, is_compiled
+from flows.command.machine_checks import Finding, report_failure, report_ok, report_warning
+from flows.command.terminal import print_lines
 from flows.orchestration.embedded_server import EmbeddedServer, find_database_fault, get_database_path
 from flows.run.policies import count_cores
 
@@ -34,11 +34,19 @@ PACKAGES = ("corpora", "tokenizers_train", "shards", "trainer", "flows", "cloze"
 
 def prepare() -> None:
     """Compile kernels and make the UI's database, before a first run."""
-    prepare_home(find_home(), say)
+    prepare_home(find_home(), print_lines)
 
 
 def prepare_home(home: Path, tell: Tell) -> None:
-    """Do what is not done yet. Raises InputError."""
+    """Compile the kernels and make the orchestrator's database in a home folder, unless that is done already.
+
+    Args:
+        home: The folder for caches.
+        tell: Called with each line about the work.
+
+    Raises:
+        InputError: If the database's server does not start.
+    """
     if is_prepared(home):
         tell("The kernels are compiled, and the orchestrator has its database.")
         return
@@ -49,9 +57,9 @@ def prepare_home(home: Path, tell: Tell) -> None:
         tell("Making the database of the embedded orchestrator ...")
         with EmbeddedServer(str(home / "prefect" / "server.log")) as server:
             server.wait()
-    for path in damaged():
+    for path in find_damaged_kernels():
         path.unlink(missing_ok=True)
-        (make_kernel_folder() / compiled_name()).unlink(missing_ok=True)
+        (make_kernel_folder() / compute_marker_name()).unlink(missing_ok=True)
     if not is_compiled():
         _remove_unused(make_kernel_folder().parent)
         workers = count_cores()
@@ -61,39 +69,39 @@ def prepare_home(home: Path, tell: Tell) -> None:
 
 
 def is_prepared(home: Path) -> bool:
-    """Return whether the first run has nothing to wait for."""
-    return is_compiled() and not damaged() and get_database_path(home / "prefect").exists()
+    """Check whether kernels are compiled and intact, and the orchestrator has its database."""
+    return is_compiled() and not find_damaged_kernels() and get_database_path(home / "prefect").exists()
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove what was not read for a while: kernels as they once were, and for another processor or Python."""
+    """Remove compiled kernels that were not read for UNUSED_SECONDS, such as those of older sources."""
     for path in folder.glob("*/*"):
         state = path.stat()
         if max(state.st_atime, state.st_mtime) < time.time() - UNUSED_SECONDS:
             path.unlink(missing_ok=True)
 
 
-def damaged() -> list[Path]:
-    """Return the files of compiled kernels and their tables that are not as they were written."""
+def find_damaged_kernels() -> list[Path]:
+    """List the files of compiled kernels and character tables with a wrong checksum."""
     files = (path for path in sorted(make_kernel_folder().iterdir()) if path.suffix in SEALED)
     return [path for path in files if read_sealed(path) is None]
 
 
-def database_finding(home: Path) -> Finding:
-    """Check that a server can work with the orchestrator's database."""
+def check_database(home: Path) -> Finding:
+    """Check that a server can use the orchestrator's database; a database that does not exist yet is fine."""
     path = get_database_path(home / "prefect")
     if fault := find_database_fault(path.parent):
-        return fail("UI database", *fault)
-    return ok("UI database", str(path) if path.exists() else "none yet: the first server makes it")
+        return report_failure("UI database", *fault)
+    return report_ok("UI database", str(path) if path.exists() else "none yet: the first server makes it")
 
 
-def kernels_finding() -> Finding:
-    """Check that the kernels of this state of the code are compiled, and intact."""
-    folder, bad = make_kernel_folder(), damaged()
+def check_kernels() -> Finding:
+    """Check that the kernels are compiled for the current sources, and intact."""
+    folder, bad = make_kernel_folder(), find_damaged_kernels()
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"
     elif is_compiled():
-        return ok("compiled kernels", str(find_shipped_folder() or folder))
+        return report_ok("compiled kernels", str(find_shipped_folder() or folder))
     else:
         fact = f"none, or not all, in {folder}: the first run compiles them while it works"
-    return warn("compiled kernels", fact, "cloze prepare")
+    return report_warning("compiled kernels", fact, "cloze prepare")

@@ -21,7 +21,15 @@ from corpora.sources.passed_over import count_files
 from corpora.store.settings import suggest
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.terminal import EXCERPT, TITLE, VALUE, console, print_json, say, teller
+from flows.command.terminal import (
+    EXCERPT_WIDTH,
+    TITLE_WIDTH,
+    VALUE_WIDTH,
+    choose_printer,
+    console,
+    print_json,
+    print_lines,
+)
 from flows.recipes.guessed_fields import (
     TABLE_WITHOUT_TEXT,
     describe_chosen,
@@ -38,7 +46,7 @@ from flows.recipes.privacy import to_one_line
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.inputs.unread_files import describe_unread
 
-REASON, NAME = 400, 60  # characters
+REASON_WIDTH, NAME_WIDTH = 400, 60  # characters
 
 
 def preview(
@@ -59,24 +67,30 @@ def preview(
     entries = {source if folder else entry.source.name: entry for entry in loaded.sources}
     if source not in entries:
         raise InputError(f"The recipe {recipe!r} has no source {source!r}: {suggest(source, entries)}")
-    looked = look_at(loaded, entries[source])
+    looked = inspect_source(loaded, entries[source])
     entry = looked.entry
     if as_json:
-        print_json([asdict(item) for item in preview_source(entry, looked.files, number, teller(as_json))])
+        print_json([asdict(item) for item in preview_source(entry, looked.files, number, choose_printer(as_json))])
         return
     if entry.documents.needs_statistics:
         console.print(
             "Repeated lines and selection depend on the whole source: a run applies them, the preview does not."
         )
-    for item in preview_source(entry, looked.files, number, say):
-        console.print(show_preview(item))
+    for item in preview_source(entry, looked.files, number, print_lines):
+        console.print(render_preview(item))
     fitted = describe_fitted(loaded.name, loaded.fitted) if loaded.fitted else ""
-    say(*filter(None, [*looked.lines, fitted, describe_chosen(loaded.name, loaded.chosen or {})]))
+    print_lines(*filter(None, [*looked.lines, fitted, describe_chosen(loaded.name, loaded.chosen or {})]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
-    """The effect of one step on a record. text: as it is now, None where the step did not change it, or dropped it."""
+class StepEffect:
+    """The effect of one processing step on a record.
+
+    Attributes:
+        step: The name of the step.
+        text: The text after the step; None if the step did not change it, or dropped the record.
+        drop: The reason why the step dropped the record; "" if it did not.
+    """
 
     step: str
     text: str | None = None
@@ -84,29 +98,44 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """One record on its way: as its source gives it, after each step, and where it ends."""
+class RecordPreview:
+    """One record through all processing steps.
+
+    Attributes:
+        title: Its title, or its key; may be "".
+        where: Where it is in its raw file.
+        parsed: The text as its source gives it.
+        steps: The effects of the steps, in their order.
+        verdict: "kept", or "dropped: " and the reason.
+    """
 
     title: str
     where: str
     parsed: str
-    steps: tuple[Passed, ...]
+    steps: tuple[StepEffect, ...]
     verdict: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceLook:
-    """A source as a run would read its files now. lines: remarks about them, and about files that are not read"""
+class SourcePreview:
+    """A source with its raw files, as a run would read them now.
+
+    Attributes:
+        entry: The source's entry of the recipe, with guessed text fields filled in.
+        files: The raw files.
+        lines: Remarks about guesses, and about files that are not read.
+    """
 
     entry: SourceEntry
     files: tuple[RawFile, ...]
     lines: tuple[str, ...]
 
 
-def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
-    """Return what a run would read of a source, with the text fields that are in the lock, or are guessed now.
+def inspect_source(recipe: Recipe, entry: SourceEntry) -> SourcePreview:
+    """Find out what a run would read of a source now. Text fields are those in the lock, or guessed.
 
-    Raises InputError.
+    Raises:
+        InputError: If the source has no files, or no table in it has a column of text.
     """
     files, source = list_unhashed_files(list_raw_files(entry, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
@@ -119,7 +148,7 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
     kinds = {str(parse_raw_path(path).absolute()): TABLE_WITHOUT_TEXT for path in without}
     looked = count_files(source, left, is_excluded=build_store_check(source, recipe), kinds=kinds)
     guess = [describe_guess(source, names, guesses.get(source.name))] if names and get_guessable_source(source) else []
-    return SourceLook(
+    return SourcePreview(
         entry=replace(entry, source=with_names(source, names)),
         files=tuple(left),
         lines=(*guess, *describe_unread({source.name: looked}, recipe.privacy.samples)),
@@ -128,18 +157,25 @@ def look_at(recipe: Recipe, entry: SourceEntry) -> SourceLook:
 
 def preview_source(
     entry: SourceEntry, files: Sequence[RawFile], number: int, tell: Callable[[str], None]
-) -> Iterator[Preview]:
-    """Take records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
+) -> Iterator[RecordPreview]:
+    """Take sample records of a source through all processing steps, and yield a preview of each. Nothing is written.
 
-    tell: called for files that cannot be read, if the source leaves them out; and at the end for the templates of
-          wikis that no table names
+    Args:
+        entry: The source's entry of the recipe.
+        files: The raw files; records of every kind of file among them are taken.
+        number: The largest number of records.
+        tell: Called with a line for each file that cannot be read, if the source skips such files, and at the end for
+            wiki templates that no table names.
+
+    Raises:
+        FileFault: During iteration, if a file cannot be read and the source does not skip such files.
     """
     tally = Tally()
 
     def leave_out(fault: FileFault) -> None:
         if entry.on_damage != "skip":
             raise fault
-        tell(f"{entry.source.name}: left out as unreadable: {to_one_line(fault.reason, REASON)}")
+        tell(f"{entry.source.name}: left out as unreadable: {to_one_line(fault.reason, REASON_WIDTH)}")
 
     for record in islice(sample_records(entry.source, files, leave_out, tally), number):
         yield preview_record(record, entry)
@@ -147,12 +183,13 @@ def preview_source(
     if unknown:
         tell(f"{entry.source.name}: templates in sentences that no table names, most used first:")
     for template in unknown:
-        tell(f"  {template.number:,} {to_one_line(template.name, NAME)}: {to_one_line(template.example, REASON)}")
+        name, example = to_one_line(template.name, NAME_WIDTH), to_one_line(template.example, REASON_WIDTH)
+        tell(f"  {template.number:,} {name}: {example}")
 
 
-def preview_record(record: Record, entry: SourceEntry) -> Preview:
-    """Take one record through all steps."""
-    passed: list[Passed] = []
+def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
+    """Take one record through all processing steps."""
+    passed: list[StepEffect] = []
     text = record.text
 
     def watch(step: str, batch: BatchState) -> None:
@@ -161,14 +198,14 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
         if drop is not None:
             if not passed or not passed[-1].drop:
                 detail = f" ({drop.detail})" if drop.detail else ""
-                passed.append(Passed(step=drop.step, drop=f"{drop.step}: {drop.reason}{detail}"))
+                passed.append(StepEffect(step=drop.step, drop=f"{drop.step}: {drop.reason}{detail}"))
             return
         now = batch.texts[0].as_py()
-        passed.append(Passed(step=step, text=None if now == text else now))
+        passed.append(StepEffect(step=step, text=None if now == text else now))
         text = now
 
     judge_records([record], entry.source.name, entry.documents, read_inputs(entry.documents), watch)
-    return Preview(
+    return RecordPreview(
         title=record.title or record.key or "",
         where=str(record.locator),
         parsed=record.text,
@@ -177,23 +214,23 @@ def preview_record(record: Record, entry: SourceEntry) -> Preview:
     )
 
 
-def show_preview(preview: Preview) -> RenderableType:
-    """Return a record as its source gives it, after every step, and where it ends."""
+def render_preview(preview: RecordPreview) -> RenderableType:
+    """Render a record before and after every step, and its verdict."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
-        (to_one_line(preview.title or "(no title)", TITLE), "bold"),
+        (to_one_line(preview.title or "(no title)", TITLE_WIDTH), "bold"),
         "  ",
-        (to_one_line(preview.verdict, VALUE), "green" if kept else "red"),
-        (f"\n  {to_one_line(preview.where, 2 * VALUE)}", "dim"),
+        (to_one_line(preview.verdict, VALUE_WIDTH), "green" if kept else "red"),
+        (f"\n  {to_one_line(preview.where, 2 * VALUE_WIDTH)}", "dim"),
     )
-    width = max(len(step.step) for step in (*preview.steps, Passed(step="parsed")))
-    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {to_one_line(preview.parsed, 2 * EXCERPT)}")
+    width = max(len(step.step) for step in (*preview.steps, StepEffect(step="parsed")))
+    head.append(f"\n  {'parsed':{width}}", "dim").append(f" {to_one_line(preview.parsed, 2 * EXCERPT_WIDTH)}")
     for step in preview.steps:
         head.append(f"\n  {step.step:{width}}", "dim")
         if step.drop:
-            head.append(f" dropped: {to_one_line(step.drop, VALUE)}", "red")
+            head.append(f" dropped: {to_one_line(step.drop, VALUE_WIDTH)}", "red")
         elif step.text is None:
             head.append(" as it was", "dim")
         else:
-            head.append(f" {to_one_line(step.text, 2 * EXCERPT)}")
+            head.append(f" {to_one_line(step.text, 2 * EXCERPT_WIDTH)}")
     return head.append("\n")

@@ -1,7 +1,7 @@
 """Shows the progress of a run, a fetch and a check of a store, on the terminal.
 
 A run: one line for each finished stage, and a bar for the one that is being built, with its parts and the time
-left at their rate. A fetch and a check of a store: one bar of bytes for all files. Where output is not a terminal, a
+left at their rate. A fetch and a check of a store: one bar of bytes for all files. If output is not a terminal, a
 line every ten seconds replaces the bar.
 """
 
@@ -26,13 +26,13 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from flows.signals import last_word
+from flows.signals import call_on_stop
 
-QUIET_SECONDS = 10.0
+LINE_SECONDS = 10.0
 
 
-class _Drawn:
-    """Drawn on a terminal for the time of a `with` block, and removed where the process is stopped."""
+class _ProgressDisplay:
+    """A progress bar that is drawn for the time of a `with` block, and removed if the process is stopped."""
 
     _draws_at_once = True
 
@@ -47,8 +47,8 @@ class _Drawn:
         return self
 
     def _draw(self) -> None:
-        """Draw the bar from now on, which starts a thread."""
-        self._open.enter_context(last_word(self._bar.stop, display=True))
+        """Start to draw the bar, on a thread of its own."""
+        self._open.enter_context(call_on_stop(self._bar.stop, display=True))
         self._open.enter_context(self._bar)
 
     def __exit__(
@@ -57,30 +57,36 @@ class _Drawn:
         self._open.close()
 
     def tell(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a line above the bar."""
         self._console.print(escape(line), highlight=False)
         self._last = time.monotonic()
 
     def _tell_seldom(self, line: str) -> None:
-        """Print a line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
-        if not self._console.is_terminal and time.monotonic() - self._last > QUIET_SECONDS:
+        """Print a line in place of a bar if output is no terminal and nothing was printed for LINE_SECONDS."""
+        if not self._console.is_terminal and time.monotonic() - self._last > LINE_SECONDS:
             self.tell(line)
 
 
-class RunProgress(_Drawn):
-    """Lines, and a bar from the first stage that is built. Safe to call from the run's own thread only."""
+class RunProgress(_ProgressDisplay):
+    """The progress of a run: a bar from the first stage that is built.
+
+    Call its methods only from the thread of the run.
+    """
 
     _draws_at_once = False  # workers are forked before there are threads
 
     def __init__(self, console: Console) -> None:
         counts = (MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeElapsedColumn())
-        super().__init__(console, _bar(console, *counts))
+        super().__init__(console, _build_bar(console, *counts))
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Report that `built` of a stage's missing `parts` are done; when all are, its bar goes.
+        """Report that some parts of a stage are done. When all are, the bar of the stage disappears.
 
-        For a model the steps of its training are counted: then the stage's name ends with "steps".
+        Args:
+            stage: The stage; a name that ends with " steps" means the steps of a training.
+            built: The number of parts, or steps, that are done.
+            parts: The number of parts, or steps, in total.
         """
         what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")
         if not self._console.is_terminal:
@@ -96,32 +102,35 @@ class RunProgress(_Drawn):
             self._bar.remove_task(self._tasks.pop(stage))
 
 
-def _bar(console: Console, *counts: ProgressColumn) -> Progress:
-    """Return a bar with these counts and the time left; it goes when it is done."""
+def _build_bar(console: Console, *counts: ProgressColumn) -> Progress:
+    """Build a bar with some columns and the time left; it disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
 
-def _byte_bar(console: Console) -> Progress:
-    """Return a bar of bytes with their rate."""
-    return _bar(console, DownloadColumn(), TransferSpeedColumn())
+def _build_byte_bar(console: Console) -> Progress:
+    """Build a bar of bytes with their rate."""
+    return _build_bar(console, DownloadColumn(), TransferSpeedColumn())
 
 
-class FetchProgress(_Drawn):
-    """Bytes as they come, on the terminal: one bar for all files, with the rate; or a line every ten seconds.
-
-    Hand `advance` to `fetch_recipe`. Safe to call from any thread.
-    """
+class FetchProgress(_ProgressDisplay):
+    """The progress of a download: one bar of bytes for all files. Safe to use from any thread."""
 
     def __init__(self, console: Console) -> None:
-        super().__init__(console, _byte_bar(console))
+        super().__init__(console, _build_byte_bar(console))
         self._lock = threading.Lock()
         self._task = self._bar.add_task("fetching", total=None)
         self._files: dict[str, tuple[int, int | None]] = {}
         self._here = self._whole = self._num_done = self._num_open = 0
 
     def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
-        """Report that so much of a file has arrived, of so much where that is known."""
+        """Report the progress of one file.
+
+        Args:
+            name: The name of the file.
+            num_bytes: The number of bytes that have arrived.
+            whole: The size of the file in bytes; None if unknown.
+        """
         with self._lock:
             self._count(-1, self._files.get(name))
             self._files[name] = (num_bytes, whole)
@@ -132,7 +141,7 @@ class FetchProgress(_Drawn):
             self._tell_seldom(f"{text}, {self._here / 1e6:,.1f} MB")
 
     def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
-        """Add a file's state to the sums, or subtract it. A file of unknown length is open."""
+        """Add the state of a file to the sums (sign 1), or subtract it (sign -1). None changes nothing."""
         if file is not None:
             num_bytes, whole = file
             self._here += sign * num_bytes
@@ -141,16 +150,16 @@ class FetchProgress(_Drawn):
             self._num_done += sign * (num_bytes == whole)
 
 
-class CheckProgress(_Drawn):
-    """Bytes as they are checked, on the terminal: a bar with the rate; or a line every ten seconds."""
+class CheckProgress(_ProgressDisplay):
+    """The progress of a check of a store: a bar of bytes."""
 
     def __init__(self, console: Console, what: str) -> None:
-        super().__init__(console, _byte_bar(console))
+        super().__init__(console, _build_byte_bar(console))
         self._what = what
         self._task = self._bar.add_task(what, total=None)
 
     def advance(self, done: int, total: int) -> None:
-        """Report that so many bytes are checked, of so many."""
+        """Report the number of bytes that are checked, and the total."""
         self._bar.update(self._task, completed=done, total=total)
         if done < total:
             self._tell_seldom(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")

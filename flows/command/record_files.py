@@ -20,68 +20,77 @@ from cyclopts import Parameter
 from corpora.errors import InputError
 from corpora.store.places.pipes import open_file
 from flows.command.arguments import STANDARD_INPUT, Share
-from flows.signals import scratch_folder
+from flows.signals import open_scratch_folder
 from trainer.tasks.formats.records import FileSettings
 
 if TYPE_CHECKING:
     from trainer.tasks.formats.records import FileSettings
 
 
-MARKS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx", b"{": ".jsonl", b"[": ".json"}
-SIGNS = (b",", b";", b"|")
-LOOKED_AT = 1 << 16
+ENDINGS_BY_START = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx", b"{": ".jsonl", b"[": ".json"}
+SEPARATORS = (b",", b";", b"|")
+HEAD_BYTES = 1 << 16
 
 
-def is_piped(path: Path) -> bool:
-    """Tell whether a path is that of a pipe."""
+def is_pipe(path: Path) -> bool:
+    """Check whether a path is standard input or a named pipe."""
     return str(path) == STANDARD_INPUT or path.is_fifo()
 
 
-def absolute(path: Path) -> str:
-    """Return a path as any folder understands it; that of a pipe as it is."""
-    return str(path if is_piped(path) else path.resolve())
+def to_absolute(path: Path) -> str:
+    """Return the absolute path as text; the path of a pipe is returned unchanged."""
+    return str(path if is_pipe(path) else path.resolve())
 
 
 @contextmanager
-def from_pipe(file: FileSettings) -> Iterator[FileSettings]:
-    """Yield a file's settings, for the time of the block; what comes through a pipe is in a file. Raises InputError."""
-    if not is_piped(Path(file.path)):
+def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
+    """Yield the settings of a file of records; if it is a pipe, its records are in a temporary file during the block.
+
+    Raises:
+        InputError: If nothing comes through the pipe.
+    """
+    if not is_pipe(Path(file.path)):
         yield file
         return
-    with scratch_folder() as scratch:
+    with open_scratch_folder() as scratch:
         if file.path == STANDARD_INPUT:
-            copy = _copied(cast(BufferedReader, sys.stdin.buffer), scratch, file)
+            copy = _copy_stream(cast(BufferedReader, sys.stdin.buffer), scratch, file)
         else:
             with open_file(Path(file.path)) as stream:
-                copy = _copied(stream, scratch, file)
+                copy = _copy_stream(stream, scratch, file)
         yield replace(file, path=str(copy))
 
 
-def _copied(stream: BufferedReader, scratch: Path, file: FileSettings) -> Path:
-    head = stream.read(LOOKED_AT)
+def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> Path:
+    """Copy a pipe to a file with a fitting ending, and return its path. Raises InputError if the pipe is empty."""
+    head = stream.read(HEAD_BYTES)
     if not head.strip():
         raise InputError(f"Nothing came through {file.path}: write the records to it, or name a file.")
-    copy = scratch / f"piped{ending_of(head, file)}"
+    copy = scratch / f"piped{guess_ending(head, file)}"
     with copy.open("wb") as out:
         out.write(head)
         shutil.copyfileobj(stream, out)
     return copy
 
 
-def ending_of(head: bytes, file: FileSettings) -> str:
-    """Return the ending of a file that begins so. file: whose columns are named
+def guess_ending(head: bytes, file: FileSettings) -> str:
+    """Guess the ending of a file of records from its first bytes.
 
-    >>> [ending_of(head, FileSettings(path="-")) for head in (b'{"text": 1}', b"id;text", b"Once, a wolf")]
+    Args:
+        head: The first bytes.
+        file: The settings with the names of columns, by which CSV is told from plain text.
+
+    >>> [guess_ending(head, FileSettings(path="-")) for head in (b'{"text": 1}', b"id;text", b"Once, a wolf")]
     ['.jsonl', '.csv', '.txt']
     """
-    for mark, ending in MARKS.items():
+    for mark, ending in ENDINGS_BY_START.items():
         if head.lstrip().startswith(mark):
             return ending
     first = head.lstrip().partition(b"\n")[0]
     if b"\t" in first:
         return ".tsv"
     names = {column.encode() for column in (*file.columns.values(), file.get_column("text"))}
-    cells = ({cell.strip(b' "\r') for cell in first.split(sign)} for sign in SIGNS if sign in first)
+    cells = ({cell.strip(b' "\r') for cell in first.split(sign)} for sign in SEPARATORS if sign in first)
     return ".csv" if any(each & names for each in cells) else ".txt"
 
 
@@ -93,8 +102,8 @@ Accept = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class FileAsked:
-    """How a file of records is read."""
+class FileOptions:
+    """The options that say how a file of records is read."""
 
     columns: Annotated[
         list[str] | None,
@@ -106,16 +115,21 @@ class FileAsked:
     header: Annotated[bool, Parameter(help="Whether the first line of a table names the columns.")] = True
     max_unusable: Annotated[Share, Parameter(help="Largest share of records that may be unusable.")] = 0.01
 
-    def of(self, path: Path | None, keep: Sequence[str] = ()) -> "FileSettings":
-        """Return the settings of a file, or of one that is named later. Raises InputError.
+    def to_settings(self, path: Path | None, keep: Sequence[str] = ()) -> "FileSettings":
+        """Return the settings of a file of records.
 
-        keep: columns whose values are given as they are
+        Args:
+            path: The file. If None, the path is "" and set later.
+            keep: Columns that are returned with each record, unchanged.
+
+        Raises:
+            InputError: If an option is not valid.
         """
         from flows.recipes.tables import parse_override
         from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings
 
         return FileSettings(
-            path="" if path is None else absolute(path),
+            path="" if path is None else to_absolute(path),
             format=self.format,
             header=self.header,
             columns={
@@ -126,4 +140,4 @@ class FileAsked:
         )
 
 
-FILE_ASKED = FileAsked()
+DEFAULT_FILE_OPTIONS = FileOptions()

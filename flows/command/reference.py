@@ -20,7 +20,7 @@ from corpora.judging.batches import STEP_TABLES
 from corpora.judging.settings import DocumentsSettings
 from corpora.sources.registry import SOURCES, load_source_class
 from flows.command.cli import app
-from flows.command.help import EXAMPLES, JSON_KEYS, command_names, command_of, rank, summary_of
+from flows.command.help import EXAMPLES, JSON_KEYS, find_command, get_rank, get_summary, list_command_names
 from flows.environment import ROOT
 from flows.recipes.meanings import SETTINGS, explain_by_name, read_meanings
 from flows.recipes.recipe import SourceEntry
@@ -64,14 +64,18 @@ ROW = ("key", "type", "default", "meaning")
 
 
 def main(arguments: Sequence[str], page: Path = PAGE) -> int:
-    """Write the page, or with `--check` only compare; 1 where the page lags, 2 for an unknown argument."""
+    """Write the page, or compare it if the argument is `--check`.
+
+    Returns:
+        0; 1 if the page differs from the program; 2 for an unknown argument.
+    """
     if [*arguments] not in ([], ["--check"]):
         print(
             f"flows.command.reference: {' '.join(arguments)} means nothing here; the one option is --check",
             file=sys.stderr,
         )
         return 2
-    text = reference()
+    text = render_reference()
     if not arguments:
         page.write_text(text, encoding="utf-8")
         return 0
@@ -81,20 +85,22 @@ def main(arguments: Sequence[str], page: Path = PAGE) -> int:
     return 1
 
 
-def reference() -> str:
-    """Return the whole page."""
+def render_reference() -> str:
+    """Return the text of docs/reference.md."""
     blocks = [
         "# Reference",
         "Written by `python -m flows.command.reference` from the program itself; change the program, not this page.",
         "## Commands",
-        commands_table(),
-        _commands(),
+        render_commands_table(),
+        _render_commands(),
         "## JSON",
         JSON_PROMISE,
-        table(("command", "keys"), [(f"`cloze {name}`", _keys(text)) for name, text in JSON_KEYS.items()]),
+        format_table(
+            ("command", "keys"), [(f"`cloze {name}`", _format_keys(text)) for name, text in JSON_KEYS.items()]
+        ),
         "## Exit codes",
-        table(("code", "meaning"), EXIT_CODES),
-        *_recipe(),
+        format_table(("code", "meaning"), EXIT_CODES),
+        *_iter_recipe_blocks(),
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -102,23 +108,20 @@ def reference() -> str:
 # Commands
 
 
-def _commands() -> str:
-    """Return every command with its arguments, as cyclopts writes it, in the order of the help.
-
-    The introduction of the program is left out; two examples of a command are after its arguments.
-    """
+def _render_commands() -> str:
+    """Return the section of each command with its arguments and examples, in the order of `cloze --help`."""
     page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
     sections = page[page.index("### cloze ") + len("### cloze ") :].split("\n### cloze ")
     texts = {section.partition("\n")[0]: section for section in sections}
-    order = sorted(texts, key=lambda name: rank(name.split()[0]))
-    return "\n\n".join(f"### cloze {texts[name].strip()}{_examples(name)}" for name in order)
+    order = sorted(texts, key=lambda name: get_rank(name.split()[0]))
+    return "\n\n".join(f"### cloze {texts[name].strip()}{_format_examples(name)}" for name in order)
 
 
-def _keys(text: str) -> str:
-    """Return the keys of a document as code, and the words between them as they are.
+def _format_keys(text: str) -> str:
+    """Format a description of a JSON document, with its keys as code.
 
-    >>> _keys("each: run_id state; with --all: figures")
+    >>> _format_keys("each: run_id state; with --all: figures")
     'a list, of each: `run_id`, `state`; with --all: `figures`'
     """
     pieces = []
@@ -128,80 +131,87 @@ def _keys(text: str) -> str:
     return "; ".join(pieces).replace("each: ", "a list, of each: ", 1)
 
 
-def _examples(name: str) -> str:
+def _format_examples(name: str) -> str:
     """Return the examples of a command for the page; "" for a group of commands."""
     return f"\n\nExamples:\n\n```console\n{EXAMPLES[name]}```" if name in EXAMPLES else ""
 
 
-def commands_table() -> str:
-    """Return every command and what it does, as the README shows it, too."""
-    rows = [(f"`cloze {name}`", summary_of(command_of(app, name))) for name in command_names(app)]
-    return table(("command", "what it does"), rows)
+def render_commands_table() -> str:
+    """Return the table of commands and their summaries; the README has the same."""
+    rows = [(f"`cloze {name}`", get_summary(find_command(app, name))) for name in list_command_names(app)]
+    return format_table(("command", "what it does"), rows)
 
 
 # Recipes
 
 
-def _recipe() -> Iterator[str]:
+def _iter_recipe_blocks() -> Iterator[str]:
+    """Yield the paragraphs and tables about the recipe."""
     yield "## The recipe"
     yield (
         "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
         "given as `--set table.key=value`."
     )
-    yield table(ROW, TOP_KEYS)
+    yield format_table(ROW, TOP_KEYS)
     yield "### [[source]]"
     yield "One table for each source; `kind` says which. These keys every kind has:"
     own = ", ".join(f"`{name}`" for name in ("documents", *STEP_TABLES))
-    common = settings_rows(SourceEntry, skip=("source", "documents", "fetch", "license"))
+    common = list_setting_rows(SourceEntry, skip=("source", "documents", "fetch", "license"))
     common = [(key, kind, "its place in the recipe" if key == "`priority`" else d, m) for key, kind, d, m in common]
     overrides = (own, "table", "", "settings for this source alone, over those of the recipe's table")
-    yield table(ROW, [*common, overrides])
+    yield format_table(ROW, [*common, overrides])
     for kind in sorted(SOURCES):
         yield f'#### kind = "{kind}"'
-        yield table(ROW, settings_rows(load_source_class(kind)))
-    yield from _section("#### fetch", AcquireSettings)
+        yield format_table(ROW, list_setting_rows(load_source_class(kind)))
+    yield from _iter_section("#### fetch", AcquireSettings)
     yield "### [[step]]"
     yield "A step of your own, from an installed package (entry point `cloze.steps`). It also has keys of its own:"
-    yield table(ROW, STEP_KEYS)
+    yield format_table(ROW, STEP_KEYS)
     for name, settings in SETTINGS.items():
         skip = {DocumentsSettings: OWN_TABLES, ShardSettings: ("own",), TrainingSettings: ("phase",)}.get(settings, ())
-        yield from _section(f"### [{name}]", settings, *_nested_summaries(settings), skip=skip)
+        yield from _iter_section(f"### [{name}]", settings, *_iter_nested_summaries(settings), skip=skip)
         if settings is ShardSettings:
-            yield from _inputs()
+            yield from _iter_inputs()
         if settings is VocabularySettings:
-            yield f"{summary(GivenVocabulary)} Its keys, in place of those above:"
-            yield table(ROW, settings_rows(GivenVocabulary))
+            yield f"{read_summary(GivenVocabulary)} Its keys, in place of those above:"
+            yield format_table(ROW, list_setting_rows(GivenVocabulary))
         if settings is TrainingSettings:
-            yield from _section("#### [[training.phase]]", PhaseSettings)
-            yield from _section("#### schedule", Schedule)
+            yield from _iter_section("#### [[training.phase]]", PhaseSettings)
+            yield from _iter_section("#### schedule", Schedule)
 
 
-def _section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what a table is for, more paragraphs, and its keys."""
-    yield from (heading, summary(settings), *paragraphs)
-    yield table(ROW, settings_rows(settings, skip=skip))
+def _iter_section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
+    """Yield a heading, the description of a settings dataclass, more paragraphs, and the table of its keys."""
+    yield from (heading, read_summary(settings), *paragraphs)
+    yield format_table(ROW, list_setting_rows(settings, skip=skip))
 
 
-def _nested_summaries(settings: type) -> Iterator[str]:
-    """Yield one paragraph for each nested table that is described nowhere else."""
+def _iter_nested_summaries(settings: type) -> Iterator[str]:
+    """Yield a paragraph about each nested settings dataclass that has no section of its own."""
     for field in dataclasses.fields(settings):
         hint = get_type_hints(settings)[field.name]
         inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
         if isinstance(inner, type) and dataclasses.is_dataclass(inner) and field.name not in OWN_TABLES:
-            yield f"`{field.name}`: {summary(inner)}"
+            yield f"`{field.name}`: {read_summary(inner)}"
 
 
-def _inputs() -> Iterator[str]:
-    """Yield what each `input` makes, and its own keys."""
+def _iter_inputs() -> Iterator[str]:
+    """Yield a description of each kind of training input, and a table of its keys if it has any."""
     yield "Inputs, with the keys that each adds; more come with installed packages (entry point `cloze.inputs`)."
     for kind, own in INPUTS.items():
-        yield f'`input = "{kind}"`: {summary(own)}'
-        if rows := settings_rows(own):
-            yield table(ROW, rows)
+        yield f'`input = "{kind}"`: {read_summary(own)}'
+        if rows := list_setting_rows(own):
+            yield format_table(ROW, rows)
 
 
-def settings_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
-    """Return key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
+def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
+    """List the key, type, default and meaning of each field of a settings dataclass.
+
+    Args:
+        settings: The dataclass.
+        prefix: Put before each key. Nested dataclasses get dotted keys.
+        skip: The names of fields to leave out.
+    """
     hints, texts = get_type_hints(settings), read_meanings(settings)
     rows: list[Row] = []
     for field in dataclasses.fields(settings):
@@ -209,36 +219,36 @@ def settings_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) ->
         if field.name in skip:
             continue
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            rows += settings_rows(hint, f"{prefix}{field.name}.")
+            rows += list_setting_rows(hint, f"{prefix}{field.name}.")
             continue
         meaning = texts.get(field.name) or explain_by_name(field.name)
-        rows.append((f"`{prefix}{field.name}`", type_name(hint), default_text(field), meaning))
+        rows.append((f"`{prefix}{field.name}`", describe_type(hint), format_default(field), meaning))
     return rows
 
 
-def summary(settings: type) -> str:
-    """Return the docstring's text outside the lines about fields."""
+def read_summary(settings: type) -> str:
+    """Return the docstring of a settings dataclass without the lines about its fields."""
     names = {field.name for field in dataclasses.fields(settings)}
     paragraphs = (inspect.getdoc(settings) or "").split("\n\n")
     plain = [text for text in paragraphs if text.partition(":")[0].split(", ")[0] not in names]
     return "\n\n".join(" ".join(text.split()) for text in plain)
 
 
-def default_text(field: "dataclasses.Field[Any]") -> str:
-    """Return a field's default as a recipe would write it."""
+def format_default(field: "dataclasses.Field[Any]") -> str:
+    """Format the default of a field as a recipe writes it; "required" if it has none."""
     if field.name == "seed":
         return "the recipe's `seed`"
     if field.default_factory is not dataclasses.MISSING:
-        return f"`{toml_text(field.default_factory())}`"
+        return f"`{format_toml(field.default_factory())}`"
     if field.default is dataclasses.MISSING:
         return "required"
-    return "none" if field.default is None else f"`{toml_text(field.default)}`"
+    return "none" if field.default is None else f"`{format_toml(field.default)}`"
 
 
-def toml_text(value: Any) -> str:
-    """Return a value as TOML writes it.
+def format_toml(value: Any) -> str:
+    """Format a value as TOML.
 
-    >>> toml_text(("en",)), toml_text({"text": "body"}), toml_text(True)
+    >>> format_toml(("en",)), format_toml({"text": "body"}), format_toml(True)
     ('["en"]', '{ text = "body" }', 'true')
     """
     if isinstance(value, bool):
@@ -246,13 +256,13 @@ def toml_text(value: Any) -> str:
     if isinstance(value, str):
         return f"'{value}'" if '"' in value else f'"{value}"'
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{key} = {toml_text(item)}' for key, item in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {format_toml(item)}' for key, item in value.items())} }}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(toml_text, value))}]"
+        return f"[{', '.join(map(format_toml, value))}]"
     return f"{value:_}" if isinstance(value, int) and value >= 100_000 else str(value)
 
 
-WORDS: Mapping[object, str] = {
+TYPE_NAMES: Mapping[object, str] = {
     str: "text",
     Path: "path",
     int: "whole number",
@@ -261,22 +271,22 @@ WORDS: Mapping[object, str] = {
 }
 
 
-def type_name(hint: Any) -> str:
-    """Return a type in words.
+def describe_type(hint: Any) -> str:
+    """Describe a type for a person.
 
-    >>> type_name(tuple[str, ...]), type_name(int | str | None)
+    >>> describe_type(tuple[str, ...]), describe_type(int | str | None)
     ('list of text', 'whole number or text')
     """
     origin, arguments = get_origin(hint), [a for a in get_args(hint) if a not in (type(None), Ellipsis)]
     if origin in (tuple, list):
-        return f"list of {type_name(arguments[0])}"
+        return f"list of {describe_type(arguments[0])}"
     if origin is types.UnionType or (origin is not None and str(origin) == "typing.Union"):
-        return " or ".join(dict.fromkeys(map(type_name, arguments)))
-    return "table" if origin is not None or dataclasses.is_dataclass(hint) else WORDS[hint]
+        return " or ".join(dict.fromkeys(map(describe_type, arguments)))
+    return "table" if origin is not None or dataclasses.is_dataclass(hint) else TYPE_NAMES[hint]
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; a bar inside a cell is escaped."""
+def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Format a Markdown table; a bar in a cell is escaped."""
     lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

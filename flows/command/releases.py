@@ -14,8 +14,8 @@ from corpora.generic_types import Json
 from corpora.store.places.place import Place
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.runs import when
-from flows.command.terminal import console, plain_table, print_json, say, teller
+from flows.command.runs import format_moment
+from flows.command.terminal import build_table, choose_printer, console, print_json, print_lines
 from flows.maintenance.release import ApprovalDecision, find_newest_run, find_run_at, prepare_candidate
 from flows.orchestration.approval import ask_person
 from flows.recipes.privacy import to_one_line
@@ -58,7 +58,7 @@ def release(
         recipe = load_recipe(run, store=store)
         record = find_newest_run(recipe)
     promotion = prepare_candidate(recipe, record, name)
-    tell = teller(as_json=True)  # the history's entry has standard output
+    tell = choose_printer(as_json=True)  # the history's entry has standard output
     verdict = None
     for crossing in promotion.crossed:
         tell(f"A bound is crossed: {crossing}.")
@@ -69,7 +69,7 @@ def release(
     if verdict is not None and not verdict.approved:
         tell(f"Not released: {verdict.reason or 'rejected'}{f' ({verdict.who})' if verdict.who else ''}.")
         return 1
-    show_entry(promotion.place, promotion.release(reason, verdict), as_json)
+    print_entry(promotion.place, promotion.release(reason, verdict), as_json)
     return 0
 
 
@@ -90,14 +90,14 @@ def releases(
         read_current_release(place, name)
     histories = [read_history(place, one) for one in ([name] if name is not None else list_release_names(place))]
     if as_json:
-        listed = [release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
+        listed = [build_release_json(place, entry, entry is entries[-1]) for entries in histories for entry in entries]
         print_json(listed)
     elif not histories:
-        say(f"Nothing was released in {place.to_address('')}: `cloze release RECIPE --name NAME`.")
+        print_lines(f"Nothing was released in {place.to_address('')}: `cloze release RECIPE --name NAME`.")
     else:
         shown = [entry for entries in histories for entry in entries]
         run_ids = dict.fromkeys([*list_run_ids(place), *(entry.run for entry in shown)])
-        console.print(show_releases(shown, shorten_run_ids([*run_ids])))
+        console.print(build_releases_table(shown, shorten_run_ids([*run_ids])))
 
 
 def rollback(
@@ -115,39 +115,52 @@ def rollback(
     pass
 
     place = Place(store)
-    show_entry(place, roll_back(place, name, to, reason), as_json)
+    print_entry(place, roll_back(place, name, to, reason), as_json)
 
 
-def show_releases(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
-    """Return the history of some names; the current entry of each has a star. short: short ids of runs"""
+def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
+    """Build the table of releases; the current entry of each name has a star.
+
+    Args:
+        entries: The entries of some names, those of a name from old to new.
+        short: The short ids of runs, by their ids.
+    """
     texts = ("release", "when", "who", "what", "reason")
-    table = plain_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
+    table = build_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
     newest = {entry.name: entry.number for entry in entries}
     for entry in entries:
         name = f"{entry.name} *" if newest[entry.name] == entry.number else entry.name
         run = short.get(entry.run, entry.run)
-        cells = (name, str(entry.number), when(entry.when), entry.who, what(entry), run, entry.reason)
+        cells = (
+            name,
+            str(entry.number),
+            format_moment(entry.when),
+            entry.who,
+            describe_action(entry),
+            run,
+            entry.reason,
+        )
         table.add_row(*(Text(to_one_line(cell, CELL_CHARACTERS)) for cell in cells))
     return table
 
 
-def what(entry: Release) -> str:
-    """Return what an entry did, in a few words."""
+def describe_action(entry: Release) -> str:
+    """Describe what an entry did: "released", "released by approval", or "back to N"."""
     if entry.action == "rollback":
         return f"back to {entry.back_to}"
     return "released" if entry.approved == "bounds" else "released by approval"
 
 
-def release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
-    """Return an entry for scripts. current: whether it is what its name means"""
+def build_release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
+    """Build the JSON object of an entry; `current` is True if its name means this entry now."""
     return {"store": place.to_address(""), "current": current, **asdict(entry)}
 
 
-def show_entry(place: Place, entry: Release, as_json: bool) -> None:
-    """Print what a name means from now on."""
+def print_entry(place: Place, entry: Release, as_json: bool) -> None:
+    """Print the new entry of a name: its run, its artifacts, and its address."""
     if as_json:
-        print_json(release_json(place, entry, current=True))
+        print_json(build_release_json(place, entry, current=True))
         return
     lines = [f"{entry.name} is number {entry.number} now: the run {entry.run} of {entry.recipe}."]
     lines += [f"  {place.to_address(artifact.folder)}" for artifact in entry.artifacts]
-    say(*lines, f"Its address: {place.to_address('').rstrip('/')}@{entry.name}")
+    print_lines(*lines, f"Its address: {place.to_address('').rstrip('/')}@{entry.name}")

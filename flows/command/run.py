@@ -19,11 +19,11 @@ from corpora.build import Corpus
 from corpora.store.manifest import Manifest
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.compile_kernels import compiled_meanwhile
+from flows.command.compile_kernels import compile_meanwhile
 from flows.command.progress import RunProgress
-from flows.command.terminal import console, left_out, say
-from flows.command.trace import show_example_trace
-from flows.command.trainer_process import model_folder, relay
+from flows.command.terminal import console, format_left_out, print_lines
+from flows.command.trace import print_example_trace
+from flows.command.trainer_process import forward_lines, open_model_folder
 from flows.orchestration.embedded_server import find_server_of_home, is_port_free
 from flows.orchestration.run_recipe import run_recipe
 from flows.orchestration.run_state import RunState
@@ -39,19 +39,19 @@ from trainer.build import read_events
 
 Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
 
-REASONS = 8  # why documents were dropped, in the ledger of a run
+MAX_REASONS = 8  # why documents were dropped, in the ledger of a run
 BAR_WIDTH = 36
 
-GAPS = (  # in the style of the documentation; none is in it
+DEMO_SENTENCES = (  # in the style of the documentation; none is in it
     "It returns True when the [MASK] is empty.",
     "The first [MASK] is the name of the file.",
     "If the file does not exist, an [MASK] is raised.",
     "This function returns a new [MASK] with the same shape.",
     "Its default [MASK] is None.",
 )
-TOP = 4
-UI_PORT, MOST_PORTS = 4200, 65_536  # of `cloze ui` without --port
-RAW_LINES = 8  # of the example's raw record: the whole tour fits on two screens
+TOP_WORDS = 4
+UI_PORT, MAX_PORTS = 4200, 65_536  # of `cloze ui` without --port
+MAX_RAW_LINES = 8  # of the example's raw record: the whole tour fits on two screens
 
 
 def run(
@@ -69,8 +69,8 @@ def run(
 
     What the store has already is reused. A run that was stopped resumes with the same command.
     """
-    finished = _built(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
-    show_summary(console, finished)
+    finished = _run_recipe(lambda: load_recipe(recipe, source, store, overrides, engine), workers, own_server, watch)
+    print_summary(console, finished)
     return 1 if finished.record.is_drifted else 0
 
 
@@ -79,38 +79,50 @@ def demo(*, workers: arguments.Workers = None) -> None:
 
     It then shows one example from end to end. Your Prefect profile is not used.
     """
-    finished = _built(lambda: load_recipe("demo"), workers, own_server=True)
-    show_summary(console, finished)
-    show_tour(console, finished, arguments.find_home())
+    finished = _run_recipe(lambda: load_recipe("demo"), workers, own_server=True)
+    print_summary(console, finished)
+    print_tour(console, finished, arguments.find_home())
 
 
-def _built(load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None) -> RunState:
-    """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
-    with compiled_meanwhile(say), RunProgress(console) as progress:
+def _run_recipe(
+    load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None
+) -> RunState:
+    """Load a recipe and run it, with its progress on the terminal, while missing kernels are compiled.
+
+    Args:
+        load: Returns the recipe; it is called while kernels are compiled, because a folder's recipe needs some.
+        workers: The number of processes; None for the default.
+        own_server: True to use the embedded Prefect server.
+        watch: Whether to run as a Prefect flow; None to decide by whether somebody watches.
+    """
+    with compile_meanwhile(print_lines), RunProgress(console) as progress:
         return run_recipe(load(), arguments.find_home(), progress.tell, workers, own_server, progress.advance, watch)
 
 
-def show_summary(console: Console, finished: RunState) -> None:
-    """Print the ledger, the time, and where the store and the report are."""
+def print_summary(console: Console, finished: RunState) -> None:
+    """Print the ledger of a run, its time, its store, and its report."""
     place, record = finished.place, finished.record
     console.print()
-    console.print(show_ledger(read_stored_manifests(place, record)))
+    console.print(render_ledger(read_stored_manifests(place, record)))
     console.print(f"\nTime:    {format_seconds(record.seconds)}, with {format_count(record.workers, 'worker')}")
     console.print(f"Store:   {quote(place.to_address(''))}\nReport:  {quote(finished.report_path)}", markup=False)
 
 
-def show_tour(console: Console, finished: RunState, home: Path) -> None:
-    """Print one example in colour with its masks, its raw bytes, what the model learnt, what to try next.
+def print_tour(console: Console, finished: RunState, home: Path) -> None:
+    """Print what a demo shows after its run: an example, the model's results, and commands to try next.
 
-    home: whose server has the UI
+    Args:
+        console: Where to print.
+        finished: The run.
+        home: The home folder with the server of the UI.
     """
-    place, cloze = finished.place, command_name()
-    show_sample_comparison(console, compare_contents(finished.outcome.documents, read_shipped_contents()))
+    place, cloze = finished.place, find_command_name()
+    print_sample_comparison(console, compare_contents(finished.outcome.documents, read_shipped_contents()))
     shards = Artifact(place=place, manifest=finished.outcome.shards)
-    number = example_of_first_source(finished)
+    number = find_first_source_example(finished)
     console.print("\nOne example, and the raw record it came from:\n")
-    show_example_trace(console, shards, number, "train", RAW_LINES)
-    show_learning(console, finished)
+    print_example_trace(console, shards, number, "train", MAX_RAW_LINES)
+    print_model_results(console, finished)
     example = f"{quote(place.to_address(finished.outcome.shards.folder))} {number + 1}"
     tries = {
         f"trace {example}": "the next example, back to its raw record",
@@ -119,21 +131,26 @@ def show_tour(console: Console, finished: RunState, home: Path) -> None:
         "run demo": "the same again: everything is reused",
     }
     console.print("\nTry next:")
-    console.print(f"  {ui_hint(cloze, home)}", markup=False)
+    console.print(f"  {find_ui_command(cloze, home)}", markup=False)
     for words, what in tries.items():
         console.print(f"  {cloze} {words}    # {what}", markup=False)
 
 
-def ui_hint(cloze: str, home: Path) -> str:
-    """Return the command that opens the UI of a home: on the port on which it runs, else on the first free one."""
+def find_ui_command(cloze: str, home: Path) -> str:
+    """Return the command that opens the UI: on the port of a running server, otherwise on the first free port.
+
+    Args:
+        cloze: How the command `cloze` is called here.
+        home: The home folder with the server.
+    """
     running = urlsplit(find_server_of_home(home)).port
-    port = running or next(filter(is_port_free, range(UI_PORT, MOST_PORTS)), UI_PORT)
+    port = running or next(filter(is_port_free, range(UI_PORT, MAX_PORTS)), UI_PORT)
     chosen = "" if port == UI_PORT else f" --port {port}"
     return f"{cloze} ui{chosen}    # the run in the orchestration UI, on http://127.0.0.1:{port}"
 
 
-def show_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
-    """Show whether the shipped samples gave the same rows as where they were published."""
+def print_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
+    """Print whether the shipped samples gave the same documents as those published with Cloze; a line each if not."""
     if not any(item.differing_tables for item in compared):
         number = format_count(len(compared), "shipped sample")
         console.print(f"\nThe documents of {number} are byte for byte those that were published with Cloze.")
@@ -145,8 +162,8 @@ def show_sample_comparison(console: Console, compared: Sequence[SampleComparison
         console.print(f"  {item.source:12} {item.documents:3} documents  {item.content}  [{style}]{verdict}[/{style}]")
 
 
-def show_learning(console: Console, finished: RunState) -> None:
-    """Print the model's results on text it never saw, phase by phase, and gaps that it fills."""
+def print_model_results(console: Console, finished: RunState) -> None:
+    """Print the results of a run's model on held-out text and on its tasks, and its guesses for DEMO_SENTENCES."""
     model, recipe = finished.outcome.model, finished.recipe
     if model is None or recipe.model is None:
         return
@@ -165,13 +182,13 @@ def show_learning(console: Console, finished: RunState) -> None:
         for line in iter_summaries(read_result(finished.place, tasks, name)):
             console.print(f"  {line}", markup=False)
     console.print()
-    with model_folder(finished.place.to_address(model.folder)) as folder:
-        asked = ["fill", "--brief", "--top", str(TOP), "--", str(folder), *GAPS]
-        relay(asked, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
+    with open_model_folder(finished.place.to_address(model.folder)) as folder:
+        asked = ["fill", "--brief", "--top", str(TOP_WORDS), "--", str(folder), *DEMO_SENTENCES]
+        forward_lines(asked, lambda line: console.print(f"  {line}", markup=False, soft_wrap=True))
 
 
-def example_of_first_source(finished: RunState) -> int:
-    """Return the number of an example whose document is of the recipe's first source; 0 if it gave none."""
+def find_first_source_example(finished: RunState) -> int:
+    """Return the index of an example with a document of the recipe's first source; 0 if there is none."""
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
     for document in Corpus(finished.place, finished.outcome.corpus).iter_documents():
@@ -181,48 +198,48 @@ def example_of_first_source(finished: RunState) -> int:
     return 0
 
 
-def command_name() -> str:
-    """Return how to call this command from here: by its name where it is on the path, else by its place."""
+def find_command_name() -> str:
+    """Return how to call this program from the current folder: `cloze` if that is on the PATH, otherwise its path."""
     program = Path(sys.executable).with_name("cloze")
     if which("cloze") == str(program):
         return "cloze"
     return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else str(program)
 
 
-def show_ledger(manifests: Sequence[Manifest]) -> RenderableType:
-    """Return the ledger of a run in a few lines: how many are left after each stage, and the losses, by reason."""
+def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
+    """Render the ledger of a run in a few lines: the counts after each stage, and the reasons for most losses."""
     accounts = build_accounts(manifests)
-    headline = Text(" → ").join(_headline(unit, counts) for unit, counts in accounts.headline.items())
+    headline = Text(" → ").join(_format_counts(unit, counts) for unit, counts in accounts.headline.items())
     lost = list_losses(accounts.steps)
-    lines: list[RenderableType] = [headline, *_bars(lost[:REASONS])]
-    return Group(*lines, *left_out(len(lost), REASONS, "reasons"), _balance(accounts))
+    lines: list[RenderableType] = [headline, *_draw_bars(lost[:MAX_REASONS])]
+    return Group(*lines, *format_left_out(len(lost), MAX_REASONS, "reasons"), _format_balance(accounts))
 
 
-def _headline(unit: str, counts: Mapping[str, int]) -> Text:
-    """Return the count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
+def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
+    """Format the count of a unit, such as `37 kept`, or `300 (notes) and 70 (letters) examples`."""
     each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
     return Text(" and ").join(each).append(f" {unit.removesuffix('s') if [*counts.values()] == [1] else unit}")
 
 
-def _balance(accounts: Accounts) -> Text:
-    """Return a line if every count balances, else a line for each that does not; nothing if there is no count."""
+def _format_balance(accounts: Accounts) -> Text:
+    """Return a line that all counts balance, or one for each that does not; empty if there are none."""
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
     return Text("✓ nothing is unaccounted for" if accounts.steps or accounts.edges else "", "green")
 
 
-def _bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
-    """Return one line for each name: name, count, a bar as a share of the largest count."""
+def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
+    """Return a line with a bar for each name and count; the largest count has the longest bar."""
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")
     room = min(BAR_WIDTH, max(1, console.width - widest - digits - 6))
     return [
-        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _bar(count, most, room), "blue"))
+        Text.assemble(f"  {name:{widest}}  {count:>{digits},}  ", ("█" * _scale_bar(count, most, room), "blue"))
         for name, count in counts
     ]
 
 
-def _bar(count: int, most: int, room: int) -> int:
-    """Return the cells of a bar: none for zero, at least one for more, `room` for the most."""
+def _scale_bar(count: int, most: int, room: int) -> int:
+    """Return the length of a bar in cells: 0 for zero, at least 1 for more, `room` for the largest count."""
     return max(int(count > 0), round(room * count / max(1, most)))

@@ -15,7 +15,7 @@ from corpora.store.leases import Heartbeat
 from corpora.store.places.place import Place
 from flows.command import arguments
 from flows.command.arguments import AsJson, Position, StoreAddress
-from flows.command.terminal import console, plain_table, print_json, say
+from flows.command.terminal import build_table, console, print_json, print_lines
 from flows.recipes.lock import Lock
 from flows.recipes.privacy import to_printable
 from flows.run.addresses import RUNS_FOLDER, resolve_run_id, shorten_run_ids, split_address
@@ -40,9 +40,9 @@ from flows.run.record.run_status import (
     read_store_status,
 )
 
-NONE = "-"
-WIDE = 110  # characters: a narrower terminal has two costs of a run in one column
-KINDS = 3  # of what was new, by name
+NO_VALUE = "-"
+WIDE_COLUMNS = 110  # characters: a narrower terminal has two costs of a run in one column
+MAX_KINDS = 3  # of what was new, by name
 STYLES = {"completed": "green", "running": "cyan", "failed": "red", "lost": "red", "interrupted": "yellow"}
 
 
@@ -59,16 +59,16 @@ def runs(
     Each line has a short id, which every command that takes a run understands; when the run began, its state, what
     was new, how long it took, and what it cost: processor time, bytes written, and the most memory.
     """
-    place, recipe = _store_or_recipe(of)
+    place, recipe = _find_store_and_recipe(of)
     states = list_runs(place, recipe, limit or None)
     if as_json:
         print_json([state.to_json() for state in states])
         return
-    _refuse_no_store(place)
+    _check_store_exists(place)
     if not states:
-        say("No run is on record here.")
+        print_lines("No run is on record here.")
         return
-    console.print(show_runs(states, shorten_run_ids(list(list_run_files(place))), console.width))
+    console.print(build_runs_table(states, shorten_run_ids(list(list_run_files(place))), console.width))
 
 
 def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
@@ -76,12 +76,12 @@ def status(store: StoreAddress = "store", *, as_json: AsJson = False) -> None:
 
     For each stage of a run: how far it is, how fast, and the time left.
     """
-    place = open_store(store)
+    place = find_store(store)
     current = read_store_status(place)
     if as_json:
         print_json(current.to_json())
         return
-    say(*status_lines(current))
+    print_lines(*iter_status_lines(current))
 
 
 def report(
@@ -96,11 +96,20 @@ def report(
     if as_json:
         print_json({"report": path})
     else:
-        say(f"Report: {quote(path)}")
+        print_lines(f"Report: {quote(path)}")
 
 
 def write_report(address: str, run_id: str | None, output: Path | None) -> str:
-    """Build the report of a recorded run; returns where it is. Raises InputError if there is no run."""
+    """Write the HTML report of a recorded run, and return its address.
+
+    Args:
+        address: A store, or a run's folder in it.
+        run_id: The id of the run, short or full. If None, the run of the address, or the newest.
+        output: The file to write. If None, it is written next to the run's record.
+
+    Raises:
+        InputError: If there is no such run, or its record is damaged.
+    """
     from flows.report.page import build_page  # with templates, which lists do not need
 
     place, inside = split_address(address)
@@ -114,7 +123,7 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     if record is None:
         raise InputError(f"The record of every run in {place.to_address('')} is damaged: run the recipe once more.")
     samples = read_recorded_recipe(record, place.address).privacy.samples
-    page = build_page(place, record, samples, _lock_of(place, record.run_id))
+    page = build_page(place, record, samples, _read_run_lock(place, record.run_id))
     if output is not None:
         output.write_text(page, encoding="utf-8")
         return str(output)
@@ -123,8 +132,8 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
     return place.to_address(path)
 
 
-def _lock_of(place: Place, run_id: str) -> Lock | None:
-    """Return the lock of a run for its report, which works without a damaged one."""
+def _read_run_lock(place: Place, run_id: str) -> Lock | None:
+    """Return the lock of a run, which names its raw files; None, with a warning on standard error, if it is damaged."""
     try:
         return read_recorded_lock(place, run_id)
     except DamagedRun as fault:
@@ -132,79 +141,86 @@ def _lock_of(place: Place, run_id: str) -> Lock | None:
         return None
 
 
-def show_runs(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
-    """Return a table with a row for each run. short: their short ids; width: of the terminal, in characters"""
-    costs = _columns((("took", "CPU"), ("written", "memory")), width)
-    table = plain_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
+def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
+    """Build the table of runs, a row each.
+
+    Args:
+        states: The runs.
+        short: Their short ids, by id.
+        width: The width of the terminal in characters, which decides how costs are arranged.
+    """
+    costs = _arrange_columns((("took", "CPU"), ("written", "memory")), width)
+    table = build_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
     for state in states:
         table.add_row(
             Text(to_printable(short.get(state.run_id, state.run_id))),
-            when(state.started),
+            format_moment(state.started),
             Text(to_printable(state.recipe)),
             Text(state.outcome, STYLES.get(state.outcome, STYLES.get(state.state, ""))),
-            what_was_new(state),
-            *_columns(costs_of(state), width),
+            describe_new_parts(state),
+            *_arrange_columns(format_costs(state), width),
         )
     return table
 
 
-def _columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Return pairs as two columns each, or on a narrow terminal as one of two lines."""
-    return [each for pair in pairs for each in pair] if width >= WIDE else ["\n".join(pair) for pair in pairs]
+def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """Return the texts of pairs as single columns, or on a narrow terminal each pair as one text of two lines."""
+    return [each for pair in pairs for each in pair] if width >= WIDE_COLUMNS else ["\n".join(pair) for pair in pairs]
 
 
-def costs_of(state: ListedRun) -> list[tuple[str, str]]:
-    """Return how long a run took with its processor time, and what it has written with its memory."""
+def format_costs(state: ListedRun) -> list[tuple[str, str]]:
+    """Return two pairs of costs of a run: its time and processor time, and the bytes written and the memory."""
     cost = state.record.cost if state.record is not None else None
-    took = NONE if state.seconds is None else format_seconds(state.seconds)
+    took = NO_VALUE if state.seconds is None else format_seconds(state.seconds)
     if cost is None:
-        return [(took, NONE), (NONE, NONE)]
+        return [(took, NO_VALUE), (NO_VALUE, NO_VALUE)]
     sizes = (format_bytes(cost.bytes_written), format_bytes(cost.peak_bytes))
     return [(took, format_seconds(cost.cpu_seconds)), sizes]
 
 
-def what_was_new(state: ListedRun) -> str:
-    """Return what a run built, in a few words."""
+def describe_new_parts(state: ListedRun) -> str:
+    """Describe in a few words the parts that a run built."""
     if state.record is None:
-        return NONE
+        return NO_VALUE
     parts = count_new_parts(state.record)
     if not parts:
         return "nothing"
     kinds = list(parts)
-    more = f" and {len(kinds) - KINDS} more" if len(kinds) > KINDS else ""
-    return f"{format_count(sum(parts.values()), 'part')} of {', '.join(kinds[:KINDS])}{more}"
+    more = f" and {len(kinds) - MAX_KINDS} more" if len(kinds) > MAX_KINDS else ""
+    return f"{format_count(sum(parts.values()), 'part')} of {', '.join(kinds[:MAX_KINDS])}{more}"
 
 
-def status_lines(status: StoreStatus) -> Iterator[str]:
-    """Yield what is under way in a store, line by line."""
+def iter_status_lines(status: StoreStatus) -> Iterator[str]:
+    """Yield the lines about a store: running runs, schedules, waiting releases, and how the newest runs ended."""
     if not status.running:
         yield "Nothing runs here now."
     for state in status.running:
         assert state.heartbeat is not None
-        yield from running_lines(state, state.heartbeat)
+        yield from iter_running_lines(state, state.heartbeat)
     for present in status.schedules:
-        yield schedule_line(present)
+        yield describe_schedule(present)
     for present in status.waiting:
-        yield waiting_line(present)
+        yield describe_waiting(present)
     for state in status.lost:
+        began = format_moment(state.started)
         yield (
-            f"{to_printable(state.recipe)}: the run that began {when(state.started)} is lost: its process is gone "
-            "without a word. What it has finished is kept; run the recipe again to continue from there."
+            f"{to_printable(state.recipe)}: the run that began {began} is lost: its process is gone without a word. "
+            "What it has finished is kept; run the recipe again to continue from there."
         )
     for state in status.ended:
         kinds = describe_set_aside(state.record.set_aside) if state.record is not None else ""
         aside = f" It goes on without {kinds}; its report names them." if kinds else ""
-        began = f"which began {when(state.started)}"
+        began = f"which began {format_moment(state.started)}"
         yield f"{to_printable(state.recipe)}: the newest run, {began}: {state.outcome}.{aside}"
 
 
-def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
-    """Yield what a run does now."""
+def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
+    """Yield the lines about a running run and the stages that it is at."""
     facts, process = present.report, present.process
     workers = format_count(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {to_printable(process.host)}"
     silence = f", last heard of {format_seconds(present.silent_seconds)} ago" if present.silent_seconds > 60 else ""
-    yield f"{to_printable(state.recipe)}: running since {when(state.started)}, {workers}, {where}{silence}"
+    yield f"{to_printable(state.recipe)}: running since {format_moment(state.started)}, {workers}, {where}{silence}"
     stages: Mapping[str, Mapping[str, Any]] = facts.get("stages", {})
     for stage, progress in stages.items():
         yield f"  {to_printable(stage)}: {describe_progress(stage, progress)}"
@@ -212,46 +228,52 @@ def running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
         yield f"  {to_printable(str(facts['doing']))}"
 
 
-def schedule_line(present: Heartbeat) -> str:
-    """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
+def describe_schedule(present: Heartbeat) -> str:
+    """Describe a recipe on a schedule: when its next run is due, and how many of its runs are waiting."""
     facts = present.report
-    due = f"next {when(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
+    due = f"next {format_moment(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
     waits = f", {format_count(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
     recipe, schedule = (to_printable(str(facts.get(key))) for key in ("recipe", "when"))
     return f"{recipe}: on its schedule, {schedule}; {due}{waits}"
 
 
-def waiting_line(present: Heartbeat) -> str:
-    """Return the line of a release that waits for a person: since when, and where to answer."""
+def describe_waiting(present: Heartbeat) -> str:
+    """Describe a release that waits for approval: since when, and the address to answer at."""
     facts = {key: to_printable(str(value)) for key, value in present.report.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
-    return f"{facts.get('recipe')}: {what} waits for approval since {when(facts.get('since', ''))}: {facts.get('url')}"
+    since = format_moment(facts.get("since", ""))
+    return f"{facts.get('recipe')}: {what} waits for approval since {since}: {facts.get('url')}"
 
 
-def when(moment: str) -> str:
-    """Return a moment of a record in this machine's time."""
+def format_moment(moment: str) -> str:
+    """Format an ISO 8601 moment in local time; NO_VALUE if it is not one."""
     try:
         return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
     except ValueError:
-        return NONE
+        return NO_VALUE
 
 
-def open_store(store: str) -> Place:
-    """Return the store at an address. Raises InputError if there is none."""
+def find_store(store: str) -> Place:
+    """Return the store at an address. Raises InputError if a local folder does not exist."""
     place = Place(store)
-    _refuse_no_store(place)
+    _check_store_exists(place)
     return place
 
 
-def _refuse_no_store(place: Place) -> None:
+def _check_store_exists(place: Place) -> None:
+    """Raise InputError if a store on this machine has no folder."""
     if place.is_local and not Path(place.to_full_path("")).is_dir():
         raise InputError(
             f"There is no store at {place.to_address('')}. Give a store's folder or address; `cloze run` prints it."
         )
 
 
-def _store_or_recipe(of: str) -> tuple[Place, str | None]:
-    """Return a store, and the name of the recipe where one was given instead. Raises InputError."""
+def _find_store_and_recipe(of: str) -> tuple[Place, str | None]:
+    """Return a store, and the recipe's name if a recipe was given instead of a store.
+
+    Raises:
+        InputError: If there is no such store, or the recipe is not valid.
+    """
     if not Path(of).is_dir():
         from flows.recipes.recipe import (  # with all sources and steps
             load_shipped_recipe,
@@ -262,4 +284,4 @@ def _store_or_recipe(of: str) -> tuple[Place, str | None]:
         if Path(of).is_file() or of in read_shipped_recipes():
             recipe = read_recipe(Path(of)) if Path(of).is_file() else load_shipped_recipe(of, Path.cwd(), {})
             return Place(recipe.store), recipe.name
-    return open_store(of), None
+    return find_store(of), None

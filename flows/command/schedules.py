@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from corpora.errors import InputError
 from flows.command import arguments
 from flows.command.arguments import load_recipe
-from flows.command.terminal import say, teller
+from flows.command.terminal import choose_printer, print_lines
 from flows.orchestration.deploy import check_not_served, format_worker_command, render_prefect_yaml, write_prefect_yaml
 from flows.orchestration.scheduled_run import build_schedule
 from flows.orchestration.serve import serve_recipe
@@ -34,7 +34,7 @@ def serve(
     Every line that it prints has the time, and a line of a run the run's short id.
     """
     loaded = load_recipe(recipe, None, store, overrides, engine)
-    serve_recipe(loaded, cron, every, arguments.find_home(), port, say, store, workers, run_now)
+    serve_recipe(loaded, cron, every, arguments.find_home(), port, print_lines, store, workers, run_now)
 
 
 def deploy(
@@ -59,16 +59,16 @@ def deploy(
     schedule = build_schedule(cron, every) if cron is not None or every is not None else None
     loaded = [load_recipe(recipe, None, store, overrides, engine) for recipe in recipes]
     path = output.resolve()
-    check_not_served([recipe.name for recipe in loaded], home, teller(as_json=True))
+    check_not_served([recipe.name for recipe in loaded], home, choose_printer(as_json=True))
     write_prefect_yaml(path, render_prefect_yaml(loaded, pool, schedule, path.parent, home, store, workers), force)
     for recipe in loaded:
         write_recipe(recipe)
-    say(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
-    say(*(f"  {line}" for line in next_steps(output, pool)))
+    print_lines(f"{output}: {', '.join(recipe.name for recipe in loaded)}, for the pool {pool}.")
+    print_lines(*(f"  {line}" for line in list_next_steps(output, pool)))
 
 
-def next_steps(output: Path, pool: str) -> list[str]:
-    """Return the next steps after the file, as commands."""
+def list_next_steps(output: Path, pool: str) -> list[str]:
+    """Return the commands to run after a prefect.yaml was written."""
     file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
     folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]
     create = f"prefect work-pool create {quote(pool)} --type process"

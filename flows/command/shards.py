@@ -14,9 +14,9 @@ from cyclopts import App, Parameter
 
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
-from flows.command.arguments import AsJson, Epoch, Position, Shown
-from flows.command.help import examples_of
-from flows.command.terminal import print_json, say
+from flows.command.arguments import DEFAULT_PARAMETER, AsJson, Epoch, Position
+from flows.command.help import format_examples
+from flows.command.terminal import print_json, print_lines
 from flows.export.exported import open_new_folder, parse_local_target
 from flows.run.addresses import Artifact, find_artifacts, pick_newest
 from flows.run.record.counts_text import format_count
@@ -24,13 +24,13 @@ from shards.build import SPLITS
 from shards.reading.epoch_rows import build_epoch_schema, iter_epoch_batches
 from shards.reading.files.shard_set import ShardSet
 
-FILE_ROWS = 1 << 18
+MAX_FILE_ROWS = 1 << 18
 
 
-shards = App(name="shards", help="Write the examples that a training reads.", default_parameter=Shown)
+shards = App(name="shards", help="Write the examples that a training reads.", default_parameter=DEFAULT_PARAMETER)
 
 
-@shards.command(help_epilogue=examples_of("shards materialise"))
+@shards.command(help_epilogue=format_examples("shards materialise"))
 def materialise(
     artifact: Annotated[
         str, Parameter(help="A shards artifact (folder or short id), a release (STORE@NAME), or a store.")
@@ -53,12 +53,22 @@ def materialise(
     if as_json:
         print_json(asdict(written))
     else:
-        say(*written.lines())
+        print_lines(*written.describe())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochFiles:
-    """The examples of an epoch in a folder. deleted: those that a later generation took out"""
+    """The files with the examples of one epoch.
+
+    Attributes:
+        shards: The artifact's folder in the store.
+        split: "train" or "held-out".
+        epoch: The zero-based epoch.
+        examples: The number of examples written.
+        deleted: The number of examples left out because a later generation deleted their documents.
+        files: The number of files.
+        folder: The folder with the files.
+    """
 
     shards: str
     split: str
@@ -68,8 +78,8 @@ class EpochFiles:
     files: int
     folder: str
 
-    def lines(self) -> list[str]:
-        """Return lines for people."""
+    def describe(self) -> list[str]:
+        """Return the lines about the files for a person."""
         left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
         files = format_count(self.files, "file")
         return [
@@ -79,14 +89,25 @@ class EpochFiles:
 
 
 def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
-    """Write the examples of an epoch to a new folder. Raises InputError."""
+    """Write the examples of an epoch to a new folder, as Arrow files.
+
+    Args:
+        artifact: The shards artifact.
+        epoch: The zero-based epoch.
+        to: The folder; it must be empty or not exist.
+        split: "train" or "held-out".
+        seed: The seed of a training, to write rows in the order in which it reads them. If None, in the shards' order.
+
+    Raises:
+        InputError: If the split is unknown or has no example, or the folder cannot be written.
+    """
     check_choice("--split", split, SPLITS)
     shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), parse_local_target(to).absolute()
     if not len(shard_set):
         raise InputError(f"{artifact.manifest.folder} has no {split} example: there is nothing to write.")
     rows = iter_epoch_batches(shard_set, epoch, seed)
     with open_new_folder(folder) as new:
-        written = _write(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
+        written = _write_files(rows, build_epoch_schema(shard_set), new, f"{split}-epoch-{epoch}")
     return EpochFiles(
         shards=artifact.manifest.folder,
         split=split,
@@ -98,8 +119,8 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
     )
 
 
-def _write(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:
-    """Write files of about `FILE_ROWS` rows each, at least one; return how many rows each has."""
+def _write_files(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:
+    """Write rows to files of about MAX_FILE_ROWS rows, at least one file; return the number of rows in each."""
     written: list[int] = []
     first = next(rows, None)
     while first is not None or not written:
@@ -108,7 +129,7 @@ def _write(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name
             for batch in chain([first] if first is not None else [], rows):
                 sink.write(batch)
                 written[-1] += batch.num_rows
-                if written[-1] >= FILE_ROWS:
+                if written[-1] >= MAX_FILE_ROWS:
                     break
         first = next(rows, None)
     return written

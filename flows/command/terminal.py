@@ -1,6 +1,6 @@
 """The console of the commands, and tables that fit it.
 
-On a terminal tables are as wide as it is, or as COLUMNS says; where the columns do not fit side by side, each row is a
+On a terminal tables are as wide as it is, or as COLUMNS says; if the columns do not fit side by side, each row is a
 block of lines, a name and a value each, and no number and no id is broken. Output to a file or a pipe is as wide as it
 needs, so that a row is a line and nothing of it is cut. With `--json` standard output has one JSON document and nothing
 else.
@@ -24,64 +24,64 @@ from rich.text import Text
 
 from flows.signals import stop
 
-TITLE, EXCERPT, VALUE = 60, 240, 100  # characters of texts that are shown
+TITLE_WIDTH, EXCERPT_WIDTH, VALUE_WIDTH = 60, 240, 100  # characters of texts that are shown
 
 
-WIDEST = 1 << 16  # columns, where no terminal limits them
+MAX_COLUMNS = 1 << 16  # columns, if no terminal limits them
 
 
 class StandardOutput(Console):
-    """Standard output. Where nobody reads it any more, the command is stopped, without waiting for its work."""
+    """A console on standard output that stops the command if nobody reads its output any more."""
 
     def on_broken_pipe(self) -> None:
-        """Stop."""
+        """Stop the process as if by SIGPIPE."""
         stop(signal.SIGPIPE)
 
 
-def _columns() -> int | None:
-    """Return how wide output may be; None where the terminal says so."""
+def _find_width() -> int | None:
+    """Return the width of output in columns; None to use that of the terminal or of COLUMNS."""
     bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return None if bounded else WIDEST
+    return None if bounded else MAX_COLUMNS
 
 
-console = StandardOutput(soft_wrap=True, highlight=False, width=_columns())
+console = StandardOutput(soft_wrap=True, highlight=False, width=_find_width())
 
 
-def say(*lines: str) -> None:
-    """Print lines as they are: nothing in them is markup."""
+def print_lines(*lines: str) -> None:
+    """Print lines without markup."""
     for line in lines:
         console.print(line, markup=False)
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document, for scripts."""
+    """Print a value as one JSON document."""
     print(json.dumps(value, indent=1))
 
 
-def console_for(as_json: bool) -> Console:
-    """Return where a command's lines go: to standard error where JSON has standard output to itself."""
+def choose_console(as_json: bool) -> Console:
+    """Return the console for a command's lines: standard error if JSON goes to standard output."""
     return StandardOutput(stderr=True, soft_wrap=True, highlight=False) if as_json else console
 
 
-def teller(as_json: bool) -> Callable[[str], None]:
-    """Return what prints a command's lines, in the same place."""
-    return partial(print, file=sys.stderr, flush=True) if as_json else say
+def choose_printer(as_json: bool) -> Callable[[str], None]:
+    """Return a function that prints a command's lines: on standard error if JSON goes to standard output."""
+    return partial(print, file=sys.stderr, flush=True) if as_json else print_lines
 
 
-GAP = 2  # characters between two columns
-WORD = 16  # longer words may be broken in a column of texts
+COLUMN_GAP = 2  # characters between two columns
+MAX_WORD_COLUMNS = 16  # longer words may be broken in a column of texts
 
 
 class FittingTable(Table):
-    """A table that is shown as blocks of lines where its columns need more room than there is."""
+    """A table that is shown as a block of lines per row if its columns do not fit the terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, or a block for each row."""
-        if self._needed(console, options) <= options.max_width:
+        if self._measure_width(console, options) <= options.max_width:
             yield from super().__rich_console__(console, options)
             return
         for cells in zip(*([*column.cells] for column in self.columns), strict=True):
-            block = Table.grid(padding=(0, GAP, 0, 0))
+            block = Table.grid(padding=(0, COLUMN_GAP, 0, 0))
             block.add_column(style="dim", no_wrap=True)
             block.add_column(overflow="fold")
             for column, cell in zip(self.columns, cells, strict=True):
@@ -89,23 +89,27 @@ class FittingTable(Table):
             yield block
             yield Text()
 
-    def _needed(self, console: Console, options: ConsoleOptions) -> int:
-        """Return the least width at which no number, no id and no short word is broken."""
+    def _measure_width(self, console: Console, options: ConsoleOptions) -> int:
+        """Return the smallest width in columns at which no number, no id and no short word is broken."""
         wide = options.update(width=1 << 16)
-        needed = GAP * (len(self.columns) - 1)
+        needed = COLUMN_GAP * (len(self.columns) - 1)
         for column in self.columns:
             cells = [Measurement.get(console, wide, cell) for cell in (column.header, *column.cells)]
-            least = (size.maximum if column.no_wrap else min(size.minimum, WORD) for size in cells)
+            least = (size.maximum if column.no_wrap else min(size.minimum, MAX_WORD_COLUMNS) for size in cells)
             needed += max(least)
         return needed
 
 
-def plain_table(*names: str, texts: Collection[str] | None = None) -> Table:
-    """Return a table without lines: texts are on the left and may be folded, numbers and ids on the right and whole.
+def build_table(*names: str, texts: Collection[str] | None = None) -> Table:
+    """Build a table without borders.
 
-    texts: the columns with texts; by default the first
+    Columns of texts are left-aligned and may wrap; others are right-aligned and do not.
+
+    Args:
+        names: The heads of the columns.
+        texts: The heads of those with texts. If None, only the first.
     """
-    table = FittingTable(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
+    table = FittingTable(box=None, pad_edge=False, header_style="dim", padding=(0, COLUMN_GAP, 0, 0))
     for name in names:
         if name in (names[:1] if texts is None else texts):
             table.add_column(name, overflow="fold")
@@ -114,14 +118,19 @@ def plain_table(*names: str, texts: Collection[str] | None = None) -> Table:
     return table
 
 
-def fitted_lines(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return lines for a terminal of some width, in which lines `begin` to `end` are a table that may not fit.
+def fit_table(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return lines with a table in them for a terminal of a given width; a table that is too wide is laid out again.
 
-    rows: the same table, its head first; used where a line is too wide
+    Args:
+        lines: All lines.
+        begin: The index of the first line of the table.
+        end: The index after its last line.
+        rows: The cells of the table, with its head first; used if a line is too wide.
+        width: The width of the terminal in characters.
     """
     if max(map(cell_len, lines[begin:end]), default=0) <= width:
         return [*lines]
-    table = plain_table(*rows[0])
+    table = build_table(*rows[0])
     for row in rows[1:]:
         table.add_row(*map(Text, row))
     terminal = Console(width=width, color_system=None)
@@ -130,6 +139,12 @@ def fitted_lines(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequ
     return [*lines[:begin], *captured.get().splitlines(), *lines[end:]]
 
 
-def left_out(number: int, shown: int, what: str) -> list[Text]:
-    """Return a line with the number of those left out; none where all are shown."""
+def format_left_out(number: int, shown: int, what: str) -> list[Text]:
+    """Return a line with the number of items that are not shown; an empty list if all are.
+
+    Args:
+        number: The number of all items.
+        shown: The largest number that is shown.
+        what: The plural of what is counted.
+    """
     return [Text(f"  … {number - shown:,} more {what}", "dim")] if number > shown else []

@@ -16,7 +16,7 @@ from corpora.store.settings import check_choice
 from corpora.store.stage import MANIFEST, read_manifest
 from corpora.store.tables import read_file
 from flows.command import arguments
-from flows.command.terminal import EXCERPT, TITLE, console, left_out, print_json
+from flows.command.terminal import EXCERPT_WIDTH, TITLE_WIDTH, console, format_left_out, print_json
 from flows.recipes.privacy import to_one_line, to_printable
 from flows.report.masked_example import (
     ShownToken,
@@ -40,8 +40,8 @@ from shards.reading.files.shard_set import ShardSet
 from shards.schema import Example
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
-MOST_TOKENS = 512
-MOST_BYTES, MOST_LINES = 1_500, 40
+MAX_TOKENS = 512
+MAX_RAW_BYTES, MAX_RAW_LINES = 1_500, 40
 SEGMENT_STYLES = ("cyan", "yellow")
 
 
@@ -63,38 +63,51 @@ def trace(
         raise InputError("Give the number of an example, or --document ID (one of the two).")
     artifact = pick_newest(find_artifacts(shards, "shards"))
     if as_json:
-        print_json(example_facts(artifact, index, split) if index is not None else document_facts(artifact, document))
+        print_json(
+            build_example_json(artifact, index, split) if index is not None else build_document_json(artifact, document)
+        )
     elif index is not None:
-        show_example_trace(console, artifact, index, split)
+        print_example_trace(console, artifact, index, split)
     else:
         assert document is not None
-        show_document_trace(console, artifact, document)
+        print_document_trace(console, artifact, document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTrace:
-    """One document of an example and the bytes of its raw record, where the raw file still exists."""
+    """A document of an example with its raw record.
+
+    Attributes:
+        trace: The document and its role in the example.
+        raw: The bytes of its raw record; None if the raw file is not on this machine any more.
+    """
 
     trace: TracedDocument
     raw: bytes | None
 
 
 def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[ShardSet, list[RawTrace]]:
-    """Return an example's documents and their raw bytes. Raises InputError for a number that no example has."""
+    """Return a shard set, and the documents of one of its examples with their raw records.
+
+    Args:
+        shards: The shards artifact.
+        index: The zero-based index of the example in the split.
+        split: "train" or "held-out".
+
+    Raises:
+        InputError: If the split is unknown, or there is no such example.
+    """
     check_choice("--split", split, SPLITS)
     shard_set = ShardSet(shards.place, shards.manifest, split)
     if not 0 <= index < len(shard_set):
         raise InputError(f"There is no example {index}: {shards.manifest.folder} holds 0 to {len(shard_set) - 1}.")
     traces = trace_example(shard_set, index)
-    raws = [RawTrace(trace=trace, raw=raw_bytes(shards.place, trace.document)) for trace in traces]
+    raws = [RawTrace(trace=trace, raw=read_raw_record(shards.place, trace.document)) for trace in traces]
     return shard_set, raws
 
 
-def raw_bytes(place: Place, document: Document) -> bytes | None:
-    """Return the bytes of a document's raw record; None where its raw file is no longer on this machine.
-
-    The newest run that read the file says where it was and, by its recipe, how its source is read.
-    """
+def read_raw_record(place: Place, document: Document) -> bytes | None:
+    """Read the raw record of a document, as the newest run that read its raw file says; None if that file is gone."""
     recorded = find_raw_file(place, document.locator.sha256)
     if recorded is None:
         return None
@@ -105,7 +118,15 @@ def raw_bytes(place: Place, document: Document) -> bytes | None:
 
 
 def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, list[int]]]:
-    """Return a document by its id, and the numbers of its examples, by split. Raises InputError."""
+    """Return a document, and the indices of its examples by split.
+
+    Args:
+        shards: The shards artifact.
+        id_hex: The document's id as 32 hexadecimal digits.
+
+    Raises:
+        InputError: If it is no id, or the corpus does not keep such a document.
+    """
     try:
         id = bytes.fromhex(id_hex)
     except ValueError as error:
@@ -117,8 +138,8 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
     return document, {split: shard_set.find_examples_with_document(id) for split, shard_set in sets.items()}
 
 
-def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
-    """Return an example with its documents and where their records are, for scripts. Raises InputError."""
+def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, Any]:
+    """Build the JSON object of an example with its documents. Raises InputError as `trace_number` does."""
     shard_set, traces = trace_number(shards, index, split)
     example, vocabulary = shard_set[index], read_vocabulary_for(shards)
     return {
@@ -126,22 +147,27 @@ def example_facts(shards: Artifact, index: int, split: str) -> dict[str, Any]:
         "split": split,
         "example": index,
         "tokens": [vocabulary.tokens[id] for id in example.ids.tolist()],
-        "documents": [{"role": each.trace.role, **_facts(each.trace.document, each.raw)} for each in traces],
+        "documents": [
+            {"role": each.trace.role, **_build_document_facts(each.trace.document, each.raw)} for each in traces
+        ],
     }
 
 
-def document_facts(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
-    """Return a document, and the numbers of its examples by split, for scripts. Raises InputError."""
+def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
+    """Build the JSON object of a document, its examples and its answers. Raises InputError as `trace_document` does."""
     document, examples = trace_document(shards, str(id_hex))
-    facts = _facts(document, raw_bytes(shards.place, document))
-    answers = answers_to(shards.place, document)
+    facts = _build_document_facts(document, read_raw_record(shards.place, document))
+    answers = find_answers(shards.place, document)
     return {"shards": shards.manifest.folder, "document": facts, "examples": examples, "answers": answers}
 
 
-def answers_to(place: Place, document: Document) -> dict[str, str]:
-    """Return what fine-tuned models answered to a document, by artifact; of a vector its length. Reads all answers.
+def find_answers(place: Place, document: Document) -> dict[str, str]:
+    """Find the answers of fine-tuned models to a document, by artifact; a vector is described by its length.
 
-    Raises Damaged.
+    The answers of all artifacts of the store are read.
+
+    Raises:
+        Damaged: If a file of answers is damaged.
     """
     answers, here = {}, [("id", "=", document.id.hex())]
     kinds = [kind for kind, described in STAGES.items() if described.has_answers]
@@ -156,19 +182,23 @@ def answers_to(place: Place, document: Document) -> dict[str, str]:
     return answers
 
 
-def _facts(document: Document, raw: bytes | None) -> dict[str, Any]:
-    """Return a document for scripts. raw_bytes: the size of its record, None where the raw file is gone"""
+def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, Any]:
+    """Build the JSON object of a document, with the size of its raw record in bytes, or None if that is gone."""
     fields = ("title", "source", "url", "date", "license", "language", "text")
     where = {"id": document.id.hex(), "where": str(document.locator), "raw_bytes": None if raw is None else len(raw)}
     return {**where, **{name: getattr(document, name) for name in fields}}
 
 
-def show_example(
+def render_example(
     example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
 ) -> Text:
-    """Return one example: segments in two colors, each masked token as the model sees it, with what it must guess.
+    """Render an example: its segments in two colors, and masked tokens as the model sees them with what it must guess.
 
-    masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
+    Args:
+        example: The example.
+        vocabulary: Its vocabulary.
+        masks: The masks of this example only. If None, those stored with it.
+        labels: What the labels of its shard set mean; None if they mean nothing.
     """
     tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
@@ -176,26 +206,33 @@ def show_example(
     text = Text.assemble((title, "bold"), f"; {format_count(len(tokens), 'token')}, {guessed} to guess\n")
     if example.boundary < len(tokens):
         text.append("A", SEGMENT_STYLES[0]).append(": ")
-    for place, token in enumerate(tokens[:MOST_TOKENS]):
+    for place, token in enumerate(tokens[:MAX_TOKENS]):
         if place == example.boundary:
             text.append("\n").append("B", SEGMENT_STYLES[1]).append(": ")
-        text.append_text(_token_text(token)).append(" ")
-    for line in left_out(len(tokens), MOST_TOKENS, "tokens"):
+        text.append_text(_format_token(token)).append(" ")
+    for line in format_left_out(len(tokens), MAX_TOKENS, "tokens"):
         text.append("\n").append_text(line)
     return text
 
 
-def _token_text(token: ShownToken) -> Text:
-    """Return a token; a masked one reversed, followed by the original: `[MASK]→the`, `dog→the`, `the→=`."""
+def _format_token(token: ShownToken) -> Text:
+    """Format a token; of a masked one what the model sees and what it must guess: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
-        return Text(to_one_line(token.text, TITLE), "dim" if token.kind == "special" else style)
-    guess = "=" if token.kind == "kept" else to_one_line(token.text, TITLE)
-    return Text.assemble((to_one_line(token.seen, TITLE), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
+        return Text(to_one_line(token.text, TITLE_WIDTH), "dim" if token.kind == "special" else style)
+    guess = "=" if token.kind == "kept" else to_one_line(token.text, TITLE_WIDTH)
+    return Text.assemble((to_one_line(token.seen, TITLE_WIDTH), f"reverse {style}"), (f"→{guess}", f"bold {style}"))
 
 
-def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MOST_LINES) -> RenderableType:
-    """Return a document and the first lines of the raw record it came from; raw: None where its file is gone."""
+def render_document(role: str, document: Document, raw: bytes | None, lines: int = MAX_RAW_LINES) -> RenderableType:
+    """Render a document and the first lines of its raw record.
+
+    Args:
+        role: The document's role in an example.
+        document: The document.
+        raw: The bytes of its raw record; None if its file is gone.
+        lines: The largest number of lines of the raw record.
+    """
     head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
     fields = {
         "title": document.title,
@@ -207,16 +244,16 @@ def show_trace(role: str, document: Document, raw: bytes | None, lines: int = MO
         "language": document.language,
     }
     for name, value in fields.items():
-        head.append(f"\n  {name:9} {to_one_line(value, 3 * TITLE)}" if value else "")
-    text = Text.assemble(("\n  text      ", "dim"), to_one_line(document.text, EXCERPT))
-    return Group(head.append_text(text), raw_text(raw, lines))
+        head.append(f"\n  {name:9} {to_one_line(value, 3 * TITLE_WIDTH)}" if value else "")
+    text = Text.assemble(("\n  text      ", "dim"), to_one_line(document.text, EXCERPT_WIDTH))
+    return Group(head.append_text(text), format_raw_record(raw, lines))
 
 
-def raw_text(raw: bytes | None, most: int) -> Text:
-    """Return the beginning of a raw record, line by line, and where it was cut."""
+def format_raw_record(raw: bytes | None, most: int) -> Text:
+    """Format the first lines of a raw record, and say how many bytes were cut off; None means that its file is gone."""
     if raw is None:
         return Text("  the raw file is not on this machine", "dim")
-    lines = raw[:MOST_BYTES].splitlines(keepends=True)[:most]
+    lines = raw[:MAX_RAW_BYTES].splitlines(keepends=True)[:most]
     rest = len(raw) - sum(map(len, lines))
     text = Text.assemble((f"  raw record, {len(raw):,} bytes:", "dim"))
     for line in lines:
@@ -224,23 +261,25 @@ def raw_text(raw: bytes | None, most: int) -> Text:
     return text.append(f"\n  … cut here; {rest:,} more bytes" if rest else "", "dim")
 
 
-def show_example_trace(console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MOST_LINES) -> None:
-    """Show one example, its documents, and the raw bytes they came from."""
+def print_example_trace(
+    console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MAX_RAW_LINES
+) -> None:
+    """Print an example, its documents, and their raw records. Raises InputError as `trace_number` does."""
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
     masks = get_example_masks(shard_set, example)
-    console.print(show_example(example, read_vocabulary_for(shards), masks, find_label_kind(shards.manifest)))
+    console.print(render_example(example, read_vocabulary_for(shards), masks, find_label_kind(shards.manifest)))
     for item in traces:
-        console.print(show_trace(item.trace.role, item.trace.document, item.raw, raw_lines))
+        console.print(render_document(item.trace.role, item.trace.document, item.raw, raw_lines))
 
 
-def show_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
-    """Show one document, its raw bytes, the numbers of its examples, and its answers."""
+def print_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
+    """Print a document, its raw record, its examples and its answers. Raises InputError as `trace_document` does."""
     document, examples = trace_document(shards, id_hex)
-    console.print(show_trace("document", document, raw_bytes(shards.place, document)))
+    console.print(render_document("document", document, read_raw_record(shards.place, document)))
     for split, numbers in examples.items():
         listed = ", ".join(map(str, numbers[:50])) or "none"
         more = f" and {len(numbers) - 50} more" if len(numbers) > 50 else ""
         console.print(f"{split} examples: {listed}{more}")
-    for folder, answer in answers_to(shards.place, document).items():
+    for folder, answer in find_answers(shards.place, document).items():
         console.print(f"{folder}: {answer}", markup=False)

@@ -1,9 +1,9 @@
 """`cloze train JOB`: a training job from a file, on this machine, without a flow around it.
 
-    job.json ─► trainer.launching ─► the ranks ─► their events, a line each ─► the terminal
+    job.json ─► trainer.launch ─► the ranks ─► their events, a line each ─► the terminal
 
-It needs what the trainer needs, and no more: where the rest of Cloze's packages is missing, this is the only
-command. When stopped, it waits for the checkpoint of the current step; the same command resumes from it.
+It needs only what the trainer needs: if the rest of Cloze's packages is missing, this is the only command. When
+stopped, it waits for the checkpoint of the current step; the same command resumes from it.
 """
 
 import time
@@ -16,27 +16,27 @@ from typing import Any
 from corpora.errors import InputError
 from corpora.store.checked_folder import COMPLETE_FILE
 from corpora.store.places.place import Place
-from flows.signals import last_word
+from flows.signals import call_on_stop
 from trainer.huggingface.config import read_tokenizer_files
 from trainer.job import TrainingJob
 from trainer.launch import Nodes, Stop, train
 from trainer.metrics import Event
 
 LINE_SECONDS = 2.0  # between two lines of steps
-SHOWN = (
+SHOWN_FIGURES = (
     "steps parameters processes device computes loss masked_loss masked_accuracy pair_loss pair_accuracy "
     "unigram_entropy learning_rate tokens_per_second name message"
 ).split()
 PLACES = ("store", "work", "start", "teacher")
-FOLLOWS = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
+STOP_NOTICE = "Training ends with the step that it is in, and saves it; a second signal ends it at once."
 
 
-def train_arguments(arguments: Sequence[str]) -> int:
-    """Run `cloze train` where the library that reads the other commands is not installed."""
-    where = (
-        "Where only the trainer's packages are installed there is one command: train. Install the others for the rest."
+def run_train_command(arguments: Sequence[str]) -> int:
+    """Run `cloze train` with the standard library's parser, for machines without cyclopts."""
+    description = (
+        "If only the trainer's packages are installed, there is one command: train. Install the others for the rest."
     )
-    parser = ArgumentParser(prog="cloze", description=where)
+    parser = ArgumentParser(prog="cloze", description=description)
     command = parser.add_subparsers(required=True).add_parser("train")
     command.add_argument("job", type=Path)
     for name in PLACES:
@@ -52,23 +52,32 @@ def train_arguments(arguments: Sequence[str]) -> int:
 
 
 def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:
-    """Train the job of a file until its export is finished. Raises InputError, or TrainingFailed with the log's end.
+    """Train the job of a file until its export is written.
 
-    places: by PLACES, where things are instead of where the job says
-    nodes:  the machines that train it together
-    tell:   called with a line for every event, and for a step from time to time
+    Args:
+        path: The job's file.
+        places: By PLACES, folders and stores that replace those of the job; None keeps the job's.
+        nodes: The machines that train together.
+        tell: Called with a line for every event, and for steps every LINE_SECONDS.
+
+    Raises:
+        InputError: If the file holds no job, or something it names is missing.
+        TrainingFailed: If training fails, with the end of its log.
     """
-    job = placed(read_job(path), places)
+    job = with_places(read_job(path), places)
     listener, stop = JobListener(tell, job.training.steps), Stop()
-    with last_word(stop, FOLLOWS, patient=True):
-        train(job, listener.hear, stop, nodes)
+    with call_on_stop(stop, STOP_NOTICE, patient=True):
+        train(job, listener.on_event, stop, nodes)
     for line in add_tokenizer(job):
         tell(line)
     tell(f"{job.name}: {job.export}")
 
 
 def add_tokenizer(job: TrainingJob) -> Iterator[str]:
-    """Write the vocabulary's files next to each model of a job's export; yield a line where the store lacks them."""
+    """Write the files of the tokenizer next to each exported model; yield a warning if the store lacks the vocabulary.
+
+    If the export is on another machine, nothing is done.
+    """
     if not (job.export / COMPLETE_FILE).exists():  # another machine has it
         return
     try:
@@ -81,8 +90,8 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
             (job.export / name / file).write_bytes(data)
 
 
-def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
-    """Return the job with the given places. Raises InputError for a start that it does not have."""
+def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
+    """Return the job with other places. Raises InputError for a start model or teacher that the job does not have."""
     store, work, start, teacher = (places.get(name) for name in PLACES)
     if start and job.start is None:
         raise InputError(f"--start {start}: the job begins with random weights, not with a model. Leave it out.")
@@ -98,7 +107,7 @@ def placed(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
 
 
 def read_job(path: Path) -> TrainingJob:
-    """Return the job in a file. Raises InputError if it holds none."""
+    """Read the job in a file. Raises InputError if the file cannot be read, or holds no job."""
     try:
         return TrainingJob.from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -113,36 +122,36 @@ def read_job(path: Path) -> TrainingJob:
 
 
 class JobListener:
-    """Turns the events of a training of so many steps into lines for people."""
+    """A callback that turns the events of a training into lines for a person."""
 
     def __init__(self, tell: Callable[[str], None], steps: int) -> None:
         self._tell = tell
         self._steps = steps
         self._last = 0.0
 
-    def hear(self, event: Event) -> None:
-        """One event."""
+    def on_event(self, event: Event) -> None:
+        """Tell an event; steps are told every LINE_SECONDS, and the last one always."""
         now = time.monotonic()
         if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
             self._last = now
-            for line in lines_of(event):
+            for line in iter_event_lines(event):
                 self._tell(line)
 
 
-def lines_of(event: Event) -> Iterator[str]:
-    """Yield an event as a line, and one for each component of a mixture that it judges.
+def iter_event_lines(event: Event) -> Iterator[str]:
+    """Yield an event as a line, and one for each component of a mixture that it evaluates.
 
-    >>> [*lines_of({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
+    >>> [*iter_event_lines({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
     ['step 3: loss 0.6931']
     """
-    yield f"{event['event']} {event['step']}: {_figures(event)}"
+    yield f"{event['event']} {event['step']}: {_format_figures(event)}"
     for name, part in event.get("components", {}).items():
-        yield f"  {name}: {_figures(part)}"
+        yield f"  {name}: {_format_figures(part)}"
 
 
-def _figures(event: Event) -> str:
-    return ", ".join(f"{name} {_readable(event[name])}" for name in SHOWN if event.get(name) is not None)
+def _format_figures(event: Event) -> str:
+    return ", ".join(f"{name} {_format_value(event[name])}" for name in SHOWN_FIGURES if event.get(name) is not None)
 
 
-def _readable(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -11,14 +11,14 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from flows.command import arguments
 from flows.command.progress import CheckProgress
-from flows.command.terminal import console_for, print_json
+from flows.command.terminal import choose_console, print_json
 from flows.integrity.inventory import Fault, Inventory, find_faults, read_inventory
 from flows.integrity.rebuilt_part import rebuild_part
 from flows.run.addresses import find_artifacts, split_address
 from flows.run.faults.damage import DAMAGE_LIST, read_damage_list, write_damage_list
 from flows.run.record.counts_text import format_count, join_words
 
-_SHOWN = 3  # of the files that nothing names
+_MAX_FILES_SHOWN = 3  # of the files that nothing names
 
 
 def verify(
@@ -33,19 +33,22 @@ def verify(
 
     A file is compared with what was written. What is damaged is built again by the next `cloze run` with its recipe.
     """
-    lines = console_for(as_json)
+    lines = choose_console(as_json)
     result = verify_store(lines, address)
-    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.whole else []
+    rebuilt = [*rebuild_store(lines, address)] if rebuild and result.is_whole else []
     if as_json:
-        print_json({"whole": result.whole, **asdict(result), "rebuilt": rebuilt})
-    return 0 if result.whole and all(each["equal"] for each in rebuilt) else 1
+        print_json({"whole": result.is_whole, **asdict(result), "rebuilt": rebuilt})
+    return 0 if result.is_whole and all(each["equal"] for each in rebuilt) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """The result of a check. faults: what is not as it was written
+class VerifyResult:
+    """The result of a check of a store.
 
-    files, artifacts, runs, releases: how many were checked; unnamed: files that nothing names
+    Attributes:
+        faults: A description of each fault.
+        files, artifacts, runs, releases: The numbers of those that were checked.
+        unnamed: The number of files that no artifact, run or release names.
     """
 
     faults: tuple[str, ...]
@@ -56,13 +59,21 @@ class Verified:
     unnamed: int
 
     @property
-    def whole(self) -> bool:
-        """True if everything is as it was written."""
+    def is_whole(self) -> bool:
+        """True if there is no fault."""
         return not self.faults
 
 
-def verify_store(console: Console, address: str) -> Verified:
-    """Check everything at an address, one line a fault, and leave a list of what the next runs build again."""
+def verify_store(console: Console, address: str) -> VerifyResult:
+    """Check everything at an address, print each fault, and leave the list of damaged files for the next runs.
+
+    Args:
+        console: Where to print.
+        address: A store, or a folder or artifact in it.
+
+    Raises:
+        InputError: If the address is not one of a store, or the store has nothing there.
+    """
     place, inside = split_address(address)
     holdings = read_inventory(place, inside)
     faults: list[Fault] = []
@@ -70,7 +81,7 @@ def verify_store(console: Console, address: str) -> Verified:
         for fault in find_faults(holdings, progress.advance):
             console.print(str(fault), style="red", markup=False)
             faults.append(fault)
-    result = Verified(
+    result = VerifyResult(
         faults=tuple(map(str, faults)),
         files=sum(len(claim.part.files) for claim in holdings.claims),
         artifacts=len(holdings.manifests),
@@ -78,14 +89,20 @@ def verify_store(console: Console, address: str) -> Verified:
         releases=len(holdings.release_files),
         unnamed=len(holdings.unnamed),
     )
-    _count(console, holdings, result)
-    for line in _leave_list(place, inside, [fault for fault in faults if not fault.loss]):
+    _print_counts(console, holdings, result)
+    for line in _write_damage_list(place, inside, [fault for fault in faults if not fault.loss]):
         console.print(line, markup=False)
     return result
 
 
-def _leave_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[str]:
-    """Leave the list of damaged files in the store; yield what follows from it. inside: the folder that was checked"""
+def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[str]:
+    """Write the list of damaged files into the store, and yield the lines about what follows.
+
+    Args:
+        place: The store.
+        inside: The folder that was checked, "" for all of it; entries of the old list outside it are kept.
+        faults: The faults of files that a run can build again.
+    """
     damaged = {fault.path: fault.what for fault in faults}
     try:
         if inside:
@@ -103,7 +120,10 @@ def _leave_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[
 
 
 def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
-    """Build the first part of each artifact again next to it; yield whether it has the same content."""
+    """Build the first part of each artifact at an address again, and yield whether its content is the same.
+
+    The result of each is also printed.
+    """
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest)
         verdict = "the same content" if rebuilt.is_equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
@@ -112,14 +132,14 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
         yield {"artifact": artifact.manifest.folder, "equal": rebuilt.is_equal, **asdict(rebuilt)}
 
 
-def _count(console: Console, holdings: Inventory, result: Verified) -> None:
-    """Print what was checked, what nothing names, and how many faults there are."""
+def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -> None:
+    """Print the numbers of what was checked, the files that nothing names, and the number of faults."""
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
     looked += [format_count(result.runs, "run")] if result.runs else []
     looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []
     if holdings.unnamed:
         size = sum(holdings.unnamed.values()) / 1e6
-        named = ", ".join(sorted(holdings.unnamed)[:_SHOWN])
+        named = ", ".join(sorted(holdings.unnamed)[:_MAX_FILES_SHOWN])
         line = f"{format_count(len(holdings.unnamed), 'file')} ({size:,.1f} MB) that nothing names: {named}"
         console.print(line, markup=False)
     console.print(f"{join_words(looked)}: {format_count(len(result.faults), 'fault')}")

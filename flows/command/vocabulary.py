@@ -17,17 +17,17 @@ from rich.text import Text
 
 from corpora.errors import InputError
 from corpora.store.places.place import Place
-from flows.command.arguments import AsJson, Count, NamesStore, Shown, VocabularyName
-from flows.command.help import examples_of
-from flows.command.terminal import console, plain_table, print_json, say
-from flows.command.trainer_process import model_folder
+from flows.command.arguments import DEFAULT_PARAMETER, AsJson, Count, NamesStore, VocabularyName
+from flows.command.help import format_examples
+from flows.command.terminal import build_table, console, print_json, print_lines
+from flows.command.trainer_process import open_model_folder
 from flows.command.vocabulary_adapt import (
-    NAME,
+    NAME_WIDTH,
     Facts,
     adapt_vocabulary,
-    adaptation_display,
     count_domain,
-    number_wanted,
+    render_adaptation,
+    resolve_token_count,
 )
 from flows.export.exported import open_new_folder
 from flows.recipes.privacy import to_one_line
@@ -50,20 +50,22 @@ from tokenizers_train.vocabularies.files import read_bounded_bytes
 from tokenizers_train.vocabularies.vocabulary import Vocabulary, load_vocabulary
 from trainer.huggingface.vocabulary_rows import adapt_checkpoint, read_checked_config
 
-READABLE = ("tokenizer.json", "vocab.json", "vocab.txt")
+VOCABULARY_FILES = ("tokenizer.json", "vocab.json", "vocab.txt")
 
 
-MOST_PIECES = 512
-WORDS_APART, LONGEST = 12, 8
+MAX_PIECES = 512
+MAX_WORDS_APART, MAX_LONGEST_PIECES = 12, 8
 SAMPLE_CHARACTERS = 50_000  # of a file, in which words are looked for that two vocabularies cut in other places
 
 
 vocabulary = App(
-    name="vocabulary", help="Show a vocabulary, compare two, or fit one to a domain.", default_parameter=Shown
+    name="vocabulary",
+    help="Show a vocabulary, compare two, or fit one to a domain.",
+    default_parameter=DEFAULT_PARAMETER,
 )
 
 
-@vocabulary.command(help_epilogue=examples_of("vocabulary show"))
+@vocabulary.command(help_epilogue=format_examples("vocabulary show"))
 def show(
     vocabulary: VocabularyName,
     sentence: Annotated[str | None, Parameter(help="A text to cut into pieces.")] = None,
@@ -73,18 +75,18 @@ def show(
 ) -> None:
     """Show a vocabulary, and how it cuts a text."""
     chosen = find_vocabulary(vocabulary, store)
-    facts = vocabulary_facts(chosen)
+    facts = build_vocabulary_json(chosen)
     if sentence is not None:
-        facts |= text_facts(chosen, sentence)
+        facts |= build_text_json(chosen, sentence)
     if as_json:
         print_json(facts)
         return
-    console.print(vocabulary_table([vocabulary], [facts]))
+    console.print(build_vocabulary_table([vocabulary], [facts]))
     if sentence is not None:
-        console.print("", pieces_text(facts["pieces"]), sep="\n")
+        console.print("", format_pieces(facts["pieces"]), sep="\n")
 
 
-@vocabulary.command(help_epilogue=examples_of("vocabulary compare"))
+@vocabulary.command(help_epilogue=format_examples("vocabulary compare"))
 def compare(
     first: VocabularyName,
     second: VocabularyName,
@@ -98,15 +100,15 @@ def compare(
     if sentence is not None and text is not None:
         raise InputError("Give a text to compare on, or --text FILE (one of the two).")
     vocabularies = (find_vocabulary(first, store), find_vocabulary(second, store))
-    with _opened(sentence, text) as (beginning, lines):
-        facts = comparison_facts((first, second), vocabularies, lines, beginning)
+    with _open_text(sentence, text) as (beginning, lines):
+        facts = build_comparison_json((first, second), vocabularies, lines, beginning)
     if as_json:
         print_json(facts)
     else:
-        console.print(comparison_display(facts))
+        console.print(render_comparison(facts))
 
 
-@vocabulary.command(help_epilogue=examples_of("vocabulary adapt"))
+@vocabulary.command(help_epilogue=format_examples("vocabulary adapt"))
 def adapt(
     vocabulary: VocabularyName,
     *,
@@ -133,15 +135,15 @@ def adapt(
     if append and fill:
         raise InputError("--append leaves unused slots as they are, and --fill fills them: give one of the two.")
     old = find_vocabulary(vocabulary, store)
-    wanted = number_wanted(old, tokens, fill)
+    wanted = resolve_token_count(old, tokens, fill)
     characters = LETTERS_AND_DIGITS if digits else LETTERS
     settings = AdaptSettings(min_count=min_count, characters=characters)
     with ExitStack() as stack:
         folder = stack.enter_context(open_new_folder(output))
-        model = stack.enter_context(model_folder(checkpoint)) if checkpoint else None
+        model = stack.enter_context(open_model_folder(checkpoint)) if checkpoint else None
         if model is not None:
             read_checked_config(model, old)
-        domain = count_domain(corpus, old, store, text, (lambda line: None) if as_json else say)
+        domain = count_domain(corpus, old, store, text, (lambda line: None) if as_json else print_lines)
         new, facts = adapt_vocabulary(old, domain, wanted, settings, append)
         if model is None:
             new.save(folder)
@@ -150,19 +152,22 @@ def adapt(
     if as_json:
         print_json(facts)
     else:
-        console.print(adaptation_display(vocabulary, facts, output))
+        console.print(render_adaptation(vocabulary, facts, output))
 
 
-def vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
-    """Return vocabularies side by side, with the figures of a text if they have some."""
-    heads = [to_one_line(name, 3 * NAME) for name in names]
-    table = plain_table("", *heads, texts=["", *heads])
-    for title, values in zip(_rows(facts[0]), zip(*(_rows(each).values() for each in facts), strict=True), strict=True):
+def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
+    """Build a table with vocabularies side by side, with the figures of a text if they have some."""
+    heads = [to_one_line(name, 3 * NAME_WIDTH) for name in names]
+    table = build_table("", *heads, texts=["", *heads])
+    for title, values in zip(
+        _build_rows(facts[0]), zip(*(_build_rows(each).values() for each in facts), strict=True), strict=True
+    ):
         table.add_row(Text(title), *map(Text, values))
     return table
 
 
-def _rows(facts: Facts) -> dict[str, str]:
+def _build_rows(facts: Facts) -> dict[str, str]:
+    """Build the rows of a vocabulary for the table, by their titles."""
     rule = "those of its tokenizer.json, which only the library tokenizers can read"
     if facts["words"] is not None:
         rule = ", ".join(f"{key} {str(value).lower()}" for key, value in facts["words"].items())
@@ -171,47 +176,52 @@ def _rows(facts: Facts) -> dict[str, str]:
         "algorithm": facts["algorithm"],
         "words": rule,
         "special": ", ".join(f"{token} {id}" for token, id in facts["special_tokens"].items()) or "none",
-        "longest": "  ".join(to_one_line(token, NAME) for token in facts["longest"]),
+        "longest": "  ".join(to_one_line(token, NAME_WIDTH) for token in facts["longest"]),
     }
     if "text" in facts:
         text = facts["text"]
         rows |= {f"{key} of the text": f"{text[key]:,}" for key in ("words", "tokens")}
-        rows |= {"tokens a word": decimals(text["tokens_a_word"]), "bytes a token": decimals(text["bytes_a_token"])}
+        rows |= {
+            "tokens a word": format_decimals(text["tokens_a_word"]),
+            "bytes a token": format_decimals(text["bytes_a_token"]),
+        }
         rows["unknown tokens"] = f"{text['unknown_tokens']:,}"
     return rows
 
 
-def pieces_text(pieces: Sequence[dict[str, Any]]) -> Text:
-    """Return the pieces of a text as the vocabulary writes them, each with its id."""
-    shown = [f"{to_one_line(piece['token'], NAME)} {piece['id']}" for piece in pieces[:MOST_PIECES]]
-    if len(pieces) > MOST_PIECES:
-        shown.append(f"… {len(pieces) - MOST_PIECES:,} more pieces")
+def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
+    """Format the pieces of a text, each with its id."""
+    shown = [f"{to_one_line(piece['token'], NAME_WIDTH)} {piece['id']}" for piece in pieces[:MAX_PIECES]]
+    if len(pieces) > MAX_PIECES:
+        shown.append(f"… {len(pieces) - MAX_PIECES:,} more pieces")
     return Text("  ".join(shown))
 
 
-def comparison_display(facts: Facts) -> RenderableType:
-    """Return two vocabularies side by side, the pieces that they share, and words that they cut in other places."""
+def render_comparison(facts: Facts) -> RenderableType:
+    """Render two vocabularies side by side, the number of shared pieces, and the words that they cut differently."""
     sides, shared = facts["vocabularies"], facts["overlap"]
-    names = [to_one_line(side["name"], NAME) for side in sides]
-    apart = plain_table("cut in other places", *names, texts=["cut in other places", *names])
+    names = [to_one_line(side["name"], NAME_WIDTH) for side in sides]
+    apart = build_table("cut in other places", *names, texts=["cut in other places", *names])
     for word in facts["cut_apart"]:
-        apart.add_row(*(Text(to_one_line(text, NAME)) for text in (word["word"], *map(" · ".join, word["pieces"]))))
+        apart.add_row(
+            *(Text(to_one_line(text, NAME_WIDTH)) for text in (word["word"], *map(" · ".join, word["pieces"])))
+        )
     first, second = (f"{shared[side]:,} of {name}" for side, name in zip(("first", "second"), names, strict=True))
     pieces = Text(f"{shared['shared']:,} pieces in both, of {first} and {second}")
-    return Group(vocabulary_table([side["name"] for side in sides], sides), Text(), pieces, Text(), apart)
+    return Group(build_vocabulary_table([side["name"] for side in sides], sides), Text(), pieces, Text(), apart)
 
 
-def decimals(value: float | None) -> str:
-    """Return a figure with three decimals; a dash if there is none.
+def format_decimals(value: float | None) -> str:
+    """Format a figure with three decimals; a dash if it is None.
 
-    >>> decimals(1.23456), decimals(None)
+    >>> format_decimals(1.23456), format_decimals(None)
     ('1.235', '-')
     """
     return "-" if value is None else f"{value:,.3f}"
 
 
-def vocabulary_facts(vocabulary: Vocabulary) -> Facts:
-    """Return the facts of a vocabulary."""
+def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
+    """Build the JSON object of a vocabulary."""
     special = [*vocabulary.special_tokens.values(), *vocabulary.additional_special_tokens]
     return {
         "size": vocabulary.size,
@@ -219,22 +229,22 @@ def vocabulary_facts(vocabulary: Vocabulary) -> Facts:
         "words": vocabulary.word_rule.settings if vocabulary.word_rule is not None else None,
         "special_tokens": {token: vocabulary.find_id(token) for token in special},
         "ordinary": len(list_ordinary_ids(vocabulary)),
-        "longest": [vocabulary.tokens[id] for id in list_longest_pieces(vocabulary, LONGEST)],
+        "longest": [vocabulary.tokens[id] for id in list_longest_pieces(vocabulary, MAX_LONGEST_PIECES)],
     }
 
 
-def text_facts(vocabulary: Vocabulary, text: str) -> Facts:
-    """Return the figures of a text and its pieces."""
+def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
+    """Build the JSON object of a text that a vocabulary has cut: its figures and its pieces."""
     cut = cut_text(vocabulary, text)
     pieces = [
         {"id": piece.id, "token": vocabulary.tokens[piece.id], "start": piece.start, "end": piece.end}
         for piece in cut.pieces
     ]
-    return {"text": measures_facts(cut.measures), "pieces": pieces}
+    return {"text": build_measures_json(cut.measures), "pieces": pieces}
 
 
-def measures_facts(measures: TextMeasures) -> Facts:
-    """Return the figures of a text, with their quotients."""
+def build_measures_json(measures: TextMeasures) -> Facts:
+    """Build the JSON object of the figures of a text, with their quotients."""
     return {
         **asdict(measures),
         "tokens_a_word": measures.fertility,
@@ -243,28 +253,43 @@ def measures_facts(measures: TextMeasures) -> Facts:
     }
 
 
-def comparison_facts(
+def build_comparison_json(
     names: tuple[str, str], vocabularies: tuple[Vocabulary, Vocabulary], lines: Iterable[str], beginning: str
 ) -> Facts:
-    """Compare two vocabularies on the lines of one text. beginning: of the text, for words cut in other places"""
+    """Compare two vocabularies on a text, and build the JSON object of the result.
+
+    Args:
+        names: The names of the vocabularies.
+        vocabularies: The vocabularies.
+        lines: The lines of the text, which are read once.
+        beginning: The beginning of the text, in which words that are cut differently are searched.
+    """
     figures = measure_lines(*map(Encoder, vocabularies), lines=lines)
     first, second = (cut_text(each, beginning) for each in vocabularies)
     return {
         "vocabularies": [
-            {"name": name, **vocabulary_facts(each), "text": measures_facts(measures)}
+            {"name": name, **build_vocabulary_json(each), "text": build_measures_json(measures)}
             for name, each, measures in zip(names, vocabularies, figures, strict=True)
         ],
         "overlap": asdict(compute_overlap(*vocabularies)),
         "cut_apart": [
             {"word": word, "pieces": [[*ours], [*theirs]]}
-            for word, (ours, theirs) in find_cut_differences(first, second, WORDS_APART).items()
+            for word, (ours, theirs) in find_cut_differences(first, second, MAX_WORDS_APART).items()
         ],
     }
 
 
 @contextmanager
-def _opened(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
-    """Yield the beginning of the text to compare on, and all its lines. Raises InputError if it cannot be read."""
+def _open_text(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
+    """Yield the beginning of the text to compare on, and an iterator of all its lines.
+
+    Args:
+        sentence: The text itself, or None.
+        path: A file of text; if both are None, a shipped story is used.
+
+    Raises:
+        InputError: If the file cannot be read, or is not UTF-8.
+    """
     if sentence is not None:
         yield sentence, iter(sentence.splitlines())
         return
@@ -282,32 +307,44 @@ def _opened(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iter
 
 
 def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
-    """Return the vocabulary at an address. store: where a mere name is looked up. Raises InputError if none."""
+    """Return the vocabulary at an address.
+
+    Args:
+        address: A tokenizer's folder or file, an artifact, a release, or the name of a vocabulary in a store.
+        store: The store in which names and short ids are looked up.
+
+    Raises:
+        InputError: If there is none, or several are meant.
+    """
     path = Path(address)
     if path.is_file():
-        return _from_file(path)
-    if any((path / name).is_file() for name in READABLE):
+        return _read_from_file(path)
+    if any((path / name).is_file() for name in VOCABULARY_FILES):
         return load_vocabulary(path)
     if "/" in address or path.exists() or parse_release_address(address) is not None:
-        return _from_store(address)
-    held = names_in(store)
+        return _read_from_store(address)
+    held = list_vocabulary_names(store)
     if address not in held and has_short_fingerprint(address):
-        return _from_store(Place(store).to_address(address))
+        return _read_from_store(Place(store).to_address(address))
     if address not in held:
         has = f"which has {', '.join(held)}" if held else "which has none"
         raise InputError(
             f"There is no vocabulary {address!r} in the store {store!r}, {has}. Name a vocabulary of the store "
             "(--store names another store), a tokenizer's folder or a vocab.txt."
         )
-    return _from_store(Place(store).to_address(f"vocabularies/{address}"))
+    return _read_from_store(Place(store).to_address(f"vocabularies/{address}"))
 
 
-def names_in(store: str) -> list[str]:
-    """Return the names of the vocabularies that a store holds."""
+def list_vocabulary_names(store: str) -> list[str]:
+    """List the names of the vocabularies in a store, sorted."""
     return sorted({path.split("/")[1] for path in Place(store).list_files("vocabularies") if path.count("/") >= 2})
 
 
-def _from_store(address: str) -> Vocabulary:
+def _read_from_store(address: str) -> Vocabulary:
+    """Read the newest vocabulary at an address in a store.
+
+    Raises InputError if vocabularies of several names are there.
+    """
     artifacts = find_artifacts(address, "vocabularies")
     names = sorted({artifact.manifest.name for artifact in artifacts})
     if len(names) > 1:
@@ -319,8 +356,8 @@ def _from_store(address: str) -> Vocabulary:
     return read_vocabulary(artifact.place, artifact.manifest)
 
 
-def _from_file(path: Path) -> Vocabulary:
-    """Return the vocabulary of one file, whose name tells its form."""
+def _read_from_file(path: Path) -> Vocabulary:
+    """Read the vocabulary of one file; the name of the file decides its form."""
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
         files = {"vocab.json": read_bounded_bytes(path), "merges.txt": read_bounded_bytes(merges)}

@@ -2,7 +2,7 @@
 
     words of the domain ─► tokens chosen ─► vocabulary ─► (rows for a model) ─► a folder
 
-Promise: nothing is written where anything is wrong. The figures come from the vocabularies' own encoding of the
+Promise: nothing is written if anything is wrong. The figures come from the vocabularies' own encoding of the
 counted words, not from the estimates by which tokens were chosen.
 """
 
@@ -26,7 +26,7 @@ from corpora.sources.bytes.unchanged import hold_unchanged, read_states
 from corpora.sources.contract import RawFile, Tally, split_glob
 from corpora.sources.files.source import FilesSource
 from corpora.store.places.place import Place
-from flows.command.terminal import plain_table
+from flows.command.terminal import build_table
 from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import refuse_store
 from flows.run.addresses import find_artifacts, pick_newest, split_address
@@ -56,10 +56,10 @@ from tokenizers_train.words.table import WordCounts
 
 Facts = dict[str, Any]
 CORPORA = "corpora"
-NAME, MOST_TOKENS = 40, 12  # characters of a name, and tokens, that are shown
+NAME_WIDTH, MAX_TOKENS_SHOWN = 40, 12  # characters of a name, and tokens, that are shown
 BATCH_CHARACTERS = 8_000_000
-MOST_TABLES = 32  # of counts that wait to be merged
-OUT = PersonalDataSettings(
+MAX_TABLES = 32  # of counts that wait to be merged
+ALL_PERSONAL_DATA = PersonalDataSettings(
     email=True, ip=True, phone=True, email_replacement="", ip_replacement="", phone_replacement=""
 )
 
@@ -68,35 +68,39 @@ Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainCounts:
-    """The word counts of each source by its name."""
+    """The words of a domain with their counts, by the name of the source."""
 
     sources: dict[str, WordCounts]
 
     @property
-    def together(self) -> WordCounts:
-        """The counts of all sources."""
+    def total(self) -> WordCounts:
+        """The counts of all sources added up."""
         return merge_counts([*self.sources.values()])
 
 
 def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, text: str, tell: Tell) -> DomainCounts:
-    """Count the words of files, folders or globs, and of corpora of a store (by name, or as STORE/corpora/NAME).
+    """Count the words of files and corpora.
 
-    vocabulary: its rule defines the words
-    text:       the field or column of JSON lines and tables that holds the text
-    tell:       called with a line for each address
-    Raises InputError if an address cannot be read, where no text has a word, and where nobody knows the
-    vocabulary's rule for words.
+    Args:
+        addresses: Files, folders or globs; names of corpora in the store, or their addresses (STORE/corpora/NAME).
+        vocabulary: Its rule defines what a word is.
+        store: The store in which names are looked up.
+        text: The field or column of JSON lines and tables that holds the text.
+        tell: Called with a line for each address.
+
+    Raises:
+        InputError: If an address cannot be read, no text has a word, or the vocabulary's rule for words is unknown.
     """
     rule = require_word_rule(vocabulary)
     parts: dict[str, list[WordCounts]] = {}
     texts, unread = 0, Counter[str]()
     for address in addresses:
         before, unread_before = texts, unread["records"]
-        for name, column in _texts(address, store, text, unread):
+        for name, column in _iter_texts(address, store, text, unread):
             waiting = parts.setdefault(name, [])
-            waiting.append(count_words(rule, mask_private(column, OUT)[0]))
+            waiting.append(count_words(rule, mask_private(column, ALL_PERSONAL_DATA)[0]))
             texts += len(column)
-            if len(waiting) >= MOST_TABLES:
+            if len(waiting) >= MAX_TABLES:
                 parts[name] = [merge_counts(waiting)]
         number = unread["records"] - unread_before
         tell(f"{address}: {texts - before:,} texts{f', {number:,} that cannot be read' if number else ''}")
@@ -109,25 +113,30 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
     return DomainCounts(sources=sources)
 
 
-def _texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
-    """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
+def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
+    """Yield the texts at an address in columns of some megabytes, each with the name of its source.
+
+    Args:
+        unread: Its count of "records" is increased for each record that cannot be read.
+    """
     if (
         "://" in address
         or parse_release_address(address) is not None
         or (Path(address).exists() and split_address(address)[1].split("/")[0] == CORPORA)
     ):
-        return _of_corpus(address)
+        return _iter_corpus_texts(address)
     if Path(address).exists() or has_magic(address):
-        return _of_files(address, text, unread)
+        return _iter_file_texts(address, text, unread)
     if address not in {path.split("/")[1] for path in Place(store).list_files(CORPORA)}:
         raise InputError(
             f"--corpus {address}: there is no such file or folder, and no corpus of that name in the store {store!r} "
             "(--store names another store). Give files, a folder, or a corpus that `cloze run` has built."
         )
-    return _of_corpus(Place(store).to_address(f"{CORPORA}/{address}"))
+    return _iter_corpus_texts(Place(store).to_address(f"{CORPORA}/{address}"))
 
 
-def _of_corpus(address: str) -> Texts:
+def _iter_corpus_texts(address: str) -> Texts:
+    """Yield the training texts of the newest corpus at an address, by source."""
     artifact = pick_newest(find_artifacts(address, CORPORA))
     for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
@@ -136,13 +145,14 @@ def _of_corpus(address: str) -> Texts:
             yield name, train.filter(pc.equal(names, name)).column("text")
 
 
-def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
+def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
+    """Yield the texts of files in columns of about BATCH_CHARACTERS characters; the last may be empty."""
     refuse_store(split_glob(address)[0])
     name = address if has_magic(address) else Path(address).resolve().name
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
     waiting: list[str] = []
     size = 0
-    for record_text in _records(source, unread):
+    for record_text in _iter_record_texts(source, unread):
         waiting.append(record_text)
         size += len(record_text)
         if size >= BATCH_CHARACTERS:
@@ -151,8 +161,8 @@ def _of_files(address: str, text: str, unread: Counter[str]) -> Texts:
     yield source.name, pa.array(waiting, pa.large_string())
 
 
-def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
-    """Yield the texts of the records that can be read. The files are not hashed for it."""
+def _iter_record_texts(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
+    """Yield the texts of the records that can be read, and count the others in `unread`."""
     for name, path in source.files():
         with hold_unchanged(read_states([str(path)])):
             file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
@@ -163,8 +173,17 @@ def _records(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
                         yield record.text
 
 
-def number_wanted(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int:
-    """Return how many tokens are asked for. Raises InputError unless it is one of --tokens N and --fill that can be."""
+def resolve_token_count(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int:
+    """Return the number of tokens to add.
+
+    Args:
+        vocabulary: The vocabulary with unused slots.
+        tokens: The number, or None.
+        fill: True to fill all unused slots.
+
+    Raises:
+        InputError: If both or none are given, the number is below 1, or there are no unused slots to fill.
+    """
     if (tokens is None) == (not fill):
         raise InputError(
             "Set how many tokens to add: --tokens N, or --fill for as many as there are slots (one of the two)."
@@ -185,11 +204,22 @@ def number_wanted(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int
 def adapt_vocabulary(
     vocabulary: Vocabulary, domain: DomainCounts, wanted: int, settings: AdaptSettings, append: bool = False
 ) -> tuple[Vocabulary, dict[str, Any]]:
-    """Choose tokens by what the domain's words would save; return the new vocabulary, and the gain in figures.
+    """Choose new tokens by how many tokens they save on a domain.
 
-    Raises InputError if no word of the domain is worth a token.
+    Args:
+        vocabulary: The vocabulary to extend.
+        domain: The words of the domain.
+        wanted: The largest number of new tokens.
+        settings: Which words may become tokens.
+        append: True to add all tokens after the last one; otherwise unused slots are filled first.
+
+    Returns:
+        The new vocabulary, and the JSON object with figures before and after.
+
+    Raises:
+        InputError: If no word is worth a token.
     """
-    choices = choose_tokens(vocabulary, domain.together, wanted, settings)
+    choices = choose_tokens(vocabulary, domain.total, wanted, settings)
     if not choices:
         raise InputError(
             f"No word of the corpus that the vocabulary cuts occurs {settings.min_count} times and is of "
@@ -204,14 +234,14 @@ def adapt_vocabulary(
         "filled": len(choices) - appended,
         "appended": appended,
         "model_rows": None,
-        "before": _fit(vocabulary, domain),
-        "after": _fit(new, domain),
-        "tokens": _added(vocabulary, new, choices),
+        "before": _measure_fit(vocabulary, domain),
+        "after": _measure_fit(new, domain),
+        "tokens": _list_added_tokens(vocabulary, new, choices),
     }
 
 
-def _added(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
-    """Return the tokens that were added, each with the pieces that its text had before."""
+def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    """List the added tokens, each with its saving and the pieces that its text had before."""
     pieces = find_old_pieces(old, new)
     return [
         {
@@ -226,9 +256,9 @@ def _added(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[
     ]
 
 
-def _fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
-    """Measure a vocabulary on a domain whose words were counted by its rule. Every distinct word is encoded once."""
-    pieces = encode_counted_words(Encoder(vocabulary), domain.together)
+def _measure_fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
+    """Measure a vocabulary on the words of a domain, in total and by source."""
+    pieces = encode_counted_words(Encoder(vocabulary), domain.total)
     unknown, size = find_unknown_id(vocabulary), vocabulary.size
     sources = measure_sources(pieces, unknown, size, sorted(domain.sources.items()))
     return {
@@ -243,30 +273,33 @@ def _measure_facts(measures: Measures) -> dict[str, Any]:
     return {**asdict(measures), **shares}
 
 
-def adaptation_display(name: str, facts: Facts, output: Path) -> RenderableType:
-    """Return what new tokens gain, the first of them, and how the vocabulary has grown."""
-    table = plain_table("source", "words", "tokens a word", "words of one token", "words unknown")
+def render_adaptation(name: str, facts: Facts, output: Path) -> RenderableType:
+    """Render what the new tokens save, the first of them, and how the vocabulary has grown."""
+    table = build_table("source", "words", "tokens a word", "words of one token", "words unknown")
     before, after = facts["before"], facts["after"]
     sources = before["sources"] if len(before["sources"]) > 1 else {}
     for source in sources:
-        table.add_row(Text(to_one_line(source, NAME)), *_gains(before["sources"][source], after["sources"][source]))
-    table.add_row("all", *_gains(before, after))
-    added = plain_table("token added", "saves", "was", texts=["token added", "was"])
-    for token in facts["tokens"][:MOST_TOKENS]:
-        was = Text(to_one_line(" ".join(token["pieces"]), 2 * NAME))
-        added.add_row(Text(to_one_line(token["token"], NAME)), f"{token['saved']:,}", was)
-    return Group(table, Text(), added, Text(), *map(Text, _outcome(name, facts)), Text(str(output)))
+        table.add_row(
+            Text(to_one_line(source, NAME_WIDTH)),
+            *_format_gains(before["sources"][source], after["sources"][source]),
+        )
+    table.add_row("all", *_format_gains(before, after))
+    added = build_table("token added", "saves", "was", texts=["token added", "was"])
+    for token in facts["tokens"][:MAX_TOKENS_SHOWN]:
+        was = Text(to_one_line(" ".join(token["pieces"]), 2 * NAME_WIDTH))
+        added.add_row(Text(to_one_line(token["token"], NAME_WIDTH)), f"{token['saved']:,}", was)
+    return Group(table, Text(), added, Text(), *map(Text, _iter_outcome_lines(name, facts)), Text(str(output)))
 
 
-def _gains(before: Facts, after: Facts) -> list[str]:
+def _format_gains(before: Facts, after: Facts) -> list[str]:
     shown = {"fertility": ".3f", "whole_share": ".2%", "unknown_rate": ".3%"}
     return [f"{before['words']:,}", *(f"{before[k] or 0:{form}} → {after[k] or 0:{form}}" for k, form in shown.items())]
 
 
-def _outcome(name: str, facts: Facts) -> Iterator[str]:
+def _iter_outcome_lines(name: str, facts: Facts) -> Iterator[str]:
     size, number = facts["size"], len(facts["tokens"])
     yield (
-        f"{number:,} tokens added to {to_one_line(name, NAME)}: {facts['filled']:,} in unused slots, "
+        f"{number:,} tokens added to {to_one_line(name, NAME_WIDTH)}: {facts['filled']:,} in unused slots, "
         f"{facts['appended']:,} after the last one ({size['before']:,} → {size['after']:,} tokens)"
     )
     if number < facts["wanted"]:

@@ -35,7 +35,8 @@ class SchedulerLost(Exception):
 def connect_client(address: str) -> Client:
     """Return a client of the scheduler that answers at an address now.
 
-    Raises OSError after at most 2 * CONNECT_SECONDS.
+    Raises:
+        OSError: After at most 2 * CONNECT_SECONDS.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # we report what matters
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)

@@ -74,7 +74,7 @@ def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, st
     """Train a model on a worker that declares a GPU, and write it into the store.
 
     Args:
-        address: Of the scheduler.
+        address: The address of the scheduler.
         model: The name of the model in messages.
         work: What `perform_training` is given, pickled.
         on_event: Called with each event of the trainer, on this thread.
@@ -184,7 +184,8 @@ class RemoteTraining:
     def _check_workers(self) -> None:
         """Check every few seconds whether this training still has its worker, and whether another could take it.
 
-        Raises InputError if no worker has had a GPU for RECONNECT_SECONDS.
+        Raises:
+            InputError: If no worker has had a GPU for RECONNECT_SECONDS.
         """
         now = time.monotonic()
         if now - self._checked_at < SECONDS_BETWEEN_GPU_CHECKS:
@@ -239,8 +240,9 @@ SECONDS_BETWEEN_WORKER_CHECKS = 5.0  # between two checks whether there are work
 class Cluster:
     """The workers of a Dask scheduler. Its methods are safe to call from many threads.
 
-    address: of the scheduler
-    num_workers: threads of all workers, counted by `connect`
+    Attributes:
+        address: The address of the scheduler.
+        num_workers: Threads of all workers, counted by `connect`.
     """
 
     def __init__(self, address: str, limits: WorkerLimits, tell: Callable[[str], None]) -> None:
@@ -260,8 +262,9 @@ class Cluster:
     def connect(self, paths: SharedPaths) -> None:
         """Connect to the scheduler, and check its workers against this run's needs. Call it before any other method.
 
-        Raises InputError if no scheduler answers, it has no worker, or a worker has other programs or does not see the
-        files.
+        Raises:
+            InputError: If no scheduler answers, it has no worker, or a worker has other programs or does not see the
+                files.
         """
         self._client = connect_at_start(self.address)
         self._wait_for_worker(self._client)
@@ -378,7 +381,8 @@ class Cluster:
     def _check_workers(self, client: Client) -> None:
         """Check every few seconds, once for all threads, whether there are fit workers.
 
-        Raises InputError if there has been none for RECONNECT_SECONDS.
+        Raises:
+            InputError: If there has been none for RECONNECT_SECONDS.
         """
         with self._lock:
             now = time.monotonic()
@@ -396,7 +400,8 @@ class Cluster:
     def _connect_again(self, lost: Client) -> None:
         """Open a client in place of one that has lost the scheduler; of many threads, only the first does.
 
-        Raises InputError if the scheduler does not come back.
+        Raises:
+            InputError: If the scheduler does not come back.
         """
         with self._lock:
             if self._client is lost and not self._is_closed:

@@ -59,10 +59,11 @@ _WORKING_STATES = (Status.running, Status.paused, Status.closing_gracefully)
 class Answer(NamedTuple):
     """What a worker answers to a call.
 
-    outcome: DONE, RAISED or UNFIT
-    value: the pickled result or exception; of an unfit worker how it differs, as UTF-8
-    worker: its address
-    notices: a line for each time that the call was repeated on the worker
+    Attributes:
+        outcome: DONE, RAISED or UNFIT.
+        value: The pickled result or exception; of an unfit worker how it differs, as UTF-8.
+        worker: Its address.
+        notices: A line for each time that the call was repeated on the worker.
     """
 
     outcome: str
@@ -162,7 +163,7 @@ def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> 
 
     Args:
         worker: The address of this worker.
-        call: Is made without arguments.
+        call: The function to call, without arguments.
         notices: Lines for the caller, which are collected during the call.
     """
     try:
@@ -276,7 +277,8 @@ def _list_stored_steps(place: Place, stage: Stage) -> list[str]:
 def _remove_copies(place: Place, stage: Stage, kept_step: str) -> None:
     """Remove the copies in the store, of each first the file that marks it as complete.
 
-    kept_step: the name of a checkpoint that stays; "" removes all
+    Args:
+        kept_step: The name of a checkpoint that stays; "" removes all.
     """
     paths = [Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}")]
     for path in sorted(paths, key=lambda path: path.name != COMPLETE_FILE):

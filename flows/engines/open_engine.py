@@ -10,7 +10,7 @@ from corpora.store.worker_pool import WorkerLimits, WorkerPool
 from flows.engines.contract import RunEngine
 from flows.engines.worker_checks import SharedPaths
 from flows.recipes.run_settings import LOCAL_ENGINE
-from flows.signals import SIGNAL_THREAD, last_word
+from flows.signals import SIGNAL_THREAD, call_on_stop
 
 MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (a process of 230 MB)
 
@@ -49,7 +49,7 @@ def open_engine(
     from flows.engines.dask_cluster import Cluster  # Dask is slow to import
 
     cluster = Cluster(address, limits, tell)
-    with last_word(cluster.close):
+    with call_on_stop(cluster.close):
         try:
             cluster.connect(find_shared_paths())
             yield cluster
@@ -58,7 +58,11 @@ def open_engine(
 
 
 def check_dask_installed(address: str) -> None:
-    """Raise InputError if the package that talks to a Dask cluster is not installed. address: for the message"""
+    """Raise InputError if the package that talks to a Dask cluster is not installed.
+
+    Args:
+        address: The address of the cluster, for the message.
+    """
     if find_spec("distributed") is None:
         raise InputError(
             f'engine = "{address}" needs the package `distributed`, which is not installed: `pip install '

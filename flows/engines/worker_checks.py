@@ -51,7 +51,11 @@ def read_identity() -> Identity:
 
 
 def compute_program_digest(root: Path) -> str:
-    """Return the sha256, in hexadecimal, of the sources that decide bytes and of their names. root: of the checkout"""
+    """Return the sha256, in hexadecimal, of the sources that decide bytes and of their names.
+
+    Args:
+        root: The root of the checkout.
+    """
     digest = hashlib.sha256()
     for path in sorted(path for folder in _SOURCES for path in (root / folder).rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
@@ -85,10 +89,11 @@ FILES_CHECKED_PER_SOURCE = 50
 class SharedPaths:
     """The files that every worker of a cluster must see, checked before a run builds anything.
 
-    store: the address of the store
-    probe_file: the path of one file in the store
-    sha256: the digest of the probe file
-    files: the size in bytes of some raw files, by path
+    Attributes:
+        store: The address of the store.
+        probe_file: The path of one file in the store.
+        sha256: The digest of the probe file.
+        files: The size in bytes of some raw files, by path.
     """
 
     store: str
@@ -138,7 +143,8 @@ def _find_invisible_store(paths: SharedPaths) -> str:
 def check_visible(missing_by_worker: Mapping[str, str]) -> None:
     """Raise InputError if a worker does not see a file.
 
-    missing_by_worker: what each worker does not see, in words, by the worker's address; "" if it sees everything
+    Args:
+        missing_by_worker: What each worker does not see, in words, by the worker's address; "" if it sees everything.
     """
     missing = {worker: what for worker, what in missing_by_worker.items() if what}
     if missing:

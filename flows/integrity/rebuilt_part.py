@@ -16,7 +16,7 @@ from flows.run.record.run_record import (
     read_recorded_lock,
     read_recorded_recipe,
 )
-from flows.signals import scratch_folder
+from flows.signals import open_scratch_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
         raise InputError(f"{manifest.folder} cannot be built again: its raw files are gone. Restore them.")
     plan = stage.parts[0]
     before = next(p for p in manifest.parts if p.name == plan.name)
-    with scratch_folder() as folder:
+    with open_scratch_folder() as folder:
         after = build_part(place, stage, plan, Place(str(folder)))
     contents = [{file.table: str(file.content) for file in p.files} for p in (before, after)]
     return RebuiltPart(part=plan.name, before=contents[0], after=contents[1])

@@ -46,9 +46,10 @@ from flows.run.record.run_record import (
 class ApprovalDecision(NamedTuple):
     """A person's decision on a release.
 
-    approved: True if the release may be added
-    reason: recorded with the release; may be ""
-    who: the person; "" for the user of this process
+    Attributes:
+        approved: True if the release may be added.
+        reason: Recorded with the release; may be "".
+        who: The person; "" for the user of this process.
     """
 
     approved: bool
@@ -60,11 +61,12 @@ class ApprovalDecision(NamedTuple):
 class ReleaseCandidate:
     """A run that can be released under a name: its artifacts are verified, and its figures compared.
 
-    place: the store
-    name: under which it is released
-    artifacts: that the release will name
-    crossed: the bounds of the recipe that the figures cross, in words; empty if they hold
-    compared_with: what the figures were compared with, in words
+    Attributes:
+        place: The store.
+        name: The name of the release.
+        artifacts: The artifacts that the release will point to.
+        crossed: The bounds of the recipe that the figures cross, in words; empty if they hold.
+        compared_with: What the figures were compared with, in words.
     """
 
     place: Place
@@ -79,8 +81,9 @@ class ReleaseCandidate:
     def release(self, reason: str, decision: ApprovalDecision | None = None) -> Release:
         """Add the candidate to the history of its name, and return the new entry.
 
-        reason: recorded unless the decision gives one
-        decision: of the person who approved it although bounds are crossed; None if the bounds hold
+        Args:
+            reason: Recorded unless the decision gives one.
+            decision: The approval of a person although bounds are crossed; None if the bounds hold.
         """
         entry = Release(
             name=self.name,
@@ -102,7 +105,8 @@ class ReleaseCandidate:
 def find_newest_run(recipe: Recipe) -> RunRecord:
     """Return the record of the newest completed run of a recipe in its store.
 
-    Raises InputError if there is none, or if a clock that was ahead leaves open which run is the newest.
+    Raises:
+        InputError: If there is none, or if a clock that was ahead leaves open which run is the newest.
     """
     place = Place(recipe.store)
     completed = (run for run in iter_newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
@@ -139,10 +143,10 @@ def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Fig
     Nothing is released. All bytes of the artifacts are read.
 
     Args:
-        recipe: With the store and the bounds.
-        record: Of the run.
-        name: Under which it would be released.
-        figures: Of the run, if they are known; if None, they are read from the store.
+        recipe: The recipe with its store and its bounds.
+        record: The record of the run.
+        name: The name of the release.
+        figures: The figures of the run; if None, they are read from the store.
 
     Raises:
         InputError: If a file is damaged, an artifact is gone, or the name is not allowed.
@@ -170,8 +174,10 @@ def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Fig
 def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], None]) -> None:
     """Release a candidate if its bounds hold, and the current release of the name has not the same artifacts.
 
-    tell: is called with each bound that is crossed, or with the number of the new release
     Raises InputError.
+
+    Args:
+        tell: Called with each bound that is crossed, or with the number of the new release.
     """
     name = candidate.name
     for crossing in candidate.crossed:

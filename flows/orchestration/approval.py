@@ -43,7 +43,7 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
     Args:
         candidate: The release that crosses its bounds.
         home: CLOZE_HOME, with the server that shows the UI.
-        port: Of that server, if no server of the user's profile answers.
+        port: The port of that server, if no server of the user's profile answers.
         seconds: The time to wait.
         tell: Called with the address of the page.
     """
@@ -84,7 +84,8 @@ def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: 
 def describe_waiting_release(candidate: ReleaseCandidate, url: str) -> dict[str, str]:
     """Return what `cloze status` reports of the store while a release waits for a person.
 
-    url: of the page of its flow run
+    Args:
+        url: The address of the page of its flow run.
     """
     run = candidate.record
     return {"release": candidate.name, "recipe": run.recipe, "run": run.run_id, "since": format_now(), "url": url}

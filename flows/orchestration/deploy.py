@@ -52,7 +52,7 @@ def render_prefect_yaml(
         recipes: Each becomes a deployment of its name.
         pool: The name of the work pool.
         schedule: When each recipe is due; None for deployments without a schedule.
-        folder: In which the file will be, and a worker works; recipes are named relative to it.
+        folder: The folder of the file, in which a worker works. Recipes are named relative to it.
         home: CLOZE_HOME of a worker.
         store: The store that the command names, instead of the recipes' own.
         workers: The number of worker processes of each run; if None, one a core.
@@ -92,8 +92,9 @@ def describe_deployment(
 ) -> dict[str, Any]:
     """Return a recipe as an entry of `deployments` in prefect.yaml, without its work pool.
 
-    given: the parameters of every run (`build_run_parameters`)
-    folder: of the prefect.yaml
+    Args:
+        given: The parameters of every run (`build_run_parameters`).
+        folder: The folder of the prefect.yaml.
     """
     assert recipe.path is not None
     path = os.path.relpath(recipe.path.resolve(), folder)
@@ -135,7 +136,8 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
 def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], None]) -> None:
     """Raise InputError if a running `cloze serve` holds the deployment of a name, here or with the same Prefect API.
 
-    tell: is called if no API answers, so that other machines could not be asked
+    Args:
+        tell: Called if no API answers, so that other machines could not be asked.
     """
     api = find_answering_api(home, own_server=False)
     for name in names:

@@ -48,7 +48,7 @@ from flows.orchestration.server_guard import (
     sign_challenge,
     write_password,
 )
-from flows.process_exit import leave_garbage
+from flows.process_exit import skip_garbage_collection
 from flows.run.policies import SERVER_START_SECONDS, SERVER_STOP_SECONDS
 
 POLL_SECONDS = 0.1
@@ -74,14 +74,14 @@ class EmbeddedServer:
 
     Args:
         log_path: The file to which its output is appended.
-        port: Of a full server, with the UI and schedules; if None, a free port, without both.
-        environment: Of its process.
+        port: The port of a full server, with the UI and schedules; if None, a free port, without both.
+        environment: The environment variables of its process.
 
     Raises:
         ServerFailed: If the port is in use.
 
     Attributes:
-        address: Of its API.
+        address: The address of its API.
     """
 
     def __init__(self, log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ) -> None:
@@ -117,7 +117,8 @@ class EmbeddedServer:
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
         """Wait until the server answers, and return the address of its API.
 
-        Raises ServerFailed if its process ends, or it does not answer within some seconds.
+        Raises:
+            ServerFailed: If its process ends, or it does not answer within some seconds.
         """
         deadline = time.monotonic() + seconds
         while not self.has_ended:
@@ -149,7 +150,8 @@ class EmbeddedServer:
 def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | None = None) -> EmbeddedServer:
     """Start a server of a Prefect home, which need not answer yet.
 
-    port: of a full server; None for one without the UI
+    Args:
+        port: The port of a full server; None for one without the UI.
     """
     first = not get_database_path(prefect_home).exists()
     which = "embedded " if port is None else ""
@@ -252,8 +254,9 @@ def _build_auth_header(url: str) -> dict[str, str]:
 def ask(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> Any:
     """Send a request to an API, and return its answer as JSON; None if it fails, or the answer is no JSON.
 
-    body: is sent as JSON with POST; None sends GET
-    seconds: for the answer
+    Args:
+        body: Sent as JSON with POST; None sends GET.
+        seconds: The time to wait for the answer.
     """
     try:
         return json.loads(_request(url, body, seconds) or b"null")
@@ -290,8 +293,11 @@ def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], Non
 
     Nothing is checked if one of this home answers on the port. It waits for a server that is starting.
 
-    days: for which the server keeps the history of runs
-    Raises InputError if the port is used by something else, or the database is bad.
+    Args:
+        days: How long the server keeps the history of runs.
+
+    Raises:
+        InputError: If the port is used by something else, or the database is bad.
     """
     keep_history(days)
     with hold_start_lock(home / "prefect"):
@@ -339,7 +345,7 @@ def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, s
     """Run a full server with its UI until the process is stopped. If one of this home runs, only say how to open it.
 
     Args:
-        port: Of the server.
+        port: The port of the server.
         tell: Called with each line.
         on_ready: Called with the Prefect home and the address of the API when the server answers.
 
@@ -366,8 +372,9 @@ def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, s
 def run_server(listener: socket.socket, port: int) -> None:
     """Run the server in the child process until it is told to stop; it also ends when standard input is closed.
 
-    listener: a socket that is bound to a port, and does not listen yet
-    port: of a full server, with the UI and the services that schedule runs; 0 for one without both
+    Args:
+        listener: A socket that is bound to a port, and does not listen yet.
+        port: The port of a full server, with the UI and the services that schedule runs; 0 for one without both.
     """
     servers: list[Any] = []
 
@@ -407,7 +414,7 @@ def run_server(listener: socket.socket, port: int) -> None:
     servers.append(uvicorn.Server(config))
     threading.Thread(target=_release_when_started, args=(servers[0], starting), daemon=True).start()
     servers[0].run(sockets=[listener])
-    leave_garbage()
+    skip_garbage_collection()
 
 
 def _release_when_started(server: Any, starting: ExitStack) -> None:

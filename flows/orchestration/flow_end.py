@@ -25,12 +25,12 @@ from prefect.states import Cancelled, Failed
 from corpora.errors import InputError
 from flows.orchestration.recording import get_recording, is_unanswered, send_to_api
 from flows.run.policies import RECORD_SECONDS
-from flows.signals import answer_signals, last_word
+from flows.signals import answer_signals, call_on_stop
 
 UNFINISHED = [kind for kind in StateType if kind not in TERMINAL_STATES]
 POLL_SECONDS = 0.2  # between two looks at the tasks of a run on the server
 QUIET_POLLS = 3  # without an unfinished task, after which none is still on its way
-CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.signals.WORDS_SECONDS`
+CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than `flows.signals.ACTION_SECONDS`
 
 
 class FlowEnd:
@@ -114,14 +114,17 @@ def close_when_stopped() -> Iterator[None]:
     the handlers of `flows.signals`.
     """
     answer_signals()
-    with last_word(partial(close_flow_run, flow_run.id)):
+    with call_on_stop(partial(close_flow_run, flow_run.id)):
         yield
 
 
 def close_flow_run(id: str | None) -> None:
-    """Record that a flow run and its unfinished tasks were stopped; nobody else will. id: if None, nothing happens
+    """Record that a flow run and its unfinished tasks were stopped; nobody else will.
 
     A task that has just begun takes a moment to reach the server, so the search continues until no more arrive.
+
+    Args:
+        id: The id of the flow run; if None, nothing happens.
     """
     if id is None:  # the run has no orchestrator
         return
@@ -136,7 +139,8 @@ def await_tasks(
 ) -> None:
     """Wait until a flow run has no unfinished task run any more, but at most some seconds.
 
-    final_state: if given, each unfinished task run is put into it
+    Args:
+        final_state: If given, each unfinished task run is put into it.
     """
     unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": UNFINISHED}}})
     of_flow = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}})

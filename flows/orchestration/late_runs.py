@@ -41,14 +41,15 @@ STOPPED = {"type": "CANCELLED", "name": "Cancelled", "message": "Stopped by a si
 class LateRun:
     """A run that ended without a server, as it is sent to one later, or kept in a file.
 
-    store, run_id: where its record is
-    recipe: the recipe's name
-    flow: the flow's name
-    run: name, parameters and tags of the flow run
-    state: its final state: type, name and message
-    tasks: in the order in which they ended
-    artifacts, lines: as an API takes them
-    api: of the profile, without its password; "" for a UI of the home
+    Attributes:
+        store, run_id: Where its record is.
+        recipe: The recipe's name.
+        flow: The flow's name.
+        run: Name, parameters and tags of the flow run.
+        state: Its final state: type, name and message.
+        tasks: Its tasks, in the order in which they ended.
+        artifacts, lines: As an API takes them.
+        api: The API of the profile, without its password; "" for a UI of the home.
     """
 
     store: str
@@ -134,7 +135,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
     A file that cannot be read is reported and removed.
 
     Args:
-        prefect_home: With the folder.
+        prefect_home: The Prefect home that has the folder.
         api: To send to.
         tell: Called with a line for each run that is not sent.
         profile: If given, only runs that were to be recorded at this API (of a profile, without its password) are sent.
@@ -159,7 +160,11 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
 
 def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapping[str, Any]]:
-    """Yield the two events by which Prefect learns that a task began and ended. number: of the task in its run"""
+    """Yield the two events by which Prefect learns that a task began and ended.
+
+    Args:
+        number: The number of the task in its run.
+    """
     id = uuid.uuid5(uuid.UUID(flow_run_id), str(number))
     run = {"name": task.name, "task_key": TASK, "dynamic_key": str(number), "run_count": task.attempts}
     run["tags"] = [task.group] if task.group else []

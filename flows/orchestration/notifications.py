@@ -24,7 +24,7 @@ from flows.run.inputs.unread_files import describe_set_aside
 from flows.run.record.figures import parse_bound
 from flows.run.record.notifications import Notice, is_due, list_setting_warnings, notify, read_named, write_named
 from flows.run.record.run_record import RunRecord, format_now
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 Advance = Callable[[str, int, int], None]
 
@@ -35,8 +35,9 @@ MAX_CHECK_SECONDS = 10.0
 class Notifier:
     """Sends the notices of one run, as its recipe's `[notify]` says.
 
-    run_id: of the run; "" until it has one
-    page: returns the address of the run's page; "" if it has none
+    Attributes:
+        run_id: The id of the run; "" until it has one.
+        page: Returns the address of the run's page; "" if it has none.
     """
 
     def __init__(self, recipe: Recipe, tell: Tell) -> None:
@@ -49,8 +50,9 @@ class Notifier:
     def send(self, event: str, text: str, **more: Any) -> bool:
         """Send a notice, and return True if a recipient got it.
 
-        event: of `[notify] on`, such as "failure" or "stall"
-        more: further fields of the notice
+        Args:
+            event: One that `[notify] on` can name, such as "failure" or "stall".
+            more: Further fields of the notice.
         """
         recipe = self.recipe
         store = Place(recipe.store).to_address("")
@@ -64,7 +66,8 @@ class Notifier:
 
         No notice is sent of bounds if a recent one named them all, nor of what an earlier one said was set aside.
 
-        report: the path of the report
+        Args:
+            report: The path of the report.
         """
         if not self.settings.is_enabled:
             return
@@ -106,7 +109,7 @@ def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
     try:
         yield notifier
     except BaseException as error:
-        give_way()
+        wait_if_stopping()
         why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         notifier.send("failure", f"The run of {recipe.name} failed. {why}")
         raise
@@ -136,8 +139,9 @@ def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell:
 class ActivityMonitor:
     """Collects the signs that a run makes progress: what its workers work on, and what is built of its stages.
 
-    advance: passes progress on to the callback that is given
-    get_workers_progress: returns a value that changes while workers make progress
+    Attributes:
+        advance: Passes progress on to the callback that is given.
+        get_workers_progress: Returns a value that changes while workers make progress.
     """
 
     def __init__(self, advance: Advance) -> None:

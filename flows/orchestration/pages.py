@@ -109,12 +109,20 @@ def to_artifact_key(text: str) -> str:
 
 
 def show_artifact(key: str, data: Data, description: str) -> None:
-    """Show a table, or our own Markdown, as an artifact of the current run. description: is escaped"""
+    """Show a table, or our own Markdown, as an artifact of the current run.
+
+    Args:
+        description: A text of one line, which is escaped.
+    """
     LiveArtifact(key=key).show(data, description)
 
 
 def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
-    """Add tags to a flow run. tags: are escaped by the caller"""
+    """Add tags to a flow run.
+
+    Args:
+        tags: The tags, which the caller has escaped.
+    """
     from prefect.client.orchestration import get_client
 
     def change() -> None:
@@ -128,7 +136,8 @@ def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
 def log(line: str, level: str = "info") -> None:
     """Write a line to the log of the current flow or task run, if there is one.
 
-    level: the name of a method of a logger
+    Args:
+        level: The name of a method of a logger.
     """
     mine = get_recording()
     if mine is not None and mine.buffer is not None:
@@ -143,7 +152,11 @@ def log(line: str, level: str = "info") -> None:
 
 
 def build_artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
-    """Return an artifact as an API takes it. data, description: are escaped by the caller, or our own Markdown"""
+    """Return an artifact as an API takes it.
+
+    Args:
+        data, description: Our own Markdown, or texts that the caller has escaped.
+    """
     kinds: dict[type, str] = {float: "progress", str: "markdown"}
     shown = data if isinstance(data, (float, str)) else json.dumps(data)
     return {
@@ -167,7 +180,8 @@ def escape_braces(name: str) -> str:
 class LiveArtifact:
     """An artifact of the current run that changes in place: `show` creates it the first time, and then updates it.
 
-    key: of the artifact, before `to_artifact_key`
+    Attributes:
+        key: The name of the artifact, from which `to_artifact_key` makes its key.
     """
 
     key: str
@@ -176,8 +190,9 @@ class LiveArtifact:
     def show(self, data: Data, description: str) -> None:
         """Show contents from now on, in place of those before.
 
-        data: a bar from 0 to 100, our own Markdown, or the rows of a table, which are escaped
-        description: is escaped
+        Args:
+            data: A bar from 0 to 100, our own Markdown, or the rows of a table, which are escaped.
+            description: A text of one line, which is escaped.
         """
         rows = (
             data
@@ -225,7 +240,8 @@ CLOUD_API = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/worksp
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
     """Show the ledger of an artifact of the store as a table, and samples of its dropped and removed documents.
 
-    privacy: "text", "hashed" or "none", as `[privacy] samples`: how much of a text may be shown
+    Args:
+        privacy: "text", "hashed" or "none", as `[privacy] samples`: how much of a text may be shown.
     """
     name = manifest.stage_folder
     described = ": ".join(filter(None, [name, summarize_manifest(manifest)]))
@@ -238,7 +254,11 @@ def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
 
 
 def name_run(recipe: str, began: str) -> str:
-    """Return the name of the flow run of a run: the recipe and the time. began: in ISO 8601 with the time zone"""
+    """Return the name of the flow run of a run: the recipe and the time.
+
+    Args:
+        began: The time in ISO 8601 with the time zone.
+    """
     return f"{recipe} {datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M:%S %Z}".rstrip()
 
 
@@ -259,7 +279,8 @@ def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
 def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
     """Return a flow run with the address of its page, "" if that is unknown.
 
-    embedded: True for a server without a UI
+    Args:
+        embedded: True for a server without a UI.
     """
     ui = "" if embedded else find_ui(api)
     return FlowRun(id=flow_run_id, page=f"{ui}/runs/flow-run/{flow_run_id}" if ui else "")
@@ -285,8 +306,9 @@ def render_report_link(
 ) -> str:
     """Return Markdown for the page of a flow run that leads to the report of the run.
 
-    has_own_server: True if a server of this home shows the page; then there is a link, else only a command
-    tell: is called if the server cannot find the report later
+    Args:
+        has_own_server: True if a server of this home shows the page; then there is a link, else only a command.
+        tell: Called if the server cannot find the report later.
     """
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]
     if has_own_server:
@@ -319,8 +341,9 @@ def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
 def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
     """Return rows of a table with the first dropped documents of each reason, at most SAMPLES in all.
 
-    table: of the manifest, "dropped" or "removed"
-    privacy: says how much of their text is shown
+    Args:
+        table: The name of the table, "dropped" or "removed".
+        privacy: Decides how much of their text is shown.
     """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
@@ -366,7 +389,8 @@ def summarize_outcome(outcome: Outcome) -> str:
 def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
     """Return the lineage in Markdown: a picture, where the report is, and all fingerprints and contents.
 
-    report: the command that prints where the report of the run is; "" leaves it out
+    Args:
+        report: The command that prints where the report of the run is; "" leaves it out.
     """
     lines = [f"![what came from what]({render_lineage_picture(manifests)})", ""]
     lines += [*(("The report of this run, once it has ended:", "", format_code_line(report), "") if report else ())]
@@ -412,7 +436,8 @@ def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
 def run_tags(recipe: Recipe, kind: str) -> list[str]:
     """Return the tags that make a flow run easy to find: its recipe, its sources, and its kind.
 
-    kind: "builds", "nothing new", or "" for none
+    Args:
+        kind: What the run does, "builds" or "nothing new"; "" adds no tag.
     """
     sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MAX_SOURCE_TAGS]]
     trains = ["trains"] if recipe.model is not None else []
@@ -444,7 +469,11 @@ def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAn
 
 @dataclass(slots=True)
 class _Group:
-    """The stages of a group so far, by their folders. missing, built: numbers of parts"""
+    """The stages of a group so far, by their folders.
+
+    Attributes:
+        missing, built: Numbers of parts.
+    """
 
     missing: dict[str, int] = field(default_factory=dict)
     built: dict[str, int] = field(default_factory=dict)
@@ -463,7 +492,11 @@ class Progress:
         self._shown, self._is_over = 0.0, False
 
     def begin(self, stage: Stage, missing: int) -> None:
-        """Note that a stage will be built. missing: the number of its parts to build"""
+        """Note that a stage will be built.
+
+        Args:
+            missing: The number of its parts to build.
+        """
         group = self._groups.setdefault(STAGES[stage.kind].group, _Group())
         is_first = not group.missing
         group.missing[stage.stage_folder], group.built[stage.stage_folder] = missing, 0
@@ -474,9 +507,10 @@ class Progress:
     def advance(self, what: str, built: int, pace: StageProgress) -> None:
         """Note that parts of a stage are built, or steps of its training are done.
 
-        what: kind and name of the stage, with " steps" after it for a training
-        built: the number of parts or steps so far
-        pace: the progress of the stage
+        Args:
+            what: Kind and name of the stage, with " steps" after it for a training.
+            built: The number of parts or steps so far.
+            pace: The progress of the stage.
         """
         if self._is_over:  # it failed, and other tasks go on to their end
             return
@@ -491,7 +525,9 @@ class Progress:
     def finish(self, folder: str, state: str) -> None:
         """Note that a stage is complete.
 
-        folder: its kind and name; state: "built", "reused" or another of `StageRecord`
+        Args:
+            folder: Its kind and name.
+            state: "built", "reused" or another of `StageRecord`.
         """
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
 
@@ -510,7 +546,11 @@ class Progress:
         self.show(text)
 
     def show(self, text: str = "") -> None:
-        """Show where the run is now. text: how the run ended, if it has"""
+        """Show where the run is now.
+
+        Args:
+            text: How the run ended, if it has.
+        """
         self._shown, rows = time.monotonic(), self.list_rows()
         now = [row["group"] for row in rows if row["state"] == "under way"]
         self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
@@ -526,7 +566,12 @@ class Progress:
 
 
 def _format_cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]:
-    """Return the cells of a group. is_past: True if no more of its stages can begin; is_next: True if it comes next"""
+    """Return the cells of a group.
+
+    Args:
+        is_past: True if no more of its stages can begin.
+        is_next: True if it comes next.
+    """
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")
     waits = "next" if is_next else "waits"
     states = {"failed": group.failed, waits: not group.missing, "done": is_past and not is_open, "under way": True}

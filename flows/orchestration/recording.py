@@ -34,8 +34,8 @@ from flows.orchestration.embedded_server import (
     launch_server,
     use_api,
 )
-from flows.process_exit import leave_at_once
-from flows.signals import give_way
+from flows.process_exit import exit_without_waiting
+from flows.signals import wait_if_stopping
 
 RETRY_SECONDS = 1.0  # between two tries
 START_SECONDS = 60.0  # for a server to answer before a run begins without one
@@ -49,11 +49,12 @@ WITHOUT_SERVER = "The run continues without it; the store lacks nothing."
 class LateTask:
     """A task that ended in a run without a server.
 
-    name: of the task
-    began, ended: ISO 8601 with the time zone
-    type, state, message: of its final state
-    attempts: how often it was tried
-    group: of its stage, which becomes its tag
+    Attributes:
+        name: The name of the task.
+        began, ended: ISO 8601 with the time zone.
+        type, state, message: Type, name and message of its final state.
+        attempts: How often it was tried.
+        group: The group of its stage, which becomes its tag.
     """
 
     name: str
@@ -70,9 +71,10 @@ class LateTask:
 class PageBuffer:
     """What the page of a run without a server would show; `late_runs.py` sends it when an API answers.
 
-    artifacts: as an API takes them, by key
-    lines: of its log, as an API takes them
-    tasks: in the order in which they ended
+    Attributes:
+        artifacts: As an API takes them, by key.
+        lines: The lines of its log, as an API takes them.
+        tasks: Its tasks, in the order in which they ended.
     """
 
     artifacts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -80,7 +82,11 @@ class PageBuffer:
     tasks: list[LateTask] = field(default_factory=list)
 
     def add_line(self, line: str, level: str) -> None:
-        """Add a line of the log with the current time. level: "info", "warning" or another of `logging`"""
+        """Add a line of the log with the current time.
+
+        Args:
+            level: "info", "warning" or another of `logging`.
+        """
         number, now = logging.getLevelNamesMapping()[level.upper()], datetime.now(UTC).isoformat()
         self.lines.append({"name": "prefect.flow_runs", "level": number, "message": line, "timestamp": now})
 
@@ -89,12 +95,13 @@ class PageBuffer:
 class Recording:
     """The API that a run is recorded with.
 
-    address: of the API; "" if the run has none
-    tell: is called with a line if the API is lost
-    server: the embedded server, if that is used
-    is_lost: True once the run continues without the API; from its beginning, if none answers in time
-    buffer: gets what the pages would show, if the run has no API from its beginning
-    find_api: returns the API that answers now, if it was not known at the beginning
+    Attributes:
+        address: The address of the API; "" if the run has none.
+        tell: Called with a line if the API is lost.
+        server: The embedded server, if that is used.
+        is_lost: True once the run continues without the API; from its beginning, if none answers in time.
+        buffer: Gets what the pages would show, if the run has no API from its beginning.
+        find_api: Returns the API that answers now, if it was not known at the beginning.
     """
 
     address: str
@@ -136,7 +143,7 @@ class Recording:
     def _wait(self, deadline: float, why: str) -> None:
         """Wait until the API answers. It is lost after a deadline, or if its server has ended."""
         while not self.is_lost:
-            give_way()
+            wait_if_stopping()
             if self.server is not None and self.server.has_ended:
                 self.give_up(f"The embedded Prefect server has ended; its log is {self.server.log_path}.")
             elif time.monotonic() >= deadline:
@@ -155,7 +162,8 @@ class Recording:
     def give_up(self, why: str) -> None:
         """Continue without the API to the end of the run; what should be sent to it is dropped.
 
-        why: a sentence for the user
+        Args:
+            why: A sentence for the user.
         """
         with self.lock:
             if self.is_lost:
@@ -264,7 +272,8 @@ def record_run(
 def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> Iterator[Recording]:
     """Keep in a buffer what a run shows during the block, if nobody watches it.
 
-    find_api: returns the API that answers now
+    Args:
+        find_api: Returns the API that answers now.
     """
     mine = Recording("", tell, is_lost=True, buffer=buffer, find_api=find_api)
     token = _current_recording.set(mine)
@@ -284,12 +293,16 @@ def use_recording(mine: Recording) -> Iterator[None]:
     finally:
         logging.raiseExceptions = not mine.is_lost
         if mine.is_lost:
-            leave_at_once()
+            exit_without_waiting()
         _current_recording.reset(token)
 
 
 def explain_no_server(why: str) -> str:
-    """Return the message for a run that begins without a server. why: a sentence"""
+    """Return the message for a run that begins without a server.
+
+    Args:
+        why: A sentence.
+    """
     return f"{why} The run continues without one, and builds the same; `cloze runs` will list it."
 
 

@@ -55,7 +55,7 @@ from flows.recipes.run_settings import LOCAL_ENGINE
 from flows.run.policies import RETRIES, RETRY_DELAY_SECONDS, choose_num_threads, count_cores
 from flows.run.record.run_status import Advance
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 MAX_UNWATCHED_SECONDS = 120.0  # for which a run may be expected to take, and nobody looks
 NOTHING_NEW = "Nothing is to be built."
@@ -170,12 +170,12 @@ def keep_failure(run: RunState, mine: Recording) -> Iterator[None]:
         if mine.buffer is not None:
             keep_run(run.describe_late_run(STOPPED), run.tell)
 
-    with last_word(keep_stopped):
+    with call_on_stop(keep_stopped):
         try:
             yield
         finally:
             if (error := sys.exception()) is not None and mine.buffer is not None:
-                give_way()
+                wait_if_stopping()
                 send_late_run(mine.find_api_now(), run.describe_late_run(describe_failure(error)), run.tell)
 
 

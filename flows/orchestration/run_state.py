@@ -55,7 +55,7 @@ from flows.run.record.run_record import (
     write_run,
 )
 from flows.run.record.run_status import Advance, RunHeartbeat, StageProgress, list_artifact_names
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound of its recipe
 
@@ -68,11 +68,12 @@ def ignore_progress(stage: str, built: int, parts: int) -> None:
 class Judgement:
     """What the figures of a run say, once all of its stages are built.
 
-    figures: counted at the end of the run
-    crossed: the bounds of the recipe that the figures cross, in words
-    candidate: the release to add, if the recipe names one
-    set_aside: the raw files and records that the run went on without
-    settled: folders of the artifacts of earlier generations that a run does not look at again
+    Attributes:
+        figures: Counted at the end of the run.
+        crossed: The bounds of the recipe that the figures cross, in words.
+        candidate: The release to add, if the recipe names one.
+        set_aside: The raw files and records that the run went on without.
+        settled: Folders of the artifacts of earlier generations that a run does not look at again.
     """
 
     figures: Figures = field(default_factory=dict)
@@ -86,17 +87,18 @@ class Judgement:
 class RunState:
     """The state of one run. It stays in the process that started the run.
 
-    print_line: is called with each line of the run
-    on_progress: is called with the progress of its stages and its training
-    notifier: sends its notices
-    lock, file_counts: the raw files, and what was found next to them, as they are known now
-    stages, manifests: by the folder of the artifact
-    worker_deaths: how many workers died, by the record that each was reading
-    is_watched: True if it is a flow of Prefect
-    pages: what its page would have shown, if it is none
-    flow_run: in the orchestrator, once it exists
-    progress_lock: is held by the thread that records progress
-    pool, outcome, record: are set once there are workers, all stages are built, and the run has succeeded
+    Attributes:
+        print_line: Called with each line of the run.
+        on_progress: Called with the progress of its stages and its training.
+        notifier: Sends its notices.
+        lock, file_counts: The raw files, and what was found next to them, as they are known now.
+        stages, manifests: By the folder of the artifact.
+        worker_deaths: How many workers died, by the record that each was reading.
+        is_watched: True if it is a flow of Prefect.
+        pages: What its page would have shown, if it is none.
+        flow_run: The run in the orchestrator, once it exists.
+        progress_lock: Held by the thread that records progress.
+        pool, outcome, record: Set once there are workers, all stages are built, and the run has succeeded.
     """
 
     recipe: Recipe
@@ -161,8 +163,9 @@ class RunState:
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
         """Record the progress of a stage, or of its training, and return it. It is safe to call from any thread.
 
-        stage: kind and name of the stage, with " steps" after it for a training
-        built, parts: of how many parts or steps how many are done
+        Args:
+            stage: Kind and name of the stage, with " steps" after it for a training.
+            built, parts: How many parts or steps are done, and how many there are.
         """
         with self.progress_lock:
             self.on_progress(stage, built, parts)
@@ -175,16 +178,20 @@ class RunState:
 
         Raises what the function raised, and WorkerDied.
         """
-        give_way()
+        wait_if_stopping()
         try:
             return self.pool.run(function, *args)
         except WorkerDied as error:
-            give_way()  # it ended with everything else
+            wait_if_stopping()  # it ended with everything else
             self.worker_deaths.update([error.record] if error.record else [])
             raise
 
     def record_stage(self, manifest: Manifest, seconds: float) -> None:
-        """Record that a stage is complete, and print its results. seconds: that it took"""
+        """Record that a stage is complete, and print its results.
+
+        Args:
+            seconds: The time that it took.
+        """
         self.manifests[manifest.folder] = manifest
         if manifest.kind == "verdicts":  # what it is made of has been judged
             self.settle_generations()
@@ -250,8 +257,9 @@ class RunState:
     def build_record(self, state: str, error: str = "") -> RunRecord:
         """Return the record of the run as if it ended now.
 
-        state: "completed", "failed" or "interrupted"
-        error: what ended one that failed
+        Args:
+            state: How it ended: "completed", "failed" or "interrupted".
+            error: Why it failed, if it did.
         """
         recipe, judgement = self.recipe, self.judgement
         return RunRecord(
@@ -280,8 +288,9 @@ class RunState:
     def describe_late_run(self, end: Mapping[str, str], kind: str = "builds") -> LateRun:
         """Return a run that ended without a flow run, as it is sent to an API later.
 
-        end: type, name and message of its final state
-        kind: "builds", or "nothing new"
+        Args:
+            end: Type, name and message of its final state.
+            kind: What the run did, "builds" or "nothing new".
         """
         recipe = self.recipe
         return LateRun(

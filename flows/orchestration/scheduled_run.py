@@ -47,11 +47,11 @@ from corpora.errors import InputError
 from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
 from corpora.store.settings import PROCESSES, SECONDS, parse_toml
-from flows.environment import prepare
+from flows.environment import prepare_environment
 from flows.orchestration.pages import LiveArtifact, to_flow_name
 from flows.recipes.recipe import Recipe
 from flows.recipes.tables import parse_override, split_key
-from flows.signals import answer_signals, last_word, stop
+from flows.signals import answer_signals, call_on_stop, stop
 
 # When a recipe is due
 
@@ -101,7 +101,8 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
 def build_run_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
     """Return the parameters of every run of a recipe's deployment: the overrides of its settings, and the workers.
 
-    store: that the command names, instead of the recipe's own
+    Args:
+        store: The store that the command names, instead of the recipe's own.
     """
     pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
     pairs += [f"store={json.dumps(recipe.store)}"] if store else []
@@ -137,12 +138,14 @@ def show_in_status(
 ) -> Iterator[None]:
     """Let `cloze status` report what `facts` returns during the block.
 
-    path: of the file in the store; what: the name of it in a message if the store cannot be written
+    Args:
+        path: The path of the file in the store.
+        what: The name of it in a message if the store cannot be written.
     """
     with ExitStack() as stack:
         try:
             presence = stack.enter_context(HeartbeatWriter(place, path, facts))
-            stack.enter_context(last_word(presence.stop))
+            stack.enter_context(call_on_stop(presence.stop))
         except InputError as error:
             tell(f"`cloze status` will not show this {what}: {error}")
         yield
@@ -159,7 +162,8 @@ def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datet
 def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[StateType], **due: Any) -> list[FlowRun]:
     """Return the runs of a deployment in some states, the earliest due first; at most as many as the server returns.
 
-    due: other filters of Prefect's `FlowRunFilter`, by their names
+    Args:
+        due: Other filters of Prefect's `FlowRunFilter`, by their names.
     """
     return client.read_flow_runs(
         deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment_id]}}),
@@ -226,10 +230,11 @@ def prepare_process() -> None:
 def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
     """Do the work of a run, and return its final state; Failed for what a user can fix.
 
-    run: is called with CLOZE_HOME, and returns the name and the message of the state
+    Args:
+        run: Does the work, given CLOZE_HOME, and returns the name and the message of the state.
     """
     try:
-        name, message = run(prepare(os.environ))
+        name, message = run(prepare_environment(os.environ))
         return Completed(name=name, message=message)
     except InputError as error:
         return Failed(message=str(error), data=error)
@@ -239,7 +244,7 @@ def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, hom
     """Build what a recipe lacks inside the current flow run, and return the name and the message of its final state.
 
     Args:
-        path: Of the recipe.
+        path: The path of the recipe.
         overrides: Settings over the recipe's, by key.
         workers: The number of worker processes; if None, one a core.
         home: CLOZE_HOME.
@@ -321,7 +326,11 @@ def merge_due_runs(tell: Callable[[str], None]) -> None:
 
 
 def end_with_parent(parent: int, end: Callable[[], object]) -> None:
-    """Call `end` from a thread as soon as the parent of this process is gone. parent: its process id at the start"""
+    """Call `end` from a thread as soon as the parent of this process is gone.
+
+    Args:
+        parent: Its process id at the start.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -353,8 +362,11 @@ RUN_ID_VARIABLE = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's proces
 def build_entrypoint(path: str) -> str:
     """Return the entrypoint of a recipe's flow for prefect.yaml.
 
-    path: of the recipe, relative to the folder in which workers work
-    Raises InputError if the name of the file does not end with .toml.
+    Args:
+        path: The path of the recipe, relative to the folder in which workers work.
+
+    Raises:
+        InputError: If the name of the file does not end with .toml.
 
     >>> build_entrypoint("v1.2/tickets.toml")
     'flows.orchestration.scheduled_run.v1%2E2/tickets'
@@ -419,8 +431,10 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
 
     Whoever may start runs may give them what `is_allowed`, and what the command that made the schedule was given.
 
-    pairs: each "key=value"
     Raises InputError for any other setting.
+
+    Args:
+        pairs: The settings, each as "key=value".
     """
     given = json.loads(os.environ.get(GIVEN_VARIABLE, "[]"))
     for pair in pairs:
@@ -433,7 +447,10 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def is_allowed(pair: str) -> bool:
-    """Return True if any run of a schedule may be given a setting. pair: "key=value"
+    """Return True if any run of a schedule may be given a setting.
+
+    Args:
+        pair: The setting as "key=value".
 
     >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
     (True, False, False)

@@ -78,7 +78,7 @@ from flows.orchestration.scheduled_run import (
 )
 from flows.recipes.recipe import Recipe, write_recipe
 from flows.run.record.run_status import get_schedule_path
-from flows.signals import TERM_SECONDS, end_children, give_way, last_word, say
+from flows.signals import TERM_SECONDS, call_on_stop, end_children, wait_if_stopping, write_to_stderr
 
 
 def serve_recipe(
@@ -95,11 +95,11 @@ def serve_recipe(
     """Run a recipe whenever it is due until SIGTERM or Ctrl-C, which end the process with exit code 0.
 
     Args:
-        recipe: Is read again from its file for each run.
+        recipe: The recipe, which is read again from its file for each run.
         cron: A cron expression.
         every: Seconds between two runs. Exactly one of the two is given.
         home: CLOZE_HOME.
-        port: Of the server and its UI, if no server of the user's profile answers.
+        port: The port of the server and its UI, if no server of the user's profile answers.
         log: Called with each line, after the time.
         store: The store that the command names, instead of the recipe's own.
         workers: The number of worker processes of a run; if None, one a core.
@@ -126,7 +126,7 @@ def serve_recipe(
             prepare_server(home, port, recipe.retention.history_days, tell)
         write_recipe(recipe)
         service = Service(recipe, given, profile is None, tell)
-        with last_word(service.stop, STOPPING_MESSAGE, patient=True):
+        with call_on_stop(service.stop, STOPPING_MESSAGE, patient=True):
             first = True
             while True:
                 try:
@@ -136,7 +136,7 @@ def serve_recipe(
                     if first:
                         raise
                     why = str(error)
-                give_way()
+                wait_if_stopping()
                 first = False
                 tell(f"{why}; the schedule continues with the next one.")
                 time.sleep(CHECK_SECONDS)
@@ -182,7 +182,8 @@ def wait_for_profile(address: str, tell: Tell) -> None:
 def hold_serving_lock(home: Path, recipe: Recipe) -> Iterator[None]:
     """Hold the lock of a recipe that is served during the block.
 
-    Raises InputError if one of its name is served already.
+    Raises:
+        InputError: If one of its name is served already.
     """
     with get_serving_lock(home, recipe.name).open("a+", encoding="utf-8") as file:
         if not try_lock(file):
@@ -216,9 +217,9 @@ def build_deployment(
     The service and its runner both apply it, and it is due at the same times for both.
 
     Args:
-        name: Of the recipe.
-        path: Of its file.
-        parameters: Of every run.
+        name: The name of the recipe.
+        path: The path of its file.
+        parameters: The parameters of every run.
         cron: A cron expression.
         every: Seconds between two runs. Exactly one of the two is given.
         since: When the schedule began, in ISO 8601.
@@ -253,8 +254,11 @@ class Service:
     def attend(self, run_now: bool) -> str:
         """Apply the deployment, and have its due runs started until the API is gone; return that in words.
 
-        run_now: start a run at once, too
-        Raises ServerFailed if the API fails for BUSY_SECONDS.
+        Args:
+            run_now: Start a run at once, too.
+
+        Raises:
+            ServerFailed: If the API fails for BUSY_SECONDS.
         """
         with get_client(sync_client=True) as client:
             deployment_id = call_patiently(lambda: build_deployment(**self._given).apply())
@@ -292,7 +296,7 @@ class Service:
         """Start a runner if none lives, after closing the runs that the one before left open."""
         if self._runner is not None and self._runner.poll() is None:
             return
-        give_way()
+        wait_if_stopping()
         if self._runner is not None:
             why = f"The orchestrator's runner has ended (its log is {get_runner_log()})"
             self._tell(f"{why}; the schedule continues with the next one.")
@@ -319,7 +323,7 @@ class Service:
                 for run in read_runs(client, self._deployment_id, OPEN_STATES) if self._owns_server else ():
                     client.set_flow_run_state(run.id, Cancelled(message=STOPPED_MESSAGE))
         except (httpx.HTTPError, ObjectNotFound):
-            say("The Prefect server went first: its schedule stays until this recipe is served again.")
+            write_to_stderr("The Prefect server went first: its schedule stays until this recipe is served again.")
 
 
 def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
@@ -371,7 +375,8 @@ def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
     """End a runner with its runs: they get SIGTERM, and what still lives after some seconds is killed.
 
-    meanwhile: is called after the signal
+    Args:
+        meanwhile: Called after the signal.
     """
     send_signal(runner.pid, signal.SIGSTOP)  # it begins no other
     runs = list_children(runner.pid)
@@ -392,7 +397,9 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 def run_runner(given: dict[str, Any], parent: int) -> None:
     """Start runs that are due, in the process of the runner, until the service that started it ends.
 
-    given: the arguments of `build_deployment`; parent: the process id of the service
+    Args:
+        given: The arguments of `build_deployment`.
+        parent: The process id of the service.
     """
     end_with_parent(parent, lambda: os._exit(1))
     use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not

@@ -83,7 +83,7 @@ class Guard:
     Args:
         app: Prefect's application.
         port: On which the server listens.
-        password: Of the server, with its user.
+        password: The user and the password of the server, as one text.
         origins: Other pages that may ask, as addresses with commas between: of a proxy before the server.
     """
 

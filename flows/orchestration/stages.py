@@ -38,7 +38,7 @@ from flows.run.plan_run import explain
 from flows.run.policies import RETRIES, group_parts
 from flows.run.record.run_record import StageHistory
 from flows.run.stage_kinds import STAGES
-from flows.signals import give_way
+from flows.signals import wait_if_stopping
 
 if TYPE_CHECKING:
     from trainer.job import TrainingJob
@@ -75,9 +75,11 @@ class TaskRunner(Protocol):
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
         """Call `work`, which takes long, and return its value; it has a page of its own if the run has one.
 
-        group: "train" or "tasks"
-        stages: kind and name of each stage, for the page
         Raises what `work` raised.
+
+        Args:
+            group: The group of the stages, "train" or "tasks".
+            stages: Kind and name of each stage, for the page.
         """
         ...
 
@@ -184,10 +186,11 @@ class StageBuilder:
 class StageBuild:
     """One stage of a run while it is built.
 
-    run, stage: of what it is a part
-    survey: what the store has of the stage
-    distrusted: paths of damaged files, which no task of it may read
-    is_recorded: True if this run has built it before, and then met damage or a bad record in another stage
+    Attributes:
+        run, stage: The run, and the stage that it builds.
+        survey: What the store has of the stage.
+        distrusted: Paths of damaged files, which no task of it may read.
+        is_recorded: True if this run has built it before, and then met damage or a bad record in another stage.
     """
 
     def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
@@ -199,7 +202,7 @@ class StageBuild:
 
     def submit(self, tasks: TaskRunner) -> None:
         """Begin the task of the stage; one that is recorded already has none."""
-        give_way()  # no task begins while the run is being stopped
+        wait_if_stopping()  # no task begins while the run is being stopped
         if not self.is_recorded:
             if self.survey.missing:
                 self.add_built([])
@@ -298,9 +301,10 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
 def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
     """Publish a stage, unless the store has it complete, and show its ledger on the page of the run.
 
-    parts: those that were built now
+    Args:
+        parts: Those that were built now.
     """
-    give_way()
+    wait_if_stopping()
     run, whole = build.run, build.survey.manifest
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)

@@ -50,7 +50,7 @@ from flows.run.policies import choose_num_workers, count_cores
 from flows.run.record.figures import rebuild_figures, write_figures
 from flows.run.record.run_record import StageHistory, begin_run, build_run_id, format_now, get_recipe_path
 from flows.run.record.run_status import RunHeartbeat, end_on_failure, follow_schedule, list_artifact_names
-from flows.signals import give_way, last_word
+from flows.signals import call_on_stop, wait_if_stopping
 
 
 def prepare_run(
@@ -110,11 +110,11 @@ def prepare_run(
 def record_failure(run: RunState) -> Iterator[None]:
     """Write the record of a run that fails or is stopped during the block; at its end, remove the oldest records."""
     kept = "What is finished is kept: the same command resumes from there."
-    with last_word(lambda: run.write_record(run.build_record("interrupted")), kept):
+    with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), kept):
         try:
             yield
         except BaseException as error:
-            give_way()
+            wait_if_stopping()
             try:
                 run.write_record(run.build_record("failed", describe_failure(error)["message"]))
             except InputError as refused:  # a store that cannot be written does not hide why the run failed
@@ -125,7 +125,11 @@ def record_failure(run: RunState) -> Iterator[None]:
 
 @contextmanager
 def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
-    """Give a run its workers during the block. pool: one that is open; None opens the engine that the recipe names"""
+    """Give a run its workers during the block.
+
+    Args:
+        pool: One that is open; None opens the engine that the recipe names.
+    """
     recipe, workers = run.recipe, run.pulse.workers
     if pool is not None:
         pool.limit_workers(workers)
@@ -212,7 +216,8 @@ def render_report(run: RunState) -> str:
 def report_run(run: RunState, report: str, kind: str = "builds") -> None:
     """Write the record and the report of a run into the store, and send them to an API if the run has no flow run.
 
-    kind: "builds", or "nothing new"
+    Args:
+        kind: What the run did, "builds" or "nothing new".
     """
     mine = get_recording()
     if run.flow_run is None and mine is not None:

@@ -27,7 +27,7 @@ from flows.run.policies import CURVE_SECONDS, DRAW_SHARE, MAX_KEPT_EVENTS, MAX_M
 from flows.run.record.counts_text import describe_progress
 from flows.run.record.run_status import StageProgress
 from flows.run.record.task_scores import EventPrinter
-from flows.signals import being_stopped, last_word, say
+from flows.signals import call_on_stop, is_stopping, write_to_stderr
 from trainer.job import TrainingJob
 from trainer.launch import Stop
 from trainer.metrics import METRICS_FILE, Event, read_metrics
@@ -56,7 +56,7 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
     Args:
         stage: The stage of the model.
-        job: Of the trainer.
+        job: The job of the trainer.
         advance: Called with the name of the progress, the steps so far and all steps.
         train: Trains here or elsewhere, given the job, a callback for events, and what stops it.
 
@@ -78,7 +78,7 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
     )
     stop = Stop()
     message = f"{what}: training ends with the step that it is in, and saves it; a second signal ends it at once."
-    with last_word(stop, message, patient=True):
+    with call_on_stop(stop, message, patient=True):
         try:
             train(job, partial(pass_event, watch), stop)
         finally:
@@ -87,10 +87,10 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
 def pass_event(watch: "TrainingPage", event: Event) -> None:
     """Show an event of the trainer on the page of the run; while the run is being stopped, print what it waits for."""
-    if not being_stopped():
+    if not is_stopping():
         watch.add_event(event)
     elif line := format_stop_line(watch.what, event):
-        say(line)
+        write_to_stderr(line)
 
 
 def format_stop_line(what: str, event: Event) -> str | None:
@@ -110,12 +110,13 @@ def format_stop_line(what: str, event: Event) -> str | None:
 class TrainingPage:
     """What the page of a run shows of a training: its progress, a table of metrics and the loss curve.
 
-    what: kind and name of the stage
-    steps: of the whole training
-    metrics_path: of the file with all metrics
-    progress, table, curve: the artifacts
-    advance: is called with the progress
-    curve_events: those that the curve is drawn from, at most MAX_KEPT_EVENTS
+    Attributes:
+        what: Kind and name of the stage.
+        steps: The number of steps of the whole training.
+        metrics_path: The path of the file with all metrics.
+        progress, table, curve: The artifacts.
+        advance: Called with the progress.
+        curve_events: Those that the curve is drawn from, at most MAX_KEPT_EVENTS.
     """
 
     what: str
@@ -178,7 +179,11 @@ def drop_every_other_step(events: Sequence[Event]) -> list[Event]:
 
 
 def render_curves(events: Sequence[Event], what: str) -> str:
-    """Return the loss curve of each term with its caption, as Markdown. what: kind and name of the stage"""
+    """Return the loss curve of each term with its caption, as Markdown.
+
+    Args:
+        what: Kind and name of the stage.
+    """
     shown = []
     for number, term in enumerate(list_terms(events) or [MAIN_TERM]):
         caption = (
@@ -213,7 +218,10 @@ def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
 
 
 def describe_training(events: Sequence[Event], steps: int) -> str:
-    """Describe the progress of a training and its losses, on one line. events: must not be empty
+    """Describe the progress of a training and its losses, on one line.
+
+    Args:
+        events: Must not be empty.
 
     >>> describe_training([{"event": "step", "step": 3, "masked_loss": 8.25}], 10)
     'step 3 of 10, masked loss 8.25'
@@ -229,7 +237,10 @@ def describe_training(events: Sequence[Event], steps: int) -> str:
 
 
 def format_event(event: Event, steps: int) -> str:
-    """Return an event on one line. steps: of the whole training
+    """Return an event on one line.
+
+    Args:
+        steps: The number of steps of the whole training.
 
     >>> format_event({"event": "step", "step": 3, "phase": 0, "loss": 8.25, "learning_rate": 0.0001}, 10)
     'step 3/10: loss 8.25, learning rate 0.0001'
@@ -280,7 +291,7 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
     watch.progress.show(0.0, f"{watch.what}: models learnt for {watch.task}")
     message = f"{watch.what}: fine-tuning ends with the step that it is in, and saves it; a second signal ends it now."
     stop = Stop()
-    with last_word(stop, message, patient=True):
+    with call_on_stop(stop, message, patient=True):
         train_and_answer(job, watch.add_event, stop)
     watch.progress.show(100.0, f"{watch.what}: models learnt for {watch.task}")
 
@@ -289,9 +300,10 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
 class FineTuningPage:
     """What the page of a run shows of a fine-tuning: a log, and how many of its models have learnt.
 
-    what: kind and name of the stage
-    task: the name of the task
-    advance: is called with the progress of one model
+    Attributes:
+        what: Kind and name of the stage.
+        task: The name of the task.
+        advance: Called with the progress of one model.
     """
 
     what: str
@@ -307,7 +319,7 @@ class FineTuningPage:
 
     def add_event(self, event: Event) -> None:
         """Show one event of the trainer, unless the run is being stopped."""
-        if being_stopped():
+        if is_stopping():
             return
         self._listener.print_event(event)
         if event["event"] == "run":

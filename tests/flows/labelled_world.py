@@ -84,6 +84,6 @@ def trainer_here() -> Iterator[None]:
         for module in ("trainer.launch", "trainer.tasks.build"):
             patch.setattr(f"{module}.run_trainer", run)
         for module in ("evaluate", "finetune"):
-            patch.setattr(f"flows.command.{module}.trainer_events", events)
-        patch.setattr("flows.command.trainer_process.relay", lambda arguments, tell: main([*arguments]))
+            patch.setattr(f"flows.command.{module}.iter_trainer_events", events)
+        patch.setattr("flows.command.trainer_process.forward_lines", lambda arguments, tell: main([*arguments]))
         yield

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from launched import environment
 
 from corpora.errors import InputError
-from flows.environment import prepare
+from flows.environment import prepare_environment
 from flows.signals import answer_signals
 
 HERE = "--here"
@@ -112,13 +112,13 @@ def stay_here() -> None:
 
     for module in (trainer.launch, trainer.tasks.build, flows.run.answers_build):
         module.run_trainer = run
-    models.trainer_process = process
+    models.open_trainer = process
 
 
 def main() -> None:
     """Answer every line of the input, which is the arguments of a command as a JSON list."""
     answers = sys.stdout
-    home = prepare(os.environ)
+    home = prepare_environment(os.environ)
     answer_signals()
     if HERE in sys.argv:
         stay_here()

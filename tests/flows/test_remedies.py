@@ -19,13 +19,13 @@ from small_recipe import prose
 from test_runbook import entries
 
 from corpora.errors import InputError
-from flows.environment import prepare
+from flows.environment import prepare_environment
 
 
 @pytest.fixture(scope="module")
 def finished_bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a recipe whose first generation is built; each case has a copy."""
-    bench = Bench(folder=tmp_path_factory.mktemp("remedies") / "bench", home=prepare(os.environ))
+    bench = Bench(folder=tmp_path_factory.mktemp("remedies") / "bench", home=prepare_environment(os.environ))
     for number in range(FILES):
         bench.raw(f"base-{number}.txt").write_text(prose(number))
     bench.recipe_path.write_text(RECIPE)
@@ -36,7 +36,7 @@ def finished_bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bench(finished_bench: Path, tmp_path: Path) -> Bench:
     shutil.copytree(finished_bench, tmp_path / "bench", copy_function=shutil.copy2)
-    return Bench(folder=tmp_path / "bench", home=prepare(os.environ))
+    return Bench(folder=tmp_path / "bench", home=prepare_environment(os.environ))
 
 
 @pytest.mark.slow

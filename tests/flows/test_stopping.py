@@ -18,7 +18,7 @@ import os, signal, subprocess, sys, threading, time
 from functools import partial
 from corpora.errors import InputError
 from flows import signals as stopping
-from flows.signals import answer_signals, last_word, say, scratch_folder, stop
+from flows.signals import answer_signals, call_on_stop, open_scratch_folder, stop, write_to_stderr
 stopping.WORDS_SECONDS = 1.5
 answer_signals()
 def ready(*words):
@@ -85,7 +85,12 @@ MUTEX = "import ctypes; lock = ctypes.CDLL(None).pthread_mutex_lock; mutex = cty
         (SLEEPS, signal.SIGTERM, 143, "by SIGTERM"),
         (SLEEPS, signal.SIGHUP, 129, "by SIGHUP, as its terminal is gone"),
         (f"{MUTEX}; lock(mutex); ready(); lock(mutex)", signal.SIGINT, 130, "by Ctrl-C"),
-        (f'with last_word(partial(say, "a last word"), "Promised."): pass\n{SLEEPS}', signal.SIGINT, 130, "by Ctrl-C"),
+        (
+            f'with call_on_stop(partial(write_to_stderr, "a last word"), "Promised."): pass\n{SLEEPS}',
+            signal.SIGINT,
+            130,
+            "by Ctrl-C",
+        ),
     ],
     ids=["ctrl-c", "term", "hup", "a library that does not return to Python", "a block that has ended"],
 )
@@ -108,8 +113,8 @@ def test_what_is_ignored_from_the_start_stays_ignored() -> None:
 LAST_WORDS = """
 def refused():
     raise InputError("The disk is full.")
-with last_word(partial(say, "a last word"), "Promised."), last_word(refused), last_word(lambda: 1 / 0):
-    with last_word(partial(time.sleep, 600)), last_word(partial(print, "not heard")):
+with call_on_stop(partial(write_to_stderr, "a last word"), "Promised."), call_on_stop(refused):
+    with call_on_stop(lambda: 1 / 0), call_on_stop(partial(time.sleep, 600)), call_on_stop(partial(print, "not heard")):
         ready()
         while os.readlink("/proc/self/fd/2") != os.devnull:
             time.sleep(0.01)
@@ -132,7 +137,7 @@ PATIENT = """
 def save():
     ready_file = sys.argv
     time.sleep(600)
-with last_word(save, "It saves.", patient=True):
+with call_on_stop(save, "It saves.", patient=True):
     ready(); time.sleep(600)
 """
 
@@ -178,20 +183,20 @@ def test_a_process_can_stop_itself() -> None:
     text = "ready(); threading.Thread(target=stop, args=(signal.SIGPIPE,)).start(); time.sleep(600)"
     with program(text) as told:
         assert told.end() == (141, "")
-    with program(f'with last_word(partial(say, "a last word"), "Promised."): {text}') as told:
+    with program(f'with call_on_stop(partial(write_to_stderr, "a last word"), "Promised."): {text}') as told:
         assert told.end() == (141, "cloze: stopped as nobody reads what it prints. Promised.\na last word\n")
 
 
 def test_an_echo_is_no_second_signal() -> None:
     """Fails where `timeout`, which tells a process and then its group, cuts off what is saved."""
-    with program(PATIENT.replace("time.sleep(600)\nwith", 'time.sleep(1); say("saved")\nwith')) as told:
+    with program(PATIENT.replace("time.sleep(600)\nwith", 'time.sleep(1); write_to_stderr("saved")\nwith')) as told:
         told.tell(signal.SIGTERM, signal.SIGTERM, pause=0.05)
         assert told.end()[1].endswith("saved\n")
 
 
 def test_a_scratch_folder_goes(tmp_path: Path) -> None:
     """Fails where what is of no use to anybody stays on the disk."""
-    text = f"with scratch_folder(__import__('pathlib').Path({str(tmp_path)!r})) as folder:\n"
+    text = f"with open_scratch_folder(__import__('pathlib').Path({str(tmp_path)!r})) as folder:\n"
     with program(text + "    (folder / 'large').write_text('text'); ready(); time.sleep(600)") as told:
         assert len(list(tmp_path.glob("*/large"))) == 1
         told.tell(signal.SIGINT)

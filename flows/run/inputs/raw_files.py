@@ -36,7 +36,7 @@ from flows.run.faults.skipped_files import describe_left_out
 from flows.run.inputs.start_model import find_baseline, find_start, find_teacher
 from flows.run.inputs.unread_files import describe_guesses, describe_unread
 from flows.run.record.counts_text import format_count
-from flows.signals import last_word
+from flows.signals import call_on_stop
 from trainer.tasks.build import describe_task
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
             remedy = explain_disk_error(error, "set CLOZE_HOME to another folder") or "set CLOZE_HOME to another folder"
             raise InputError(f"Cannot write {path}: {remedy} ({error.strerror}).") from error
 
-    with last_word(keep):
+    with call_on_stop(keep):
         try:
             yield cache
         finally:
@@ -192,6 +192,8 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     """Return True if the store has an artifact of that name that learnt the same tasks from the same files.
+
+    If the store's artifacts are damaged it returns False; the run then meets the damage.
 
     Raises:
         InputError: If a labelled file is missing.

@@ -21,8 +21,8 @@ from corpora.sources.contract import StatCache, Tally, hash_files
 from corpora.sources.files.source import FilesSource
 from corpora.store.places import pipes
 from corpora.store.places.place import Place
-from flows.command.record_files import from_pipe
-from flows.command.vocabulary_adapt import _of_files
+from flows.command.record_files import hold_piped_file
+from flows.command.vocabulary_adapt import _iter_file_texts
 from flows.dedup import run as deduplicating
 from flows.dedup.run import DedupSettings, dedup
 from flows.recipes.lock import read_lock
@@ -92,7 +92,7 @@ def _as_labelled_file(path: Path, change: Callable[[], object]) -> None:
 def _as_domain(path: Path, change: Callable[[], object]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flows.command.vocabulary_adapt.BATCH_CHARACTERS", 1)
-        _after_the_first(iter(_of_files(str(path.parent), "text", {"records": 0})), change)  # type: ignore[arg-type]
+        _after_the_first(iter(_iter_file_texts(str(path.parent), "text", {"records": 0})), change)  # type: ignore[arg-type]
 
 
 def _as_rows(path: Path, change: Callable[[], object], output: str = "out") -> None:
@@ -154,7 +154,7 @@ def test_who_needs_no_more_of_a_file_hears_nothing(tmp_path: Path) -> None:
 
 
 def _open_labelled(path: Path) -> None:
-    with from_pipe(FileSettings(path=str(path))):
+    with hold_piped_file(FileSettings(path=str(path))):
         pass
 
 
@@ -195,6 +195,6 @@ def test_a_pipe_that_somebody_writes_to_is_read_whole(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Thread(target=lambda: path.write_text(LINES * 100, encoding="utf-8"))
     writer.start()
-    with from_pipe(FileSettings(path=str(path))) as whole:
+    with hold_piped_file(FileSettings(path=str(path))) as whole:
         assert Path(whole.path).read_text(encoding="utf-8") == LINES * 100
     writer.join()

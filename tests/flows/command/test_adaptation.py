@@ -71,7 +71,7 @@ def test_personal_data_is_not_counted(folder: Path) -> None:
     told: list[str] = []
     found = count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"), "store", "body", told.append)
     assert told[0].endswith(": 1 texts, 1 that cannot be read")
-    words = set(found.together["word"].to_pylist())
+    words = set(found.total["word"].to_pylist())
     assert {"gene", "sequenced", "write"} <= words
     assert not words & {"lee", "genome", "org", "312", "5309"}
     with pytest.raises(InputError, match="holds a word"):
@@ -81,10 +81,10 @@ def test_personal_data_is_not_counted(folder: Path) -> None:
 def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a batch or a merge loses or doubles counts."""
     (folder / "a.jsonl").write_text("".join(json.dumps({"text": f"lender {'ab'[n % 2]}"}) + "\n" for n in range(99)))
-    for name, value in (("BATCH_CHARACTERS", 10), ("MOST_TABLES", 3)):
+    for name, value in (("BATCH_CHARACTERS", 10), ("MAX_TABLES", 3)):
         monkeypatch.setattr(f"flows.command.vocabulary_adapt.{name}", value)
     found = count_domain([str(folder / "a.jsonl")], load_vocabulary(folder / "bert"), "store", "text", print)
-    counts = {row["word"]: row["count"] for row in found.together.to_pylist()}
+    counts = {row["word"]: row["count"] for row in found.total.to_pylist()}
     assert counts == {"a": 50, "b": 49, "lender": 99}
 
 

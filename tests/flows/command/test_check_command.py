@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpora.errors import InputError
-from flows.command.check import checked_first
+from flows.command.check import check_data_first
 from flows.command.cli import run_command_line
 from flows.command.help import JSON_KEYS
 from trainer.tasks.checking.findings import NAMES
@@ -46,6 +46,6 @@ def test_what_stops_is_one_paragraph_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"dev\.tsv: it has the same rows as train\.tsv.*--accept evaluation-in-training"
     ):
-        list(checked_first({"kind": "classes"}, [train, dev], accept=()))
-    [event] = checked_first({"kind": "classes"}, [train, dev], accept=("evaluation-in-training",))
+        list(check_data_first({"kind": "classes"}, [train, dev], accept=()))
+    [event] = check_data_first({"kind": "classes"}, [train, dev], accept=("evaluation-in-training",))
     assert event["event"] == "warning" and event["message"].startswith("evaluation-in-training: ")

@@ -6,7 +6,7 @@ import pytest
 
 from corpora.sources.files.endings import ENDINGS, KNOWN_ENDINGS
 from flows.command.cli import app
-from flows.command.help import command_of
+from flows.command.help import find_command
 
 
 def test_recipes_are_completed(
@@ -27,7 +27,7 @@ def test_recipes_are_completed(
 def test_the_help_of_source_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
     """Fails where an ending that is read is not in the help of `--source`."""
     for command in ("run", "plan"):
-        [argument] = [a for a in command_of(app, command).assemble_argument_collection() if "--source" in a.names]
+        [argument] = [a for a in find_command(app, command).assemble_argument_collection() if "--source" in a.names]
         assert argument.parameter.help is not None and KNOWN_ENDINGS in argument.parameter.help
     plain = [ending for ending in ENDINGS if ending.count(".") == 1]
     assert len(plain) > 8 and all(ending in KNOWN_ENDINGS for ending in plain)

@@ -14,10 +14,10 @@ from corpora.build import Corpus
 from corpora.schema import DroppedDocument, Locator
 from corpora.store.ledger import Account, Ledger
 from flows.command import run as summary
-from flows.command.inspect import ROWS, show_dropped, show_manifest
-from flows.command.preview import Passed, Preview, show_preview
-from flows.command.run import show_ledger, ui_hint
-from flows.command.trace import MOST_BYTES, MOST_LINES, show_example, show_trace
+from flows.command.inspect import MAX_ROWS, render_dropped, render_manifest
+from flows.command.preview import RecordPreview, StepEffect, render_preview
+from flows.command.run import find_ui_command, render_ledger
+from flows.command.trace import MAX_RAW_BYTES, MAX_RAW_LINES, render_document, render_example
 from flows.orchestration.embedded_server import is_port_free
 from flows.report.masked_example import get_stored_masks
 from shards.reading.files.shard_set import ShardSet
@@ -47,7 +47,7 @@ def shown(renderable: RenderableType) -> str:
 
 def test_ledger_in_a_few_lines(store: Run) -> None:
     examples = store.outcome.shards.count_rows("examples")
-    lines = shown(show_ledger(store.manifests)).splitlines()
+    lines = shown(render_ledger(store.manifests)).splitlines()
     assert re.fullmatch(rf"40 raw records → 39 documents → 37 kept → [\d,]+ tokens → {examples} examples", lines[0])
     assert [line.split("█")[0].split() for line in lines[1:-1]] == [
         ["dropped:", "rules:", "gopher.min_words", "1"],
@@ -55,27 +55,27 @@ def test_ledger_in_a_few_lines(store: Run) -> None:
         ["removed:", "near", "duplicate", "1"],
     ]
     assert lines[-1] == "✓ nothing is unaccounted for"
-    assert "unaccounted" not in shown(show_ledger([]))
+    assert "unaccounted" not in shown(render_ledger([]))
 
 
 def test_ledger_that_does_not_balance_is_told(store: Run) -> None:
     verdicts = store.manifest("verdicts")
     ledger = Ledger(accounts=(Account(unit="documents", total=5, outcomes={"kept": 5}),))
     wrong = verdicts.with_parts((replace(verdicts.parts[0], ledger=ledger),))
-    text = shown(show_ledger([wrong if m is verdicts else m for m in store.manifests]))
+    text = shown(render_ledger([wrong if m is verdicts else m for m in store.manifests]))
     assert "✗ Documents parsed and judged: 39 ≠ 5 documents" in text and "✓" not in text
 
 
 def test_manifest_tells_its_names_rows_and_settings(store: Run) -> None:
     manifest = store.documents()["notes"]
-    text = shown(show_manifest(manifest))
+    text = shown(render_manifest(manifest))
     for fact in (manifest.folder, manifest.content, "raw/1 file ", "rules.gopher.min_words", "ftfy"):
         assert fact in text
     assert re.search(r"records +33\n", text) and re.search(r"documents +32 ", text)
     assert re.search(r"rules.gopher.min_words +20 *\n", text)
-    cut = shown(show_manifest(replace(manifest, settings={f"key{n}": EVIL for n in range(500)})))
+    cut = shown(render_manifest(replace(manifest, settings={f"key{n}": EVIL for n in range(500)})))
     assert "… 440 more settings" in cut and "[red]not markup[/red] \ufffd[2J\ufffd" in cut and "\x1b" not in cut
-    lines = [shown(show_manifest(manifest)).splitlines() for manifest in store.manifests]
+    lines = [shown(render_manifest(manifest)).splitlines() for manifest in store.manifests]
     assert max(map(len, lines)) < 100 and max(len(line) for each in lines for line in each) <= 120
 
 
@@ -83,7 +83,7 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
     words = read_vocabulary(store.place, store.outcome.vocabulary)
     texts = set()
     for example in ShardSet(store.place, store.outcome.shards).iter_live_examples():
-        label, a, b = shown(show_example(example, words)).rstrip("\n").split("\n")
+        label, a, b = shown(render_example(example, words)).rstrip("\n").split("\n")
         assert label.startswith(("B follows A;", "B is from another document;")[example.label])
         pieces = [*a.removeprefix("A: ").split(), *b.removeprefix("B: ").split()]
         assert len(a.removeprefix("A: ").split()) == example.boundary
@@ -97,38 +97,44 @@ def test_example_without_colour_still_tells_everything(store: Run) -> None:
             assert words.tokens[example.ids[place]] == (split[place][1] if token == "=" else token)
         texts |= {token == "=" for token in guessed.values()}
         bare = replace(example, mask_positions=example.mask_positions[:0], mask_ids=example.mask_ids[:0])
-        assert shown(show_example(bare, words, get_stored_masks(example))) == shown(show_example(example, words))
+        assert shown(render_example(bare, words, get_stored_masks(example))) == shown(render_example(example, words))
     assert texts == {True, False}
 
 
 def test_trace_shows_the_document_and_its_raw_bytes_to_a_bound(store: Run) -> None:
     document = next(Corpus(store.place, store.outcome.corpus).iter_documents())
     raw = ('{"id": 1}\n' + EVIL + "\n" + "y" * 5_000).encode()
-    text = shown(show_trace("anchor", document, raw))
+    text = shown(render_document("anchor", document, raw))
     for fact in (document.id.hex(), str(document.locator), document.title, "CC0", '{"id": 1}', f"{len(raw):,} bytes"):
         assert str(fact) in text
-    assert f"cut here; {len(raw) - MOST_BYTES:,} more bytes" in text and "\x1b" not in text
+    assert f"cut here; {len(raw) - MAX_RAW_BYTES:,} more bytes" in text and "\x1b" not in text
     assert text.count("y" * 100) and len(text) < 3_000
-    lines = shown(show_trace("anchor", document, b"z\n" * 500))
-    assert lines.count("│ z") == MOST_LINES and f"cut here; {1_000 - 2 * MOST_LINES} more bytes" in lines
-    short = shown(show_trace("anchor", document, b"all of it"))
+    lines = shown(render_document("anchor", document, b"z\n" * 500))
+    assert lines.count("│ z") == MAX_RAW_LINES and f"cut here; {1_000 - 2 * MAX_RAW_LINES} more bytes" in lines
+    short = shown(render_document("anchor", document, b"all of it"))
     assert "all of it" in short and "cut here" not in short
-    assert "not on this machine" in shown(show_trace("anchor", document, None))
+    assert "not on this machine" in shown(render_document("anchor", document, None))
 
 
 def test_dropped_rows_are_inert_and_bounded() -> None:
     evil = replace(ROW, title=EVIL, detail=EVIL, excerpt=EVIL, survivor=b"\2" * 16, similarity=0.91)
-    text = shown(show_dropped([evil]))
+    text = shown(render_dropped([evil]))
     assert text.count("[red]not markup[/red] \ufffd[2J\ufffd") == 3 and "\x1b" not in text
     assert "02020202" in text and "similarity 0.910" in text and "more" not in text
-    many = shown(show_dropped(replace(ROW, title=f"Title {n}.") for n in range(1_000)))
-    assert f"Title {ROWS - 1}." in many and f"Title {ROWS}." not in many and "… and more" in many
+    many = shown(render_dropped(replace(ROW, title=f"Title {n}.") for n in range(1_000)))
+    assert f"Title {MAX_ROWS - 1}." in many and f"Title {MAX_ROWS}." not in many and "… and more" in many
 
 
 def test_preview_shows_every_step_and_the_verdict() -> None:
-    steps = (Passed(step="clean", text="After"), Passed(step="language"), Passed(step="rules", drop=f"rules: {EVIL}"))
-    preview = Preview(title=EVIL, where="a.txt: bytes 0-3", parsed="Before", steps=steps, verdict="dropped: rules")
-    text = shown(show_preview(preview))
+    steps = (
+        StepEffect(step="clean", text="After"),
+        StepEffect(step="language"),
+        StepEffect(step="rules", drop=f"rules: {EVIL}"),
+    )
+    preview = RecordPreview(
+        title=EVIL, where="a.txt: bytes 0-3", parsed="Before", steps=steps, verdict="dropped: rules"
+    )
+    text = shown(render_preview(preview))
     words = ("Before", "After", "language as it was", "dropped: rules", "a.txt: bytes 0-3")
     assert all(word in text for word in words) and "\x1b" not in text
 
@@ -137,16 +143,16 @@ def test_the_demo_says_where_the_ui_is(tmp_path: Path, monkeypatch: pytest.Monke
     """Fails if the tour names a port that is taken, or not the one on which a UI of this home runs."""
     running = {Path("home"): "http://127.0.0.1:4321/api"}
     monkeypatch.setattr(summary, "find_server_of_home", lambda home: running.get(home, ""))
-    assert ui_hint("cloze", Path("home")).startswith("cloze ui --port 4321    # ")
+    assert find_ui_command("cloze", Path("home")).startswith("cloze ui --port 4321    # ")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(summary, "UI_PORT", port)
         line = re.fullmatch(
-            r"cloze ui --port (\d+)    # .*, on http://127\.0\.0\.1:(\d+)", ui_hint("cloze", Path("none"))
+            r"cloze ui --port (\d+)    # .*, on http://127\.0\.0\.1:(\d+)", find_ui_command("cloze", Path("none"))
         )
         assert line is not None and line[1] == line[2]
         assert int(line[1]) > port and is_port_free(int(line[1]))
     assert (
-        ui_hint("cloze", tmp_path / "other")
+        find_ui_command("cloze", tmp_path / "other")
         == f"cloze ui    # the run in the orchestration UI, on http://127.0.0.1:{port}"
     )

@@ -46,14 +46,14 @@ def test_without_more_it_judges_what_the_process_was_started_with(
 ) -> None:
     """Fails where what the launcher sets is judged, or a store that is not chosen yet."""
     monkeypatch.setenv("PREFECT_SERVER_API_PORT", "none")
-    findings = {finding.name: finding for finding in machine_checks.examine(tmp_path, None)}
+    findings = {finding.name: finding for finding in machine_checks.examine_machine(tmp_path, None)}
     assert "write: store" not in findings and "none" not in findings["server port"].fact
 
 
 def test_every_finding_that_is_not_ok_has_a_remedy_of_one_line(tmp_path: Path, listening: int) -> None:
     (tmp_path / "file").write_text("")
     environ = {"PREFECT_SERVER_API_PORT": str(listening), "TMPDIR": str(tmp_path / "file")}
-    findings = machine_checks.examine(tmp_path / "file" / "home", tmp_path / "file" / "store", environ)
+    findings = machine_checks.examine_machine(tmp_path / "file" / "home", tmp_path / "file" / "store", environ)
     troubled = [finding for finding in findings if finding.ok != "ok"]
     assert {"server port", "write: temporary files", "write: store"} <= {finding.name for finding in troubled}
     assert all(finding.remedy and "\n" not in finding.remedy + finding.fact for finding in troubled)
@@ -62,7 +62,7 @@ def test_every_finding_that_is_not_ok_has_a_remedy_of_one_line(tmp_path: Path, l
 
 
 def test_the_page_has_a_line_for_each_finding_its_remedy_beneath_and_the_counts() -> None:
-    page = machine_checks.render(
+    page = machine_checks.render_findings(
         [
             machine_checks.Finding(name="python", ok="ok", fact="3.11.7"),
             machine_checks.Finding(name="gpu", ok="fail", fact="broken", remedy="mend it"),
@@ -81,12 +81,12 @@ def test_the_page_has_a_line_for_each_finding_its_remedy_beneath_and_the_counts(
 
 def test_python_versions() -> None:
     versions = ((3, 10, 4), (3, 11, 2), (3, 11, 5), (3, 12, 0), (3, 13, 9), (3, 14, 0))
-    assert [machine_checks.python_version(one).ok for one in versions] == ["fail", "fail", "ok", "ok", "ok", "fail"]
+    assert [machine_checks.check_python(one).ok for one in versions] == ["fail", "fail", "ok", "ok", "ok", "fail"]
 
 
 def test_platforms() -> None:
     machines = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"))
-    assert [machine_checks.machine(*one).ok for one in machines] == ["ok", "fail", "fail"]
+    assert [machine_checks.check_platform(*one).ok for one in machines] == ["ok", "fail", "fail"]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_memory_is_what_is_free_or_the_containers_limit(
     if limit is not None:
         (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
         (tmp_path / "sys/fs/cgroup/memory.max").write_text(limit)
-    finding = machine_checks.memory(tmp_path)
+    finding = machine_checks.check_memory(tmp_path)
     assert (finding.ok, finding.fact) == (verdict, f"{fact} GB usable")
 
 
@@ -116,8 +116,8 @@ def test_disk_space_is_asked_of_the_nearest_folder_that_exists(
 
     monkeypatch.setattr("flows.command.machine_checks.shutil.disk_usage", usage)
     monkeypatch.chdir(tmp_path)
-    assert machine_checks.disk_space("store", tmp_path / "not" / "yet", needed_bytes=10).ok == verdict
-    machine_checks.disk_space("store", Path("store"))
+    assert machine_checks.check_disk_space("store", tmp_path / "not" / "yet", needed_bytes=10).ok == verdict
+    machine_checks.check_disk_space("store", Path("store"))
     assert [folder.resolve() for folder in asked] == [tmp_path.resolve()] * 2
 
 
@@ -127,10 +127,10 @@ def test_disk_space_is_asked_of_the_nearest_folder_that_exists(
 def test_a_folder_is_writable_when_a_file_can_be_written_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    assert machine_checks.writable("home", Path("store")).ok == "ok"
-    assert machine_checks.writable("home", tmp_path).ok == "ok"
-    assert machine_checks.writable("home", tmp_path / "a" / "b").ok == "ok"
-    refused = machine_checks.writable("home", tmp_path / "file" / "b")
+    assert machine_checks.check_writable("home", Path("store")).ok == "ok"
+    assert machine_checks.check_writable("home", tmp_path).ok == "ok"
+    assert machine_checks.check_writable("home", tmp_path / "a" / "b").ok == "ok"
+    refused = machine_checks.check_writable("home", tmp_path / "file" / "b")
     assert refused.ok == "fail"
     assert "Not a directory" in refused.fact and "CLOZE_HOME" in refused.remedy
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -140,10 +140,10 @@ def test_a_folder_is_writable_when_a_file_can_be_written_there(tmp_path: Path, m
 
 
 def test_the_servers_port(listening: int) -> None:
-    used = machine_checks.server_port({"PREFECT_SERVER_API_PORT": str(listening)})
+    used = machine_checks.check_server_port({"PREFECT_SERVER_API_PORT": str(listening)})
     assert used.ok == "warn" and "--port" in used.remedy
-    assert machine_checks.server_port({"PREFECT_SERVER_API_PORT": str(closed_port())}).ok == "ok"
-    assert machine_checks.server_port({"PREFECT_SERVER_API_PORT": "70000"}).ok == "fail"
+    assert machine_checks.check_server_port({"PREFECT_SERVER_API_PORT": str(closed_port())}).ok == "ok"
+    assert machine_checks.check_server_port({"PREFECT_SERVER_API_PORT": "70000"}).ok == "fail"
 
 
 # The software
@@ -153,14 +153,14 @@ def test_installed_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     constraints = tmp_path / "constraints.txt"
     monkeypatch.setattr(machine_checks, "requires", lambda _: ["pytest>=1", 'nothing-like-it; extra == "dev"'])
     constraints.write_text(f"pytest=={pytest.__version__}\n")
-    assert machine_checks.packages(constraints).ok == "ok"
+    assert machine_checks.check_packages(constraints).ok == "ok"
     constraints.write_text("pytest==0.1\n")
-    assert machine_checks.packages(constraints).ok == "warn"
+    assert machine_checks.check_packages(constraints).ok == "warn"
     monkeypatch.setattr(machine_checks, "requires", lambda _: ["pytest>=1", "nothing-like-it"])
-    missing = machine_checks.packages(constraints)
+    missing = machine_checks.check_packages(constraints)
     assert missing.ok == "fail" and "nothing-like-it" in missing.fact
     monkeypatch.setattr(machine_checks, "requires", _not_installed)
-    assert "is not installed" in machine_checks.packages(constraints).fact
+    assert "is not installed" in machine_checks.check_packages(constraints).fact
 
 
 def _not_installed(name: str) -> list[str]:
@@ -169,10 +169,10 @@ def _not_installed(name: str) -> list[str]:
 
 def test_the_gpu_is_what_the_drivers_tool_tells(tmp_path: Path) -> None:
     environ = {"PATH": str(tmp_path)}
-    assert "on the processor" in machine_checks.gpu(environ).fact
+    assert "on the processor" in machine_checks.check_gpus(environ).fact
     executable(tmp_path / "nvidia-smi", 'echo "Fast One, 1 MiB, 1.0"; echo "Fast Two, 1 MiB, 1.0"')
-    assert machine_checks.gpu(environ) == machine_checks.Finding(
+    assert machine_checks.check_gpus(environ) == machine_checks.Finding(
         name="gpu", ok="ok", fact="Fast One, 1 MiB, 1.0; Fast Two, 1 MiB, 1.0"
     )
     executable(tmp_path / "nvidia-smi", "exit 9")
-    assert machine_checks.gpu(environ).ok == "warn"
+    assert machine_checks.check_gpus(environ).ok == "warn"

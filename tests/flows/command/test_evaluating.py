@@ -10,7 +10,7 @@ from small_suites import answered
 
 from corpora.errors import InputError
 from flows.command import evaluate as evaluating
-from flows.command.evaluate import EvaluationAsked, check_asked
+from flows.command.evaluate import EvaluationOptions, check_options
 from flows.command.help import JSON_KEYS
 from flows.export.cards.model_card import SHOWN_SETTINGS
 from trainer.tasks.suites.split_scores import JudgedSplit, write_judged
@@ -62,10 +62,10 @@ def fields_of(judged: JudgedSplit) -> dict[str, Any]:
 def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluating, "learn", learn_by_hand)
+    monkeypatch.setattr(evaluating, "run_jobs", learn_by_hand)
     suite, output, told = str(new_suite(tmp_path)), tmp_path / "out", list[str]()
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
-    asked = EvaluationAsked(
+    asked = EvaluationOptions(
         model=one, suite=suite, data=tmp_path, output=output, compare=two, card=tmp_path / "carded", accept=("all",)
     )
     with pytest.raises(InputError, match=r"has the label 'entailment'.*--accept one-class --accept evaluation-in-tra"):
@@ -95,7 +95,7 @@ def test_tables_pages_and_answers_are_written_and_nothing_is_done_twice(
 
 
 def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluating, "learn", learn_by_hand)
+    monkeypatch.setattr(evaluating, "run_jobs", learn_by_hand)
     suite = str(new_suite(tmp_path))
     (tmp_path / "one" / "model.safetensors").unlink()
     for model, message in (
@@ -104,11 +104,11 @@ def test_what_is_no_model_is_refused_before_anything_is_learnt(tmp_path: Path, m
         ("RTE", "There is no models artifact"),
     ):
         with pytest.raises(InputError, match=message):
-            asked = EvaluationAsked(model=str(tmp_path / model), suite=suite, data=tmp_path, output=tmp_path / "out")
+            asked = EvaluationOptions(model=str(tmp_path / model), suite=suite, data=tmp_path, output=tmp_path / "out")
             evaluating.evaluate_model(asked, print)
     with pytest.raises(InputError, match="itself: give another model"):
-        check_asked(EvaluationAsked("two", suite, compare="two"))
+        check_options(EvaluationOptions("two", suite, compare="two"))
     with pytest.raises(InputError, match=r"--license = 'MIT' is not known"):
-        check_asked(EvaluationAsked("two", suite, license="MIT"))
+        check_options(EvaluationOptions("two", suite, license="MIT"))
     with pytest.raises(InputError, match="is not empty"):
-        check_asked(EvaluationAsked("two", suite, card=tmp_path))
+        check_options(EvaluationOptions("two", suite, card=tmp_path))

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from flows.command.cli import app, run_command_line
-from flows.command.help import EXAMPLES, GROUPS, command_names, command_of, summary_of
+from flows.command.help import EXAMPLES, GROUPS, find_command, get_summary, list_command_names
 
-NAMES = command_names(app)
+NAMES = list_command_names(app)
 
 
 def shown(*arguments: str) -> str:
@@ -51,7 +51,7 @@ def arguments_of(name: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_has_two_examples_that_it_takes(name: str) -> None:
     """Fails where an option of an example was renamed, an example is of another command, or the help lacks it."""
-    assert summary_of(command_of(app, name)).endswith(".")
+    assert get_summary(find_command(app, name)).endswith(".")
     helped = shown(*name.split())
     assert all(len(line) < 78 and line in helped for line in EXAMPLES[name].splitlines())
     examples = arguments_of(name)

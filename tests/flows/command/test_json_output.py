@@ -8,7 +8,7 @@ from recorded_run import record
 from small_recipe import Run, World
 
 from flows.command.cli import app, run_command_line
-from flows.command.help import JSON_KEYS, command_names, command_of
+from flows.command.help import JSON_KEYS, find_command, list_command_names
 
 # With a model or labelled files: their own tests read the document.
 TRAINS = {"check", "predict", "evaluate", "fill", "embed"}
@@ -47,8 +47,8 @@ def test_every_command_with_json_is_listed() -> None:
     """Fails where a command takes --json and its keys are in no list, or it is in no test."""
     takes = {
         name
-        for name in command_names(app)
-        if any("--json" in argument.names for argument in command_of(app, name).assemble_argument_collection())
+        for name in list_command_names(app)
+        if any("--json" in argument.names for argument in find_command(app, name).assemble_argument_collection())
     }
     assert takes == set(JSON_KEYS) == TRAINS | set(COMMANDS)
     assert all(keys_of(text)[1] for text in JSON_KEYS.values())

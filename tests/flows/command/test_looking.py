@@ -9,7 +9,7 @@ import pytest
 from corpora.sources.contract import StatCache
 from corpora.sources.passed_over import FileGroup
 from flows.command.cli import run_command_line
-from flows.command.preview import look_at
+from flows.command.preview import inspect_source
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
 from flows.run.inputs.raw_files import describe_inputs
@@ -49,7 +49,7 @@ def test_the_plan_names_what_is_not_read(mixed: Path, capsys: pytest.CaptureFixt
 
 def test_a_preview_names_what_is_not_read(mixed: Path) -> None:
     recipe = _recipe(mixed)
-    assert look_at(recipe, recipe.sources[0]).lines == (SAID, *HOW)
+    assert inspect_source(recipe, recipe.sources[0]).lines == (SAID, *HOW)
 
 
 def test_names_of_files_are_private_like_texts(mixed: Path) -> None:

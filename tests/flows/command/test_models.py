@@ -17,10 +17,10 @@ from corpora.store.ledger import Ledger
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, build_stage
-from flows.command.finetune import FinetuneAsked, TaskFiles, finetune_model, published_task
+from flows.command.finetune import FinetuneRequest, TaskFiles, find_published_task, finetune_model
 from flows.command.help import JSON_KEYS
 from flows.command.predict import predict_file
-from flows.command.trainer_process import model_folder, relay
+from flows.command.trainer_process import forward_lines, open_model_folder
 from flows.run.record.task_scores import EventPrinter, format_event
 from trainer.launch import TrainingFailed
 from trainer.start_weights import list_model_files
@@ -56,7 +56,7 @@ def test_addresses_of_a_model(tmp_path: Path) -> None:
         (store / "models" / "first", store / folders[0]),
         (store, store / folders[1]),  # no run is on record: the last
     ):
-        with model_folder(str(address)) as folder:
+        with open_model_folder(str(address)) as folder:
             assert folder.samefile(wanted), address
             assert (folder / "tokenizer.json").read_bytes() == (plain / "tokenizer.json").read_bytes()
 
@@ -65,13 +65,13 @@ def test_addresses_of_a_model(tmp_path: Path) -> None:
 def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: Path, s3_store: Place) -> None:
     plain = write_model(tmp_path / "plain")
     publish_model(s3_store, "far", plain)
-    with model_folder(s3_store.address) as folder:
+    with open_model_folder(s3_store.address) as folder:
         assert sorted(path.name for path in folder.iterdir()) == sorted((*FILES, COMPLETE_FILE))
         assert all((folder / name).read_bytes() == (plain / name).read_bytes() for name in FILES)
     assert not folder.exists()
     weights = next(path for path in s3_store.list_files("models") if path.endswith(FILES[1]))
     s3_store.write(weights, b"other")
-    with pytest.raises(Damaged), model_folder(s3_store.address):
+    with pytest.raises(Damaged), open_model_folder(s3_store.address):
         pass
 
 
@@ -85,7 +85,7 @@ def test_the_parts_of_a_model_keep_their_folders() -> None:
 def test_wrong_settings_are_told_before_anything_starts(tmp_path: Path) -> None:
     files = TaskFiles(FileSettings(path="rows.tsv"), FileSettings(path="rows.tsv"))
     with pytest.raises(InputError, match="finetune has no key 'epoch': did you mean 'epochs'"):
-        finetune_model(FinetuneAsked("classes", str(tmp_path), files, tmp_path / "out", {"epoch": "3"}), print)
+        finetune_model(FinetuneRequest("classes", str(tmp_path), files, tmp_path / "out", {"epoch": "3"}), print)
 
 
 def test_events_become_lines() -> None:
@@ -117,23 +117,26 @@ def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "SST-2").mkdir()
     for name in ("train", "dev"):
         (tmp_path / "SST-2" / f"{name}.tsv").write_text("sentence\tlabel\na film\t1\nno film\t0\n")
-    kind, files, said = published_task("glue/sst2", tmp_path)
+    kind, files, said = find_published_task("glue/sst2", tmp_path)
     assert kind == "classes" and said == {"labels": ["0", "1"], "metric": "accuracy"}
     assert files.evaluation.path.endswith("SST-2/dev.tsv") and files.training.columns["text"] == "sentence"
     with pytest.raises(InputError, match=r"glue/sst2 is a published set: .* \(--data FOLDER\); .*'classes', in its"):
-        published_task("glue/sst2", None, Path("train.tsv"))
+        find_published_task("glue/sst2", None, Path("train.tsv"))
     with pytest.raises(InputError, match=r"^classes: name the files, .* Known sets: glue/cola"):
-        published_task("classes", None)
+        find_published_task("classes", None)
     with pytest.raises(InputError, match="leave one out"):
-        published_task("glue/sst2", tmp_path, Path("train.tsv"))
+        find_published_task("glue/sst2", tmp_path, Path("train.tsv"))
     with pytest.raises(InputError, match=r"lacks train\.tsv and dev\.tsv"):
-        published_task("glue/qnli", tmp_path)
-    assert published_task("glue/sst2", tmp_path, file=FileSettings(path="", max_unusable=0.5))[1][0].max_unusable == 0.5
+        find_published_task("glue/qnli", tmp_path)
+    assert (
+        find_published_task("glue/sst2", tmp_path, file=FileSettings(path="", max_unusable=0.5))[1][0].max_unusable
+        == 0.5
+    )
     with pytest.raises(InputError, match="is read as it is published: leave --column, --format and --no-header out"):
-        published_task("glue/sst2", tmp_path, file=FileSettings(path="", columns={"text": "sentence"}))
+        find_published_task("glue/sst2", tmp_path, file=FileSettings(path="", columns={"text": "sentence"}))
     (tmp_path / "copa-dev.xml").write_text("")
     with pytest.raises(InputError, match=r"copa has no train split .* 'choice' in its place, and files of your own"):
-        published_task("copa", tmp_path)
+        find_published_task("copa", tmp_path)
 
 
 @pytest.fixture
@@ -148,7 +151,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_fill_from_the_command(written: Path) -> None:
     told: list[str] = []
-    relay(["fill", "--top", "2", "--json", "--", str(written), "a [MASK] film"], told.append)
+    forward_lines(["fill", "--top", "2", "--json", "--", str(written), "a [MASK] film"], told.append)
     said = json.loads("\n".join(told))
     assert list(said) == JSON_KEYS["fill"].split()
     assert said["text"] == "a [MASK] film" and [len(mask) for mask in said["masks"]] == [2]
@@ -159,19 +162,19 @@ def test_fill_from_the_command(written: Path) -> None:
 def test_finetune_and_predict_from_the_command(written: Path, tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.raises(InputError, match=r"^The text has no mask"):
-        relay(["fill", "--", str(written), "--top"], told.append)
+        forward_lines(["fill", "--", str(written), "--top"], told.append)
     rows = "".join(f"{text}\t{label}\n" for text, label in [("a good film", "good"), ("a bad film", "bad")] * 8)
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + rows)
     table = FileSettings(path=str(tmp_path / "rows.tsv"))
     told.clear()
     asked = ("classes", str(written), TaskFiles(table, table), tmp_path / "out")
-    finetune_model(FinetuneAsked(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, ["all"]), told.append)
+    finetune_model(FinetuneRequest(*asked, {"epochs": "2", "batch": "8", "keep": "last"}, ["all"]), told.append)
     counts = [line for line in told if line.startswith(("training:", "evaluation:"))]
     assert counts == ["training: 16 rows, 80 tokens", "evaluation: 16 rows, 80 tokens"]
     assert [line.split()[0] for line in told].count("evaluation") == 2
     assert any(line.startswith("done 4/4: epoch 2") for line in told) and (tmp_path / "out" / "config.json").is_file()
     with pytest.raises(InputError, match="is not empty: name another"):
-        finetune_model(FinetuneAsked(*asked, {}, ["all"]), told.append)
+        finetune_model(FinetuneRequest(*asked, {}, ["all"]), told.append)
     told.clear()
     facts = predict_file(str(tmp_path / "out"), table, tmp_path / "said.jsonl", True, told.append)
     assert list(facts) == JSON_KEYS["predict"].split() and next(iter(facts["scores"])) == "accuracy"
@@ -187,4 +190,4 @@ def test_a_trainer_that_dies_is_no_fault_of_the_user(tmp_path: Path, monkeypatch
     (broken / "torch" / "__init__.py").write_text("raise RuntimeError('no torch today')\n")
     monkeypatch.setenv("PYTHONPATH", str(broken))
     with pytest.raises(TrainingFailed, match=r"ended with exit code 1(.|\n)*no torch today"):
-        relay(["fill", "--", str(write_model(tmp_path / "model")), "a [MASK]"], print)
+        forward_lines(["fill", "--", str(write_model(tmp_path / "model")), "a [MASK]"], print)

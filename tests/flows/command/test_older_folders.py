@@ -17,7 +17,7 @@ from torch import Tensor
 
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
-from flows.command.trainer_process import model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.recipes.recipe import parse_recipe
 from flows.run.inputs.start_model import find_start
 from trainer.__main__ import main
@@ -113,7 +113,7 @@ def test_every_door_reads_the_same_model(tmp_path: Path, here: None, form: str, 
     """Fails if a door refuses a form or a prefix, or a tensor, a head or a token is another one."""
     new, old = theirs(tmp_path, form, prefix)
     wanted = {name: door(new) for name, door in DOORS.items()}
-    with model_folder(str(old)) as folder:
+    with open_model_folder(str(old)) as folder:
         for name, door in DOORS.items():
             found = door(folder)
             assert found.keys() == wanted[name].keys(), name
@@ -146,13 +146,13 @@ def test_a_start_is_named_by_its_content(tmp_path: Path, here: None) -> None:
 def test_the_copy_is_made_by_another_process(tmp_path: Path) -> None:
     """Fails if its refusal is lost, or the copy is made twice."""
     _, old = theirs(tmp_path, "pytorch_model.bin", "")
-    with model_folder(str(old)) as folder, model_folder(str(old)) as again:
+    with open_model_folder(str(old)) as folder, open_model_folder(str(old)) as again:
         assert folder == again != old
     whole = (old / "pytorch_model.bin").read_bytes()
     (old / "pytorch_model.bin").write_bytes(whole[: len(whole) // 2])
     with (
         pytest.raises(InputError, match=r"^\S+pytorch_model\.bin is not a complete torch file"),
-        model_folder(str(old)),
+        open_model_folder(str(old)),
     ):
         pass
 

@@ -22,7 +22,7 @@ import cloze
 from corpora.errors import InputError
 from corpora.store.settings import COUNT, DAYS, EPOCH, PORT, POSITION, PROCESSES, SECONDS, SHARE, NumberRange
 from flows.command.cli import app, run_command_line
-from flows.command.help import command_names, command_of
+from flows.command.help import find_command, list_command_names
 from flows.orchestration.scheduled_run import build_schedule, check_deployable
 from flows.orchestration.steps import prepare_run
 
@@ -37,13 +37,13 @@ def is_numeric(hint: Any) -> bool:
 
 
 def arguments_of(command: str) -> list[Any]:
-    every = command_of(app, command).assemble_argument_collection()
+    every = find_command(app, command).assemble_argument_collection()
     return [each for each in every if each.parse and not each.children]
 
 
 def numbers() -> Iterator[tuple[str, str, Any]]:
     """Each option that takes a number: its command, its name, and what it is."""
-    for command in command_names(app):
+    for command in list_command_names(app):
         yield from ((command, each.names[0], each) for each in arguments_of(command) if is_numeric(each.hint))
 
 

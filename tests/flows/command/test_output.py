@@ -16,13 +16,13 @@ from forking import Forked
 from launched import PATIENCE, ROOT, environment, new_home
 from terminal import CONTROLS
 
-from flows.main import print_anything
+from flows.main import replace_unprintable
 
 CELLS = ["word-" * 30, "x" * 90, "the end"]
 TABLE = f"""
 from flows.command.terminal import console
-from flows.command.terminal import plain_table
-table = plain_table("first", "second", "third")
+from flows.command.terminal import build_table
+table = build_table("first", "second", "third")
 table.add_row(*{CELLS!r})
 console.print(table)
 """
@@ -82,7 +82,7 @@ def test_a_character_that_an_encoding_lacks_ends_no_command(encoding: str, error
     """Fails where a run that is done ends with code 1, for its summary has an arrow, or the name of a file."""
     written = BytesIO()
     with TextIOWrapper(written, encoding=encoding, errors=errors) as stream:
-        print_anything(stream)
+        replace_unprintable(stream)
         print("raw → trained \udcff \ud800", file=stream, flush=True)
         assert written.getvalue().decode().replace("→", "?") == "raw ? trained ? ?\n"
 

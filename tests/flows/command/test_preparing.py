@@ -59,17 +59,17 @@ def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, kernels: Path, m
     times: list[Path] = []
     state = kernels / "compiled-1"
     monkeypatch.setattr(preparing, "is_compiled", lambda: state.exists())
-    monkeypatch.setattr(preparing, "compiled_name", lambda: state.name)
+    monkeypatch.setattr(preparing, "compute_marker_name", lambda: state.name)
     monkeypatch.setattr(preparing, "compile_kernels", lambda tell, workers: (times.append(state), state.touch()))
     told: list[str] = []
     for name, damage in (("1", b""), ("1", b""), ("2", b""), ("2", b"damage")):
         state = kernels / f"compiled-{name}"
         (kernels / "a.kernel").write_bytes((kernels / "a.kernel").read_bytes() + damage)
         before = preparing.is_prepared(tmp_path)
-        finding = preparing.kernels_finding()
+        finding = preparing.check_kernels()
         assert (finding.ok, "1 damaged in" in finding.fact) == ("ok" if before else "warn", bool(damage))
         preparing.prepare_home(tmp_path, told.append)
-        assert preparing.is_prepared(tmp_path) and preparing.kernels_finding().ok == "ok"
+        assert preparing.is_prepared(tmp_path) and preparing.check_kernels().ok == "ok"
     assert [path.name for path in times] == ["compiled-1", "compiled-2", "compiled-2"]
     assert "The kernels are compiled, and the orchestrator has its database." in told
     assert not (kernels / "a.kernel").exists()
@@ -102,11 +102,11 @@ def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monke
 
     monkeypatch.setattr(compiling, "WorkerPool", Pool)
     told: list[str] = []
-    with compiling.compiled_meanwhile(told.append):
+    with compiling.compile_meanwhile(told.append):
         assert begun.wait(PATIENCE) and not closed.is_set()
     assert len(told) == 1 and not (tmp_path / "compiled").exists()
     (tmp_path / "compiled").touch()
-    with compiling.compiled_meanwhile(told.append):
+    with compiling.compile_meanwhile(told.append):
         pass
     assert len(told) == 1
 

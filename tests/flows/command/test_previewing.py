@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small_recipe import prose
 
-from flows.command.preview import Passed, Preview, SourceLook, look_at, preview_source
+from flows.command.preview import RecordPreview, SourcePreview, StepEffect, inspect_source, preview_source
 from flows.recipes.recipe import parse_recipe
 
 RECIPE = """
@@ -19,7 +19,7 @@ rules.repetition.enabled = false
 
 
 @pytest.fixture
-def looked(tmp_path: Path) -> SourceLook:
+def looked(tmp_path: Path) -> SourcePreview:
     """Four notes: one to be cleaned, one that is short, one in German, one without text."""
     german = "Der Hafenmeister zählte die Boote, und niemand wusste, warum das Wasser so lange fortblieb. " * 12
     texts = [prose(1).replace(" and ", "\u00a0\u00a0and\u200b "), "Please call back.", german, ""]
@@ -27,17 +27,17 @@ def looked(tmp_path: Path) -> SourceLook:
     return look_of(RECIPE, tmp_path)
 
 
-def test_each_step_is_told_until_the_one_that_drops_a_record(looked: SourceLook) -> None:
+def test_each_step_is_told_until_the_one_that_drops_a_record(looked: SourcePreview) -> None:
     """Fails where a step is passed over, a change is not shown, or a reason is at another step."""
     cleaned, short, german, empty = preview_source(looked.entry, looked.files, 10, print)
     assert [step.step for step in cleaned.steps] == ["clean", "language", "rules"]
     assert cleaned.steps[0].text == prose(1) and cleaned.steps[1].text is None and cleaned.verdict == "kept"
     assert drops(short) == [("rules", "rules: gopher.min_words (3 words)")]
     assert drops(german) == [("language", "language: other language (de)")]
-    assert empty.steps == (Passed(step="parse", drop="parse: empty"),)
+    assert empty.steps == (StepEffect(step="parse", drop="parse: empty"),)
 
 
-def test_no_more_than_asked_for_are_read(looked: SourceLook) -> None:
+def test_no_more_than_asked_for_are_read(looked: SourcePreview) -> None:
     assert len(list(preview_source(looked.entry, looked.files, 2, print))) == 2
 
 
@@ -52,10 +52,10 @@ def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) ->
     assert shown == ["d.html", "a.jsonl", "c.txt", "b.jsonl", "a.jsonl", "b.jsonl", "a.jsonl", "b.jsonl"]
 
 
-def look_of(text: str, folder: Path) -> SourceLook:
+def look_of(text: str, folder: Path) -> SourcePreview:
     recipe = parse_recipe(text, folder / "own.toml", {})
-    return look_at(recipe, recipe.sources[0])
+    return inspect_source(recipe, recipe.sources[0])
 
 
-def drops(preview: Preview) -> list[tuple[str, str]]:
+def drops(preview: RecordPreview) -> list[tuple[str, str]]:
     return [(step.step, step.drop) for step in preview.steps if step.drop]

@@ -18,7 +18,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest
     with FetchProgress(Console(file=lines, width=120)) as progress:
         progress.advance("a", 5_000_000, None)
         assert lines.getvalue() == ""
-        monkeypatch.setattr("flows.command.progress.QUIET_SECONDS", -1.0)
+        monkeypatch.setattr("flows.command.progress.LINE_SECONDS", -1.0)
         progress.advance("a", 6_000_000, None)
     assert lines.getvalue() == "fetching: 0 of 1 files so far, 6.0 MB\n"
 
@@ -26,7 +26,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest
 @pytest.mark.parametrize("terminal", [False, True])
 def test_parts_and_steps_are_called_what_they_are(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     """Fails where the steps of a training are shown as parts."""
-    monkeypatch.setattr("flows.command.progress.QUIET_SECONDS", -1.0)
+    monkeypatch.setattr("flows.command.progress.LINE_SECONDS", -1.0)
     shown = StringIO()
     with RunProgress(Console(file=shown, force_terminal=terminal, width=120)) as progress:
         progress.advance("models/small steps", 3, 9)

@@ -8,8 +8,8 @@ import pytest
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.embed import found_lines, is_query
-from flows.command.record_files import from_pipe
+from flows.command.embed import is_query, iter_result_lines
+from flows.command.record_files import hold_piped_file
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import SearchSettings
 
@@ -27,14 +27,14 @@ def test_a_search_is_told_in_lines() -> None:
         "results": [found],
     }
     search = SearchSettings(query="q", judgements="qrels", pairs="pairs.jsonl")
-    assert [*found_lines(event, search)] == [
+    assert [*iter_result_lines(event, search)] == [
         "3 queries compared with 1,400 texts",
         "1 query without judgments, which are not scored",
         "2 relevant texts not among those of the file, and never found",
         "ndcg@10 0.5000",
         "pairs: pairs.jsonl",
     ]
-    lines = [*found_lines({**event, "unjudged": 0, "missing": 0, "scores": {}}, SearchSettings())]
+    lines = [*iter_result_lines({**event, "unjudged": 0, "missing": 0, "scores": {}}, SearchSettings())]
     assert lines[1:] == ["1: flutter", f"  1. d  0.5000  {'x' * 160}"]
 
 
@@ -53,7 +53,7 @@ def test_records_may_come_through_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     writer = Thread(target=(tmp_path / "pipe").write_text, args=('{"text": "a film"}\n' * 20_000,))
     writer.start()
-    with from_pipe(FileSettings(path=str(tmp_path / "pipe"))) as file:
+    with hold_piped_file(FileSettings(path=str(tmp_path / "pipe"))) as file:
         writer.join()
         assert Path(file.path).suffix == ".jsonl" and Path(file.path).stat().st_size == 20_000 * 19
     assert not Path(file.path).exists()

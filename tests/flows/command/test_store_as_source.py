@@ -9,8 +9,8 @@ from small_recipe import prose
 import cloze
 from corpora.errors import InputError
 from flows.command.arguments import load_recipe
-from flows.command.preview import look_at
-from flows.command.vocabulary_adapt import _of_files
+from flows.command.preview import inspect_source
+from flows.command.vocabulary_adapt import _iter_file_texts
 from flows.dedup.inputs import find_inputs
 from flows.export.export import ExportSettings, choose_artifact, write_export
 from flows.recipes.lock import list_raw_files
@@ -35,14 +35,14 @@ def of_run(path: Path, folder: Path) -> object:
 
 def of_preview(path: Path, folder: Path) -> object:
     loaded = load_recipe(None, path)
-    return look_at(loaded, loaded.sources[0])
+    return inspect_source(loaded, loaded.sources[0])
 
 
 DOORS = {
     "a recipe": of_run,
     "--source": lambda path, folder: load_recipe(None, path),
     "preview": of_preview,
-    "words of a vocabulary": lambda path, folder: [*_of_files(str(path), "text", Counter())],
+    "words of a vocabulary": lambda path, folder: [*_iter_file_texts(str(path), "text", Counter())],
     "dedup": lambda path, folder: find_inputs([str(path)], "", "", ""),
 }
 PLACES = ("", "corpora", "documents/texts", "corpora/texts/*", "documents/texts/*/*.arrow", "*/*/*/manifest.json")

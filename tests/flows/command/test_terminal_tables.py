@@ -5,16 +5,16 @@ from recorded_run import made_record
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from flows.command.releases import show_releases
-from flows.command.runs import show_runs
-from flows.command.terminal import WIDEST, fitted_lines, plain_table
+from flows.command.releases import build_releases_table
+from flows.command.runs import build_runs_table
+from flows.command.terminal import MAX_COLUMNS, build_table, fit_table
 from flows.run.addresses import shorten_run_ids
 from flows.run.record.releases import Release
 from flows.run.record.run_record import Cost, StageRecord
 from flows.run.record.run_status import ListedRun
 from trainer.tasks.suites.table import align_columns
 
-WIDTHS = (60, 80, 100, 175, WIDEST)
+WIDTHS = (60, 80, 100, 175, MAX_COLUMNS)
 NAMES = ("news", "wikipedia-and-bookcorpus-uncased-2026", "百科事典と新聞記事の語彙")
 
 
@@ -55,12 +55,12 @@ def test_runs_and_releases_fit(name: str, width: int) -> None:
         for number, state in enumerate(states, 1)
     ]  # fmt: skip
     figures = ("181 h 45 min", "34 h 18 min", "987.7 MB", "123.5 GB")
-    for shown, whole in ((show_runs(states, short, width), figures), (show_releases(entries, short), ())):
+    for shown, whole in ((build_runs_table(states, short, width), figures), (build_releases_table(entries, short), ())):
         lines = lines_of(shown, width)
         assert max(map(cell_len, lines)) <= width
         assert all(any(text in line for line in lines) for text in ("483910", "772041", *whole))
-    if width == WIDEST:
-        assert len(lines_of(show_runs(states, short, width), width)) == 3
+    if width == MAX_COLUMNS:
+        assert len(lines_of(build_runs_table(states, short, width), width)) == 3
 
 
 @pytest.mark.parametrize("width", [20, *WIDTHS])
@@ -70,7 +70,7 @@ def test_a_table_without_room_is_a_block_for_each_row(width: int) -> None:
         ("first", "1,234,567", "text " * 9, "0123456789"),
         ("次", "7", "語" * 50, "a" * 9),
     ]
-    table = plain_table("name", "count", "what", "id", texts=("name", "what"))
+    table = build_table("name", "count", "what", "id", texts=("name", "what"))
     for row in rows:
         table.add_row(*row)
     lines = lines_of(table, width)
@@ -83,7 +83,7 @@ def test_a_table_of_lines_is_drawn_again_only_where_it_does_not_fit() -> None:
     """Fails where a table of an evaluation is wider than the terminal, or one that fits is changed."""
     rows = [("task", "score"), ("recognizing-textual-entailment " * 3, "61.2"), ("sst2", "93.4")]
     lines = ["glue:", "", *align_columns(rows), "", "a note"]
-    assert fitted_lines(lines, 2, 5, rows, 120) == lines
-    fitted = fitted_lines(lines, 2, 5, rows, 40)
+    assert fit_table(lines, 2, 5, rows, 120) == lines
+    fitted = fit_table(lines, 2, 5, rows, 40)
     assert max(map(cell_len, fitted)) <= 40 and "61.2" in "".join(fitted)
     assert fitted[:2] == lines[:2] and fitted[-2:] == lines[-2:]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flows.command.doctor import card, slow_lines
+from flows.command.doctor import find_gpu, find_slow_settings
 from flows.recipes.recipe import Recipe, parse_recipe
 from trainer.auto_settings import Hardware
 
@@ -32,21 +32,21 @@ def tool(folder: Path, script: str) -> dict[str, str]:
 
 def test_the_least_card_is_looked_at(tmp_path: Path) -> None:
     """Fails where a fast card hides a slow one, a name with a comma is cut, or a driver that fails ends a plan."""
-    assert card({"PATH": str(tmp_path)}) is None
-    found = card(tool(tmp_path, 'echo "NVIDIA H200, SXM, 9.0"; echo "Tesla T4, 7.5"'))
+    assert find_gpu({"PATH": str(tmp_path)}) is None
+    found = find_gpu(tool(tmp_path, 'echo "NVIDIA H200, SXM, 9.0"; echo "Tesla T4, 7.5"'))
     assert found is not None and (found.name, found.capability) == ("Tesla T4", (7, 5)) and "compiler" in found.lacks
-    assert card(tool(tmp_path, "exit 9")) is None and card(tool(tmp_path, "echo No devices were found")) is None
+    assert find_gpu(tool(tmp_path, "exit 9")) is None and find_gpu(tool(tmp_path, "echo No devices were found")) is None
 
 
 def test_slow_settings_of_a_recipe(tmp_path: Path) -> None:
     """Fails where a recipe that says nothing is not told what float32 and attention dropout cost on a card."""
     seen = Hardware(device="cuda", name="H200", capability=(9, 0))
-    [precision, dropout, shapes] = slow_lines(recipe(tmp_path), seen)
+    [precision, dropout, shapes] = find_slow_settings(recipe(tmp_path), seen)
     assert "float32" in precision and "H200" in precision and "micro_batch_tokens" in shapes
     assert "model.attention_dropout = 0.1" in dropout
     fast = 'precision = "auto"\nmicro_batch_tokens = 4096'
-    [padded] = slow_lines(recipe(tmp_path, fast), seen)
+    [padded] = find_slow_settings(recipe(tmp_path, fast), seen)
     assert "model.attention_dropout = 0.1" in padded and padded.endswith("0 is fast, but trains a different model.")
-    assert slow_lines(recipe(tmp_path), None) == []
-    [missing] = slow_lines(recipe(tmp_path, 'device = "cuda"'), None)
+    assert find_slow_settings(recipe(tmp_path), None) == []
+    [missing] = find_slow_settings(recipe(tmp_path, 'device = "cuda"'), None)
     assert "no GPU is seen" in missing

@@ -16,8 +16,8 @@ from checkout import PACKAGES, ROOT
 from small_training import put_store, small_job
 
 from corpora.errors import InputError
-from flows.command.export import export_step, find_works, is_model
-from flows.command.train import lines_of, placed, read_job, train_arguments
+from flows.command.export import export_step, find_training_folders, is_model_address
+from flows.command.train import iter_event_lines, read_job, run_train_command, with_places
 from trainer.settings.phases import PhaseSettings
 from trainer.start_weights import StartModel
 
@@ -84,8 +84,10 @@ def test_a_job_is_trained_where_only_the_trainers_packages_are_installed(tmp_pat
     facts = job.read_export()
     assert facts is not None and facts["steps"] == 2
     for address in (job.work, str(tmp_path / "store" / "models" / "m"), str(tmp_path / "store")):
-        assert [(str(one.folder), one.store) for one in find_works(address)] == [(job.work, str(tmp_path / "store"))]
-    assert is_model(job.work) and not is_model(str(tmp_path / "store"))
+        assert [(str(one.folder), one.store) for one in find_training_folders(address)] == [
+            (job.work, str(tmp_path / "store"))
+        ]
+    assert is_model_address(job.work) and not is_model_address(str(tmp_path / "store"))
     assert "checkpoint of step 2 is in" in export_step(str(tmp_path / "store"), tmp_path / "two", 2)
     assert (tmp_path / "two" / "model.safetensors").read_bytes() == (job.export / "model.safetensors").read_bytes()
 
@@ -104,20 +106,20 @@ def test_jobs_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 def test_machines_of_a_job_are_read() -> None:
     """Fails where a number of a machine is taken for another, or the address for none."""
     with pytest.raises(InputError, match=r"--node-rank 2 is not the number of one of 2 machines"):
-        train_arguments(["train", "a", "--nodes", "2", "--node-rank", "2", "--rendezvous", "first:29500"])
+        run_train_command(["train", "a", "--nodes", "2", "--node-rank", "2", "--rendezvous", "first:29500"])
     with pytest.raises(InputError, match=r"Cannot read the job nowhere"):
-        train_arguments(["train", "nowhere", "--nodes", "2", "--node-rank", "1", "--rendezvous", "first:29500"])
+        run_train_command(["train", "nowhere", "--nodes", "2", "--node-rank", "1", "--rendezvous", "first:29500"])
 
 
 def test_a_job_may_have_what_it_needs_at_other_places(tmp_path: Path) -> None:
     """Fails where a job on another machine looks for its start where it was planned, or a start is given to none."""
     plain = small_job(put_store(tmp_path), tmp_path / "work")
     begun = replace(plain, start=StartModel(folder="/elsewhere", files={"config.json": "0"}))
-    here = placed(begun, {"store": None, "work": "w", "start": "here"})
+    here = with_places(begun, {"store": None, "work": "w", "start": "here"})
     assert here.start is not None and (here.start.folder, here.store) == ("here", plain.store)
     assert here.identity == begun.identity and Path(here.work) == Path("w").resolve()
     with pytest.raises(InputError, match="the job begins with random weights, not with a model"):
-        placed(plain, {"start": "here"})
+        with_places(plain, {"start": "here"})
 
 
 def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -133,4 +135,4 @@ def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_a_mixture_is_told_by_its_components() -> None:
     event = {"event": "evaluation", "step": 1200, "loss": 2.5, "components": {"wiki": {"loss": 2.0}}, "phase": 0}
-    assert [*lines_of(event)] == ["evaluation 1200: loss 2.5", "  wiki: loss 2"]
+    assert [*iter_event_lines(event)] == ["evaluation 1200: loss 2.5", "  wiki: loss 2"]

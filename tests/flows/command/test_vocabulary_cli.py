@@ -10,7 +10,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
 from flows.command.cli import run_command_line
-from flows.command.vocabulary import find_vocabulary, names_in
+from flows.command.vocabulary import find_vocabulary, list_vocabulary_names
 from tokenizers_train.build import plan_counts, plan_vocabulary
 from tokenizers_train.measures.texts import cut_texts
 from tokenizers_train.vocabularies.settings import VocabularySettings
@@ -114,7 +114,7 @@ def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
 
 
 def test_names_in_a_store(store: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert names_in(store.address) == ["bytes", "pieces"]
+    assert list_vocabulary_names(store.address) == ["bytes", "pieces"]
     found = find_vocabulary("bytes", store.address)
     assert found.algorithm == "byte-bpe" and found == find_vocabulary(f"{store.address}/vocabularies/bytes")
     with pytest.raises(InputError, match=r"holds 2 vocabularies, bytes, pieces: name one"):

@@ -20,7 +20,7 @@ from corpora.sources.contract import RawFile
 from corpora.store.damage import Damaged
 from corpora.store.places.place import Place
 from corpora.store.worker_pool import PoolClosed, WorkerDied, WorkerLimits
-from flows.command.doctor import engine_findings, engine_lines
+from flows.command.doctor import check_engine, describe_engine
 from flows.engines import connect as connecting
 from flows.engines.dask_cluster import Cluster
 from flows.engines.open_engine import inspect_engine, open_engine
@@ -225,15 +225,15 @@ def test_workers_of_another_kind_build_nothing(cluster: DaskCluster, tmp_path: P
 
 def test_a_plan_and_the_doctor_say_what_the_cluster_is(cluster: DaskCluster) -> None:
     """Before a run, with the remedy where there must be one."""
-    [line] = engine_lines(cluster.address)
+    [line] = describe_engine(cluster.address)
     said = r"Engine tcp://[\d.:]+: 2 workers \(1 with GPUs\) with 2 threads on 1 machine with \d+\.\d GB of memory\."
     assert re.fullmatch(said, line)
-    [found] = engine_findings(cluster.address)
+    [found] = check_engine(cluster.address)
     assert (found.ok, found.remedy) == ("ok", "") and found.fact in line
-    [missing] = engine_findings("tcp://127.0.0.1:1")
+    [missing] = check_engine("tcp://127.0.0.1:1")
     assert missing.ok == "fail" and missing.remedy.startswith("No Dask scheduler answers at tcp://127.0.0.1:1")
-    assert engine_lines("tcp://127.0.0.1:1") == ["Engine tcp://127.0.0.1:1.", f"Before a run: {missing.remedy}."]
-    assert engine_lines("local") == [] == engine_findings(None)
+    assert describe_engine("tcp://127.0.0.1:1") == ["Engine tcp://127.0.0.1:1.", f"Before a run: {missing.remedy}."]
+    assert describe_engine("local") == [] == check_engine(None)
 
 
 def test_what_workers_cannot_see_is_said_at_the_start(cluster: DaskCluster, tmp_path: Path) -> None:

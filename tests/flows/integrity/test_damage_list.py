@@ -72,14 +72,14 @@ def test_one_damage_in_each_kind_of_file(learnt: Run, console: Console, tmp_path
     assert {paths[0].split("/")[0] for paths in kinds} >= {"documents", "verdicts", "models", "tasks", "answers"}
     harmed = {harm(store, paths[len(paths) // 2], "cut" if n % 2 else "flip") for n, paths in enumerate(kinds)}
     assert len(harmed) >= 12
-    assert not verify_store(console, store.address).whole
+    assert not verify_store(console, store.address).is_whole
     assert {line.split(": ")[0] for line in shown(console)} >= harmed == set(read_damage_list(store))
     with trainer_here():
         built, _ = again(run)
     assert bool(built) == (what == "files")
     after = contents(store)
     assert {path for path in before if after[path] != before[path]} == set() and DAMAGE_LIST not in after
-    assert verify_store(console, store.address).whole
+    assert verify_store(console, store.address).is_whole
 
 
 @pytest.fixture
@@ -95,14 +95,14 @@ def test_a_list_is_left_and_taken_back(grown: Run, console: Console) -> None:
     first = harm(store, paths_of(store, f"verdicts/small/{grown.of('verdicts')[0].manifest.fingerprint}/", ".arrow")[0])
     other = harm(store, paths_of(store, "signatures/notes/", ".signatures.arrow")[0], "delete")
     assert again(grown) == ({}, [])
-    assert not verify_store(console, store.address).whole
+    assert not verify_store(console, store.address).is_whole
     assert {*read_damage_list(store)} == {first, other}
     planned = {entry.stage for entry in plan_run(store, grown.recipe, grown.lock) if entry.state == "mend"}
     assert "signatures/notes" in planned and read_damage_list(store)
     built, told = again(grown)
     assert built == {"verdicts/small": ["verdicts"], "signatures/notes": [Path(other).name.split(".")[0]]}
     assert told == ["`cloze verify` found 2 files damaged. What this recipe makes of them is built again."]
-    assert meaning(store) == before and verify_store(console, store.address).whole
+    assert meaning(store) == before and verify_store(console, store.address).is_whole
 
 
 def test_what_other_recipes_made_stays_on_the_list(grown: Run, console: Console) -> None:
@@ -114,7 +114,7 @@ def test_what_other_recipes_made_stays_on_the_list(grown: Run, console: Console)
     assert set(read_damage_list(grown.place)) == {path, "tokens/other/77/00000.tokens.arrow"}
     again(grown)
     assert set(read_damage_list(grown.place)) == {"tokens/other/77/00000.tokens.arrow"}
-    assert verify_store(console, grown.place.address).whole and DAMAGE_LIST not in contents(grown.place)
+    assert verify_store(console, grown.place.address).is_whole and DAMAGE_LIST not in contents(grown.place)
 
 
 def test_equal_rows_in_other_bytes_reach_every_manifest(
@@ -136,7 +136,7 @@ def test_equal_rows_in_other_bytes_reach_every_manifest(
     after = contents(store)
     changed = {name for name in bytes_before if bytes_before[name] != after.get(name)}
     assert path in changed and sum(name.endswith("/manifest.json") for name in changed) == 2
-    assert meaning(store) == before and verify_store(console, store.address).whole
+    assert meaning(store) == before and verify_store(console, store.address).is_whole
 
 
 def said_contents(store: Place) -> dict[str, str]:
@@ -158,9 +158,9 @@ def test_what_an_older_artifact_holds_is_built_for_the_newest(grown: Run, consol
             reseal(store, path, lambda fields: [
                 part["record"].update(digest=digest) for part in fields["parts"] if part["name"] == other
             ])  # fmt: skip
-    assert not verify_store(console, store.address).whole
+    assert not verify_store(console, store.address).is_whole
     assert again(grown)[0] == {"tokens/small": [other]}
-    assert said_contents(store) == before and verify_store(console, store.address).whole
+    assert said_contents(store) == before and verify_store(console, store.address).is_whole
     assert DAMAGE_LIST not in contents(store) and again(grown) == ({}, [])
 
 
@@ -180,7 +180,7 @@ def test_files_whose_raw_files_are_gone_stay_damaged(grown: Run, console: Consol
     built, told = again(replace(grown, lock=grown.lock.with_paths(left)))
     assert set(built) == {"documents/pages"} and read_damage_list(store).keys() == {notes}
     assert any(line.startswith(f"{notes} is damaged: ") and "raw files" in line for line in told)
-    assert again(grown)[0].keys() == {"documents/notes"} and verify_store(console, store.address).whole
+    assert again(grown)[0].keys() == {"documents/notes"} and verify_store(console, store.address).is_whole
     assert pages not in read_damage_list(store)
 
 
@@ -189,11 +189,11 @@ def test_figures_are_counted_again(store: Place, console: Console) -> None:
     before = contents(store)
     [figures], [entry] = paths_of(store, "figures.json"), paths_of(store, "releases/prod/")
     harm(store, figures)
-    assert not verify_store(console, store.address).whole and {*read_damage_list(store)} == {figures}
+    assert not verify_store(console, store.address).is_whole and {*read_damage_list(store)} == {figures}
     rebuild_figures(store)
     assert contents(store) == before
     harm(store, entry)
-    assert not verify_store(console, store.address).whole
+    assert not verify_store(console, store.address).is_whole
     assert read_damage_list(store) == {} and "restore it from a copy" in "".join(shown(console))
 
 
@@ -207,7 +207,7 @@ def test_a_store_that_may_not_be_written_is_checked(
     """Fails if the check ends because no list can be left, or does not say so."""
     path = harm(store, paths_of(store, "documents/pages/", ".documents.arrow")[0])
     monkeypatch.setattr("corpora.store.places.place.open_with_folder", read_only)
-    assert not verify_store(console, store.address).whole
+    assert not verify_store(console, store.address).is_whole
     lines = shown(console)
     assert lines[0].startswith(path) and lines[-1].startswith("The next runs do not know of this: ")
 
@@ -224,4 +224,4 @@ def test_a_damaged_list_is_not_believed(grown: Run, console: Console, how: str) 
         InputError, match=r"damaged\.json, the list of damaged files, is damaged itself.*`cloze verify`"
     ):
         again(grown)
-    assert not verify_store(console, store.address).whole and store.read(DAMAGE_LIST) == whole
+    assert not verify_store(console, store.address).is_whole and store.read(DAMAGE_LIST) == whole

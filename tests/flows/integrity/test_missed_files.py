@@ -121,6 +121,6 @@ def test_a_manifest_that_is_gone_is_written_again_by_a_run(built: World) -> None
     store, before = run.place, contents(run.place)
     gone = harm(store, f"{run.of('corpora')[0].manifest.folder}/manifest.json", "delete")
     console = Console(file=io.StringIO())
-    assert not verify_store(console, store.address).whole and {*read_damage_list(store)} == {gone}
+    assert not verify_store(console, store.address).is_whole and {*read_damage_list(store)} == {gone}
     run_lock(store, run.recipe, run.lock)
-    assert contents(store) == before and verify_store(console, store.address).whole
+    assert contents(store) == before and verify_store(console, store.address).is_whole

@@ -32,10 +32,10 @@ def test_a_store_is_checked_and_what_is_damaged_listed(
     whole = {path: s3_store.read(path) for path in harmed}
     for path, data in whole.items():
         s3_store.write(path, flipped(data))
-    assert not verify_store(console, s3_store.address).whole
+    assert not verify_store(console, s3_store.address).is_whole
     said = console.export_text()
     assert [path for path in harmed if path not in said] == []
     assert set(read_damage_list(s3_store)) == set(harmed)
     for path, data in whole.items():
         s3_store.write(path, data)
-    assert verify_store(console, s3_store.address).whole and s3_store.find_size(DAMAGE_LIST) is None
+    assert verify_store(console, s3_store.address).is_whole and s3_store.find_size(DAMAGE_LIST) is None

@@ -36,7 +36,7 @@ def test_a_task_that_the_server_hears_of_late_is_closed(
 ) -> None:
     """Fails where what is on its way when a run is stopped stays open, or the process is gone before it is closed."""
     server, run, settled = LateServer(looks), uuid4(), flow_end.QUIET_POLLS
-    assert flow_end.CLOSING_SECONDS + settled * flow_end.POLL_SECONDS < signals.WORDS_SECONDS
+    assert flow_end.CLOSING_SECONDS + settled * flow_end.POLL_SECONDS < signals.ACTION_SECONDS
     monkeypatch.setattr(flow_end, "get_client", lambda sync_client: nullcontext(server))
     monkeypatch.setattr(flow_end, "POLL_SECONDS", 0.0)
     flow_end.close_flow_run(str(run))

@@ -19,7 +19,7 @@ from small_recipe import RECIPE, World, new_world
 
 from corpora.errors import InputError
 from flows.command.cli import run_command_line
-from flows.command.schedules import next_steps
+from flows.command.schedules import list_next_steps
 from flows.orchestration import deploy as prefect_yaml_module
 from flows.orchestration.deploy import check_not_served, render_prefect_yaml, write_prefect_yaml
 from flows.orchestration.scheduled_run import build_entrypoint, build_flow, build_schedule, parse_overrides
@@ -167,7 +167,7 @@ def test_a_worker_runs_a_deployment_with_a_changed_setting(
             assert done.returncode == 0, done.stdout + done.stderr
             return done.stdout
 
-        _, deploy, worker = next_steps(tmp_path / "prefect.yaml", "main")
+        _, deploy, worker = list_next_steps(tmp_path / "prefect.yaml", "main")
         post(f"{api}/work_pools/", name="main", type="process")
         shell(deploy)
         there = get(api, "deployments/name/small/small")

@@ -11,7 +11,7 @@ import pytest
 from prefect.settings import Settings
 
 from corpora.store.places.place import Place
-from flows.command.runs import status_lines
+from flows.command.runs import iter_status_lines
 from flows.orchestration.approval import describe_waiting_release
 from flows.orchestration.embedded_server import USER_DATABASE_SETTINGS, keep_history
 from flows.orchestration.scheduled_run import find_next_due, show_in_status
@@ -49,7 +49,7 @@ def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:
     facts = {"recipe": "small", "when": "every 60 s", "next": later.isoformat(), "waiting": waiting}
     place, said = Place(str(tmp_path)), list[str]()
     with show_in_status(place, get_schedule_path("small"), lambda: facts, "schedule", said.append):
-        line = list(status_lines(read_store_status(place)))[-1]
+        line = list(iter_status_lines(read_store_status(place)))[-1]
     shown = f"{later.astimezone():%Y-%m-%d %H:%M:%S}"
     assert line == f"small: on its schedule, every 60 s; next {shown}, 1 run waiting for the turn"
     assert read_store_status(place).schedules == () and said == []
@@ -65,7 +65,7 @@ def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
     promotion: Any = SimpleNamespace(place=place, name="prod", record=record)
     waiting = describe_waiting_release(promotion, "http://127.0.0.1:4200/runs/1")
     with show_in_status(place, get_waiting_path("prod"), lambda: waiting, "release", said.append):
-        line = list(status_lines(read_store_status(place)))[-1]
+        line = list(iter_status_lines(read_store_status(place)))[-1]
     assert line.startswith("news: the release prod of the run 20260102T0304-news waits for approval since 20")
     assert line.endswith(": http://127.0.0.1:4200/runs/1")
     assert read_store_status(place).waiting == () and said == []

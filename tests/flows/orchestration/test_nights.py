@@ -15,7 +15,7 @@ from served_command import free_port, serving
 
 from corpora.store.leases import HeartbeatWriter
 from corpora.store.places.place import Place
-from flows.environment import prepare
+from flows.environment import prepare_environment
 from flows.orchestration.run_recipe import run_recipe
 from flows.recipes.recipe import Recipe
 from flows.run.record.run_status import follow_schedule, get_schedule_path
@@ -33,7 +33,7 @@ MATRIX = [Cell(fault=fault, new=new, after=after) for fault in FAULTS for new in
 @pytest.mark.parametrize("cells", [QUICK, pytest.param(ALL_BAD, marks=pytest.mark.long)], ids=["few", "all"])
 def test_bad_files_are_set_aside_and_the_others_go_on(cells: list[Cell], tmp_path: Path) -> None:
     """Fails if a bad file ends a night, is told twice, what became of it does not count, or a person's run differs."""
-    nights, home = Nights(tmp_path, cells), prepare(os.environ)
+    nights, home = Nights(tmp_path, cells), prepare_environment(os.environ)
 
     def night(recipe: Recipe) -> None:
         with nights.written():

@@ -73,7 +73,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(module, "START_SECONDS", 0.1)
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr(module, "leave_at_once", lambda: None)
+    monkeypatch.setattr(module, "exit_without_waiting", lambda: None)
     monkeypatch.setenv("PREFECT_LOGGING_TO_API_ENABLED", "true")
 
 

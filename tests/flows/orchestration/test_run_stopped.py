@@ -21,7 +21,7 @@ from flows.run.record.run_record import list_run_ids, read_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.server]
 
-GONE_SECONDS = 120.0  # only ends a hang: the program's own clock ends it after `flows.signals.SECONDS`
+GONE_SECONDS = 120.0  # only ends a hang: the program's own clock ends it after `flows.signals.STOP_SECONDS`
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 NOISE = ("Traceback", "Logging error", "Error logging", "Exception", "WorkerDied")
 KEPT = "What is finished is kept: the same command resumes from there."

@@ -32,7 +32,7 @@ from terminal import terminal
 from corpora.errors import InputError
 from corpora.store.places.files import hold_lock
 from corpora.store.processes import list_children
-from flows.environment import home_folder
+from flows.environment import make_home
 from flows.orchestration import server_guard as password_module
 from flows.orchestration.embedded_server import (
     PASSWORD,
@@ -274,7 +274,7 @@ def test_the_home_is_closed(tmp_path: Path) -> None:
         folder.chmod(0o755)
     modes = {}
     for home in (made, given):
-        home_folder({"CLOZE_HOME": str(home)})
+        make_home({"CLOZE_HOME": str(home)})
         write_password(home / "prefect", 4200, "cloze:secret")
         modes[home.name] = [
             stat.S_IMODE(path.stat().st_mode)
@@ -289,10 +289,10 @@ def test_a_home_that_cannot_be_closed_is_refused(tmp_path: Path, monkeypatch: py
     (tmp_path / "prefect").chmod(0o755)
     monkeypatch.setattr(Path, "chmod", lambda path, mode: None)
     with pytest.raises(InputError, match=r"file system keeps no permissions.*Set CLOZE_HOME to a folder of your own"):
-        home_folder({"CLOZE_HOME": str(tmp_path)})
+        make_home({"CLOZE_HOME": str(tmp_path)})
     monkeypatch.setattr(os, "geteuid", lambda: 1)
     with pytest.raises(InputError, match="belongs to another user"):
-        home_folder({"CLOZE_HOME": str(tmp_path)})
+        make_home({"CLOZE_HOME": str(tmp_path)})
 
 
 # What a run may be given of each table, and what it may not: a new key has to be put into one of the two.

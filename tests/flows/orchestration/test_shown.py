@@ -14,7 +14,7 @@ from hostile_texts import HOSTILE
 from small_recipe import SHARED_KINDS, Run
 
 from corpora.store.places.place import Place
-from flows.environment import prepare
+from flows.environment import prepare_environment
 from flows.orchestration import pages, training_task
 from flows.orchestration.pages import (
     JOINER,
@@ -55,7 +55,7 @@ def test_links_lead_to_the_ui_that_is_shown(monkeypatch: pytest.MonkeyPatch, tmp
     profile = f'active = "a"\n[profiles.a]\nPREFECT_API_URL = "{api}"\nPREFECT_UI_URL = "https://ui.example/"\n'
     (tmp_path / ".prefect" / "profiles.toml").write_text(profile)
     environment = {"HOME": str(tmp_path), "CLOZE_HOME": str(tmp_path / "home")}
-    prepare(environment)
+    prepare_environment(environment)
     for name in ("CLOZE_PREFECT_API", "CLOZE_PREFECT_UI"):
         monkeypatch.setenv(name, environment[name])
     assert describe_flow_run(api, "1").page == "https://ui.example/runs/flow-run/1"

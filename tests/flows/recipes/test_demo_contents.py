@@ -10,7 +10,7 @@ from corpora.sources.contract import StatCache, hash_files
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import build_stage
-from flows.command.run import show_sample_comparison
+from flows.command.run import print_sample_comparison
 from flows.recipes.recipe import load_shipped_recipe
 from flows.recipes.recipe_templates import OWN_DOCS, collect_contents, compare_contents, read_shipped_contents
 
@@ -38,7 +38,7 @@ def test_what_differs_is_told(documents: list[Manifest], tmp_path: Path) -> None
     found = {item.source: item.differing_tables for item in compare_contents(documents, known)}
     assert found == {**dict.fromkeys(shipped, ()), "stories": ("dropped",), "more": ("documents",)}
     with (tmp_path / "said").open("w") as file:
-        show_sample_comparison(Console(file=file, width=200), compare_contents(documents, known))
+        print_sample_comparison(Console(file=file, width=200), compare_contents(documents, known))
     said = (tmp_path / "said").read_text().splitlines()
     assert sum(line.endswith(" equal") for line in said) == 4
     assert any("differ in dropped" in line for line in said) and any("nothing" in line for line in said)

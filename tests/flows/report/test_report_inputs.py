@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from small_recipe import NOTES_AND_LETTERS, Run, letters_world, notes_and_letters
 
-from flows.command.inspect import show_artifact
-from flows.command.trace import show_example_trace
+from flows.command.inspect import print_artifact
+from flows.command.trace import print_example_trace
 from flows.report.masked_example import LABEL_MEANINGS
 from flows.report.page import build_page
 from flows.run.addresses import Artifact
@@ -69,7 +69,7 @@ def test_a_trace_tells_each_kind_of_example(store: Run, kind: str) -> None:
     }
     for (label, has_second), number in chosen.items():
         console = Console(file=io.StringIO(), width=100, soft_wrap=True)
-        show_example_trace(console, artifact, number, "train")
+        print_example_trace(console, artifact, number, "train")
         assert isinstance(console.file, io.StringIO)
         head, *lines = console.file.getvalue().splitlines()
         words = LABEL_MEANINGS.get(str(INPUTS[kind].labels), ("one segment", "two segments"))
@@ -79,5 +79,5 @@ def test_a_trace_tells_each_kind_of_example(store: Run, kind: str) -> None:
         assert all(any(document.hex() in line for line in lines) for document in shard_set[number].documents)
     assert len(chosen) == (2 if kind == "electra" or INPUTS[kind].labels else 1)
     console = Console(file=io.StringIO(), width=100)
-    show_artifact(console, artifact, detailed=True)
+    print_artifact(console, artifact, detailed=True)
     assert isinstance(console.file, io.StringIO) and "to guess" in console.file.getvalue()

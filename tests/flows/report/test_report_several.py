@@ -21,7 +21,7 @@ from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
 from corpora.store.tables import read_table
-from flows.command.run import show_ledger
+from flows.command.run import render_ledger
 from flows.recipes.privacy import without_folders
 from flows.report.models import build_result_view, compute_source_shares, with_judged_term
 from flows.report.page import build_page
@@ -324,7 +324,7 @@ def test_no_folder_of_this_machine_is_on_the_page(store: Run, html: str) -> None
 
 def test_the_terminal_tells_each_artifact_by_its_name(store: Run) -> None:
     console = Console(file=io.StringIO(), width=400)
-    console.print(show_ledger(store.manifests))
+    console.print(render_ledger(store.manifests))
     assert isinstance(console.file, io.StringIO)
     first, *_, last = console.file.getvalue().splitlines()
     tokens = [f"{count_tokens(named(store, 'tokens', name).parts):,} ({name})" for name in ("pieces", "bytes")]

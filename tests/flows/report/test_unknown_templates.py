@@ -9,8 +9,8 @@ from small_recipe import Run, new_world, prose, text_of
 
 from corpora.sources.remarks import MAX_REMARKS, REMARK_TABLE, read_remarks
 from corpora.store.tables import read_part_table
-from flows.command.inspect import show_manifest
-from flows.command.preview import look_at, preview_source
+from flows.command.inspect import render_manifest
+from flows.command.preview import inspect_source, preview_source
 from flows.orchestration.pages import build_ledger_rows
 from flows.recipes.recipe import parse_recipe
 from flows.report.page import build_page
@@ -87,7 +87,7 @@ def test_other_pages_and_figures_have_no_text_of_them(run: Run) -> None:
     """Fails if an example, which is text of a document, gets where nothing asks whether text may be shown."""
     manifest = next(stage.manifest for stage in run.stages if stage.stage.kind == "documents")
     console, figures = Console(file=io.StringIO(), width=200, record=True), count_figures(run.place, run.record)
-    console.print(show_manifest(manifest))
+    console.print(render_manifest(manifest))
     shown = console.export_text()
     assert figures and "text bytes" in shown and not any("umrahmt" in name for name in figures)
     assert "umrahmt" not in shown and "umrahmt" not in str(build_ledger_rows(manifest))
@@ -103,7 +103,7 @@ def test_the_report_lists_them(run: Run, privacy: str, is_shown: bool) -> None:
 def test_a_preview_lists_them(tmp_path: Path) -> None:
     write_dump(tmp_path / "raw" / "wiki")
     recipe = parse_recipe(RECIPE, tmp_path / "own.toml", {})
-    looked, said = look_at(recipe, recipe.sources[0]), list[str]()
+    looked, said = inspect_source(recipe, recipe.sources[0]), list[str]()
     assert len(list(preview_source(looked.entry, looked.files, 2, said.append))) == 2
     assert said[0] == "wiki: templates in sentences that no table names, most used first:"
     assert said[1] == "  2 umrahmt: {{umrahmt|gold words}} is read as “gold words”"

@@ -21,7 +21,7 @@ from corpora.build import Corpus
 from corpora.generic_types import Result
 from corpora.store.places.place import Place
 from corpora.store.stage import list_manifests
-from flows.command.run import show_summary
+from flows.command.run import print_summary
 from flows.orchestration import steps
 from flows.orchestration.notifications import Notifier
 from flows.orchestration.recording import keep_pages
@@ -69,7 +69,7 @@ def run_here(folder: Path, home: Path, **overrides: str) -> tuple[RunState, str]
     with keep_pages(screen.append, finished.pages, str), steps.open_workers(finished, None):
         run_on_threads(finished)
     console = Console(file=io.StringIO(), width=200)
-    show_summary(console, finished)
+    print_summary(console, finished)
     assert isinstance(console.file, io.StringIO)
     return finished, "\n".join([*screen, console.file.getvalue()])
 

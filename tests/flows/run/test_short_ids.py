@@ -6,7 +6,7 @@ import pytest
 from small_recipe import Run
 
 from corpora.errors import InputError
-from flows.command.trainer_process import model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.command.vocabulary import find_vocabulary
 from flows.run.addresses import find_artifacts, is_run_id, shorten_folder, shorten_run_ids, split_address
 
@@ -42,7 +42,7 @@ def test_an_artifact_is_found_by_the_beginning_of_its_fingerprint(
     assert find_vocabulary(vocabulary.fingerprint[:8]).size == find_vocabulary(vocabulary.name).size
     with pytest.raises(InputError, match="no shards artifact"):
         find_artifacts(vocabulary.fingerprint[:8], "shards")
-    with pytest.raises(InputError, match="There is no models artifact"), model_folder(fingerprint):
+    with pytest.raises(InputError, match="There is no models artifact"), open_model_folder(fingerprint):
         pass
     (twin := tmp_path / "store" / "shards" / "small").mkdir(parents=True)
     for end in "ab":

@@ -25,7 +25,7 @@ from corpora.store.manifest import Manifest
 from corpora.store.part_writer import PartWriter
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage
-from flows.command.trace import answers_to
+from flows.command.trace import find_answers
 from flows.export.exported import read_provenance
 from flows.export.release_folder import export_release
 from flows.integrity.inventory import find_faults, read_inventory
@@ -217,7 +217,7 @@ def test_a_trace_shows_what_every_kind_of_answers_says(everything: Everything) -
     """Fails if `cloze trace` looks into the answers of one kind only."""
     run = everything.run
     document = next(iter(run.corpus.iter_documents()))
-    kinds = {folder.split("/")[0] for folder in answers_to(run.place, document)}
+    kinds = {folder.split("/")[0] for folder in find_answers(run.place, document)}
     assert kinds == {kind for kind, described in STAGES.items() if described.has_answers} and len(kinds) == 2
 
 

@@ -16,7 +16,7 @@ from corpora.errors import InputError
 from corpora.store.places.place import Place
 from corpora.store.stage import build_part
 from corpora.store.tables import read_table
-from flows.command.trainer_process import model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.export.release_folder import export_release
 from flows.maintenance.release import prepare_candidate, release_if_within_bounds
 from flows.recipes.run_settings import read_bounds
@@ -143,7 +143,7 @@ def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, t
     models = {f"{folder}/{name}" for folder in ("encoder", "heads/boat") for name in ("config.json", "tokenizer.json")}
     assert models | {"tokenizer/vocab.txt", "heads/boat/finetune.json", "answers/boat/00000.parquet"} <= files
     assert "boat" in (tmp_path / "own" / "README.md").read_text()
-    with model_folder(f"{run.place.address}@own", ("tasks", "models")) as folder:
+    with open_model_folder(f"{run.place.address}@own", ("tasks", "models")) as folder:
         assert (folder / "finetune.json").is_file()
 
 

@@ -65,14 +65,14 @@ def test_the_rows_of_an_epoch_are_what_the_loader_gives(
     artifacts: dict[str, Artifact], kind: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails where an id, a mask, a label or the order is another, a deleted example is there, or one is lost."""
-    monkeypatch.setattr(shards, "FILE_ROWS", 20)
+    monkeypatch.setattr(shards, "MAX_FILE_ROWS", 20)
     monkeypatch.setattr(materialised, "EXAMPLES_PER_BATCH", 9)
     artifact = artifacts[kind]
     shard_set = ShardSet(artifact.place, artifact.manifest, split)
     loader, num = Loader(shard_set, 5), len(shard_set)
     for epoch in (0, 3):
         expected = rows_of(loader.gather(range(epoch * num, (epoch + 1) * num)))
-        lines = write_epoch(artifact, epoch, str(tmp_path / f"read-{epoch}"), split, 5).lines()
+        lines = write_epoch(artifact, epoch, str(tmp_path / f"read-{epoch}"), split, 5).describe()
         assert written(tmp_path / f"read-{epoch}") == expected
         assert len(expected) == shard_set.is_live.sum() and (("left out" in lines[0]) == (len(expected) < num))
         if kind != "by-step" or split == "held-out":

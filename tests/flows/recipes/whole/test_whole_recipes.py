@@ -27,7 +27,7 @@ from resident import Command, resident
 from served_command import free_port, serving
 
 from corpora.store.places.place import Place
-from flows.command.reference import reference
+from flows.command.reference import render_reference
 from flows.orchestration.run_recipe import NOTHING_NEW
 from flows.recipes.model_and_tasks import TaskSettings
 from flows.recipes.recipe import read_shipped_recipes
@@ -236,7 +236,7 @@ def keys_in(value: Any) -> set[str]:
 
 def test_every_key_is_in_a_recipe() -> None:
     """Fails if a key of the reference is in no recipe of the table."""
-    known = {key.rpartition(".")[2] for key in re.findall(r"(?m)^\| `([a-z_.]+)` \| ", reference())}
+    known = {key.rpartition(".")[2] for key in re.findall(r"(?m)^\| `([a-z_.]+)` \| ", render_reference())}
     assert len(known) > 150 and known - keys_in(WHOLE) <= ELSEWHERE
 
 
