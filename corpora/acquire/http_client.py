@@ -128,7 +128,9 @@ class Hosts:
 
     @contextmanager
     def ask(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
-        """Send a GET and give the reply, its body unread (a context manager): 200, or for a range 206 or 416.
+        """Send a GET request and yield the reply with an unread body (a context manager).
+
+        Its status is 200, or 206 or 416 if `headers` ask for a range.
 
         It waits first if the host is held back.
 

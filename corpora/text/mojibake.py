@@ -136,8 +136,7 @@ def find_suspect_lines(
 
     Returns:
         Five arrays with an entry for each line: its row, its first byte in `data`, the byte after it, whether an
-            earlier
-        line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
+        earlier line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
     """
     suspects = [(0, 0, 0, False, 0) for _ in range(0)]
     for row in range(offsets.size - 1):

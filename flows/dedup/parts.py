@@ -54,12 +54,8 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
         [parts, 2]; and the number of parts of each text, int64 [n].
     """
     data, offsets = to_text_buffers(texts)
-    max_parts = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
-    hashes, spans, counts = (
-        np.empty(max_parts, np.uint64),
-        np.empty((max_parts, 2), np.int64),
-        np.empty(len(texts), np.int64),
-    )
+    size = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
+    hashes, spans, counts = np.empty(size, np.uint64), np.empty((size, 2), np.int64), np.empty(len(texts), np.int64)
     _find_parts(data, offsets, kind == "paragraphs", hashes, spans, counts)
     number = int(counts.sum())
     return hashes[:number], spans[:number], counts

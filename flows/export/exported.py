@@ -212,7 +212,7 @@ _CORPUS_COLUMNS = ("source", "held_out", "generation", "language", "license")
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """Numbers of live documents.
+    """Numbers of documents that are not deleted.
 
     Attributes:
         counts: Maps the values of all COUNT_KEYS, in that order, to a number of documents. The language and the license
@@ -317,7 +317,8 @@ class ExportContent:
 
     Attributes:
         provenance: What the artifact was made from.
-        documents: Counts of the live documents behind the rows; None if the store no longer has the corpus.
+        documents: Counts of the documents behind the rows, without deleted ones; None if the store no longer has the
+            corpus.
         schema: The columns of the rows.
         files: The files with rows, split by split.
         extra: Other files, without the card and the metadata.
@@ -462,7 +463,7 @@ def collect_content(artifact: Artifact) -> ExportContent:
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the live documents of a corpus.
+    """Count the documents of a corpus that are not deleted.
 
     Args:
         place: The store.

@@ -383,9 +383,7 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
                 loss = f"copy runs/{run_id}/{copy} to its place, or delete that as well: then this was never released"
                 yield Fault(path=path, what="it is gone", loss=loss)
     named_by = {folder: f"the run {run_id}" for run_id, folder in _iter_run_folders(inventory, records)}
-    in_removal = {
-        str(folder) for present in list_cleanups(place).values() for folder in present.report.get("folders", ())
-    }
+    in_removal = {str(f) for present in list_cleanups(place).values() for f in present.report.get("folders", ())}
     left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _iter_released(inventory))])]
     while left:
         folder = left.pop()

@@ -198,9 +198,7 @@ def _is_east_asian(character: str) -> bool:
 def _score_japanese(characters: Counter[str]) -> float:
     """Return 1 if a fifth or more is kana, and all are kana, frequent signs or Chinese characters; else less."""
     kana = _compute_share(characters, lambda c: "\u3041" <= c <= "\u30ff")
-    fits = _compute_share(
-        characters, lambda c: "\u3000" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" or "\uff01" <= c <= "\uff5e"
-    )
+    fits = _compute_share(characters, lambda c: "\u3000" <= c <= "\u30ff" or _is_east_asian(c))
     return fits * min(1.0, kana / 0.2)
 
 

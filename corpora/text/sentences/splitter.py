@@ -172,7 +172,7 @@ def _can_be_note(text: str, sentence: int, at: int, reading: Language) -> bool:
 def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
     """Return True if a terminator ends a sentence of Chinese or Japanese, which no space follows.
 
-    It does not before a particle that quotes, nor within quotes or brackets that soon close, nor as a decimal point.
+    It ends none before a particle that quotes, within quotes or brackets that soon close, or as a decimal point.
     """
     if text[at] == "．" and at > sentence and classify_character(text[at - 1]) == DIGIT:
         return False
@@ -263,7 +263,8 @@ def sentence_offsets(
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
-        languages: ISO 639 code of each row, None for one that is not certain; if None, no language is certain.
+        languages: An ISO 639 code for each row, None for one that is not certain; if None, no language is certain.
+        The number of entries is not checked.
 
     Returns:
         Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]; row i has the sentences rows[i] to

@@ -38,8 +38,7 @@ _UNPRINTABLE = re.compile("[^\x09\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\
 
 
 def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Escape a text for Markdown, so that it is shown as it is, on one line. Longer texts are cut to `limit`
-    characters.
+    """Escape a text for Markdown, so that it is shown unchanged, on one line. Long texts are cut to `limit` characters.
 
     >>> escape_markdown("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
