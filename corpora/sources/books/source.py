@@ -195,7 +195,7 @@ class BookCorpusSource:
         if name.lower().endswith(".epub"):
             return read_epub_book(data, self.max_record_bytes)
         if name.lower().endswith(".txt.gz"):
-            data = _unzip(data, self.max_record_bytes)
+            data = _unpack_gzip(data, self.max_record_bytes)
         return read_text_book(decode_text(data))
 
     def _read_file(self, file: RawFile, tally: Tally) -> Record:
@@ -214,7 +214,7 @@ class BookCorpusSource:
         if not name.lower().endswith(".gz"):
             return self.build_record(data, locator, name)
         try:
-            data = _unzip(data, self.max_record_bytes)
+            data = _unpack_gzip(data, self.max_record_bytes)
         except (BadBook, LargeBook) as error:
             return self._build_dropped(locator, name, _to_drop(error))
         inner = Locator(file=file.name, sha256=file.sha256, stream=0, length=len(data))
@@ -317,7 +317,7 @@ def strip_endings(name: str) -> str:
     return match["stem"] if match else name
 
 
-def _unzip(data: bytes, max_bytes: int) -> bytes:
+def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
     """Unpack gzip bytes, one stream or several. Raises BadBook and LargeBook."""
     if not data:
         raise BadBook("a gzip file that is cut off")

@@ -55,11 +55,9 @@ from corpora.sources.files.formats import build_record, cut_lines, find_line_enc
 
 PIECE_BYTES = 1 << 18
 STEP_BYTES = 1 << 12  # that are read again after a row that was none
-RUN_LINES = 100  # by which a row that is too large is known to be none
-MIN_ROW_SHARE, MAX_CUT_LINES = (
-    0.75,
-    3,
-)  # of lines that are rows; of a file that is cut off, at most so many lines seem to be rows
+MIN_RUN_LINES = 100  # by which a row that is too large is known to be none
+MIN_ROW_SHARE = 0.75  # of lines that are rows
+MAX_CUT_LINES = 3  # of a file that is cut off, at most so many lines seem to be rows
 FIELD_START, PLAIN, QUOTED, QUOTE_SEEN = range(4)  # where in a row the byte before this one left us
 
 
@@ -209,11 +207,13 @@ class _TableShape:
         )
 
     def is_run(self, data: bytes) -> bool:
-        """Return True if a quote has opened more than RUN_LINES lines that are all rows, and so many bytes that it is
-        no field.
+        """Return True if a quote has opened more than MIN_RUN_LINES lines that are all rows, and so many bytes that it
+        is no field.
         """
         lines = data.split(b"\n")[1:-1]
-        return self.columns > 2 - (self.delimiter == "\t") and len(lines) > RUN_LINES and all(map(self._is_row, lines))
+        return (
+            self.columns > 2 - (self.delimiter == "\t") and len(lines) > MIN_RUN_LINES and all(map(self._is_row, lines))
+        )
 
     def is_joined_to_the_end(self, data: bytes) -> bool:
         """Return True if most lines after an open quote are rows; else the file is cut off in a field."""
