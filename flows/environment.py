@@ -3,7 +3,7 @@
 All of it is under `CLOZE_HOME` (default: `.cloze` in the checkout; compiled kernels, which all checkouts of a user
 share, are then in the user's own folder for caches, as is all of an installed wheel). What libraries take from it is
 set here, before anything heavy is imported, because Prefect reads its own when it is; `CLOZE_HOME` is read once more
-where kernels are declared (`corpora.kernels.compiling`).
+by `corpora.kernels.compiling`.
 """
 
 import os
@@ -33,14 +33,21 @@ DEFAULTS = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     # `flows.orchestration.recording` waits for an absent server; a single request must not wait for minutes.
-    # Where one hangs, two requests and the pause between them take half a minute.
+    # If one hangs, two requests and the pause between them take half a minute.
     "PREFECT_API_REQUEST_TIMEOUT": "14",
     "PREFECT_CLIENT_MAX_RETRIES": "1",
 }
 
 
 def prepare_environment(environment: MutableMapping[str, str]) -> Path:
-    """Make the home folder and point every cache there; returns it. Raises InputError if it cannot be written."""
+    """Create the home folder, and set the variables that make libraries keep their caches there; return the folder.
+
+    Args:
+        environment: The environment variables, which are changed in place.
+
+    Raises:
+        InputError: If the folder cannot be written.
+    """
     home = make_home(environment)
     user_home = Path(environment.get("HOME", "/nonexistent"))
     ambient = find_ambient_api(environment, user_home)
@@ -60,9 +67,13 @@ def prepare_environment(environment: MutableMapping[str, str]) -> Path:
 
 
 def make_home(environment: MutableMapping[str, str]) -> Path:
-    """Return `CLOZE_HOME`, or `find_default_home`; it is created if missing.
+    """Create the home folder if it is missing, and return its absolute path.
 
-    Other users may not enter it: what runs record has texts. Of a folder that was given, this is true of `prefect`.
+    It is the one in `CLOZE_HOME`, otherwise that of `find_default_home`. Other users may not enter it, because records
+    of runs have texts; of an existing folder in `CLOZE_HOME`, only its folder `prefect` is closed to them.
+
+    Raises:
+        InputError: If the folder cannot be written, or not be closed to other users.
     """
     given = environment.get("CLOZE_HOME")
     home = Path(given or find_default_home(environment)).resolve()
@@ -80,7 +91,7 @@ def make_home(environment: MutableMapping[str, str]) -> Path:
 
 
 def _check_writable(path: Path) -> None:
-    """Raise OSError if a folder takes no file of some size."""
+    """Raise OSError if a file of PROBE_BYTES cannot be written at a path; the file is removed again."""
     try:
         path.write_bytes(bytes(PROBE_BYTES))
     finally:
@@ -88,9 +99,13 @@ def _check_writable(path: Path) -> None:
 
 
 def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
-    """Return the Prefect API that the user's own environment or active profile names, if any.
+    """Return the Prefect API that the user's variables or active Prefect profile name; None if there is none.
 
-    A variable of this process wins; else the active profile of their Prefect home (~/.prefect).
+    A variable of this process wins over the profile. Keys of the profile's API are copied into the variables.
+
+    Args:
+        environment: The environment variables.
+        user_home: The user's home folder, with `.prefect`.
     """
     if environment.get("PREFECT_API_URL"):
         return environment["PREFECT_API_URL"]
@@ -110,7 +125,7 @@ def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> 
 
 
 def exclude_loopback_from_proxy(environment: MutableMapping[str, str]) -> None:
-    """Keep a proxy from catching the loopback, where the embedded server listens."""
+    """Add the loopback addresses to `no_proxy`, because the embedded server listens there."""
     for name in ("no_proxy", "NO_PROXY"):
         hosts = [host for host in environment.get(name, "").split(",") if host]
         environment[name] = ",".join([*hosts, *(host for host in LOOPBACK if host not in hosts)])

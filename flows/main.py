@@ -1,6 +1,7 @@
 """The entry of the command `cloze`: prepares the process before anything heavy is imported.
 
-What the user can fix ends as one paragraph and exit code 2; a failed run as exit code 1; a signal as in `stopping`.
+What the user can fix ends as one paragraph and exit code 2, a failed run with exit code 1, a signal as
+`flows.signals` says.
 """
 
 import locale
@@ -19,7 +20,7 @@ from flows.signals import answer_signals, stop, wait_if_stopping
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line, and exit with its code."""
     restart_in_utf8_mode()
     answer_signals()
     raise_gc_threshold()
@@ -36,9 +37,9 @@ def main() -> None:
 
 
 def restart_in_utf8_mode() -> None:
-    """Begin again in Python's UTF-8 mode if the locale has the names of files in another encoding (`LC_ALL=C`).
+    """Restart the program in Python's UTF-8 mode if file names have another encoding here, as with `LC_ALL=C`.
 
-    A name is then the same text wherever a command runs; what is printed keeps the locale's encoding.
+    A name is then the same text on every machine. Output keeps the encoding of the locale.
     """
     if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
@@ -48,7 +49,7 @@ def restart_in_utf8_mode() -> None:
 
 
 def replace_unprintable(stream: TextIO) -> None:
-    """Make a stream print a question mark for what its encoding lacks, so that no character fails a finished run."""
+    """Make a stream print a question mark for characters that its encoding lacks, instead of raising an error."""
     if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors="replace")
 

@@ -1,6 +1,6 @@
-"""Ends a command's process without walking through everything that was imported, in search of garbage.
+"""Exits from a command's process without a last garbage collection of everything that was imported.
 
-Libraries do what they have to at the end, unless they would wait for something that is gone.
+Handlers that libraries registered for the exit are run, unless they would wait for something that is gone.
 """
 
 import gc
@@ -14,18 +14,18 @@ _without_waiting = threading.Event()
 
 
 def skip_garbage_collection() -> None:
-    """Skip garbage collection: the process ends, and its memory goes with it."""
+    """Freeze all objects, so that the exit of the process does not walk through them."""
     gc.freeze()
 
 
 def exit_without_waiting() -> None:
-    """Make the end of this process wait for nothing: what libraries still have to send is lost."""
+    """Make the exit of this process wait for no library; what they still have to send is lost."""
     _without_waiting.set()
     sys.excepthook = _print_and_exit
 
 
 def exit_process(code: int) -> None:
-    """End the process."""
+    """Exit with a code."""
     if _without_waiting.is_set():
         _exit_now(code)
     skip_garbage_collection()

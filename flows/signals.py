@@ -1,16 +1,16 @@
-"""Stopping: what every command does between a signal and its end.
+"""Stopping: what every command does between a signal and its exit.
 
-    SIGINT (Ctrl-C), SIGTERM, SIGHUP ─► a line at once ─► last words, side by side ─► no process left ─► exit
+    SIGINT (Ctrl-C), SIGTERM, SIGHUP ─► a line at once ─► stop actions, in parallel ─► no process left ─► exit
     one more SIGINT or SIGTERM       ─► no process left ─► exit
 
-Promise: whatever the program is doing, the first signal is answered with a line at once, and within SECONDS the process
-and everything that it started are gone, with exit code 130, 143 or 129. Only a patient last word may take longer:
-a training that writes its checkpoint. A second signal waits for nothing. After the line only last words print
+Promise: whatever the program is doing, the first signal is answered with a line at once, and within STOP_SECONDS the
+process and everything that it started are gone, with exit code 130, 143 or 129. Only a patient stop action may take
+longer: a training that writes its checkpoint. A second signal waits for nothing. After the line only stop actions print
 anything. A signal that was ignored when the process started (`nohup`, a shell's background) stays ignored.
 
-Nothing is unwound. Whatever a process is doing survives a kill, so a signal is a kill after a few last words: code that
-has something to report or to remove in that case registers it for the time of a block. A thread that reaches the end of
-such a block meanwhile, because what it works with is being ended, waits there for the end.
+Nothing is unwound. Whatever a process is doing survives a kill, so a signal is a kill after a few stop actions: code
+that has something to report or to remove in that case registers it for the time of a block. A thread that reaches the
+end of such a block meanwhile, because what it works with is being ended, waits there for the exit.
 
 A separate thread is woken by the system itself: it need not wait for the main thread, which may be inside a library.
 """
@@ -31,10 +31,8 @@ from types import FrameType
 from corpora.errors import InputError
 from corpora.store.processes import is_alive, is_signal_ignored, list_children, send_signal
 
-STOP_SECONDS = (
-    10.0  # from the signal, or the end of the last patient word, until the process is gone: more than follows
-)
-ACTION_SECONDS = 6.0  # from the signal until the last words are done, except for those that are patient
+STOP_SECONDS = 10.0  # from the signal, or the end of the last patient action, until the process is gone
+ACTION_SECONDS = 6.0  # from the signal until the actions are done, except for those that are patient
 DISPLAY_SECONDS = 1.5  # to remove what is drawn on the terminal, and to write the line
 TERM_SECONDS = 2.0  # for children to end by themselves, before they are killed
 KILL_SECONDS = 1.0  # for killed children to be gone
@@ -53,7 +51,14 @@ CAUSES = {
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _StopAction:
-    """An action before the process ends. `display`: before the first line is written."""
+    """An action to run before the process ends.
+
+    Attributes:
+        act: The action.
+        message: Added to the line that says why the process stops.
+        patient: True to wait for it however long it takes.
+        display: True for one that clears the terminal, before the line is written.
+    """
 
     act: Callable[[], object]
     message: str
@@ -62,7 +67,7 @@ class _StopAction:
 
 
 class _StopState:
-    """The state of this process: the blocks that it is in, and whether it is being stopped."""
+    """The state of this process: the registered actions, and whether it is stopping."""
 
     def __init__(self) -> None:
         self.is_stopping = False
@@ -72,7 +77,7 @@ class _StopState:
         self._stderr = 2
 
     def answer(self) -> None:
-        """Take over the signals of this process. Called again, it takes them back from whatever took them meanwhile."""
+        """Install the signal handlers. Call it again after a library has replaced them."""
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
@@ -83,38 +88,41 @@ class _StopState:
         signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
 
     def stop(self, number: signal.Signals) -> None:
-        """Stop as if by a signal. Does not return."""
+        """Stop the process as if by a signal. Does not return."""
         assert self._pipe is not None, "a command answers signals"
         os.write(self._pipe[1], bytes([number]))
         _wait_forever()
 
-    def add(self, word: _StopAction) -> None:
-        """Register an action for when the process is stopped."""
+    def add(self, action: _StopAction) -> None:
+        """Register an action. Does not return if the process is stopping."""
         self.wait_if_stopping()
         with self._lock:
-            self._actions.append(word)
+            self._actions.append(action)
 
-    def remove(self, word: _StopAction) -> None:
-        """Unregister an action. Does not return where the process is being stopped."""
+    def remove(self, action: _StopAction) -> None:
+        """Unregister an action. Does not return if the process is stopping."""
         with self._lock:
             if not self.is_stopping:
-                self._actions.remove(word)
+                self._actions.remove(action)
         self.wait_if_stopping()
 
     def wait_if_stopping(self) -> None:
-        """Return, unless the process is being stopped."""
+        """Return at once, or never if the process is stopping."""
         if self.is_stopping:
             _wait_forever()
 
     def write_to_stderr(self, line: str) -> None:
-        """Write a line to standard error, past what is buffered or locked."""
+        """Write a line to the original standard error, without buffers and locks.
+
+        A terminal that is gone is ignored.
+        """
         try:
             os.write(self._stderr, f"{line}\n".encode())
         except OSError:
             return  # a terminal that is gone receives nothing
 
     def _answer_signal(self, pipe: int) -> None:
-        """Wait for a signal, and answer it."""
+        """Wait for a signal; then run the actions, end the child processes, and exit."""
         number = _read_signal(pipe, (*SIGNALS, signal.SIGPIPE))
         with self._lock:
             self.is_stopping = True
@@ -129,48 +137,51 @@ class _StopState:
             os._exit(128 + number)
 
     def _clear_display(self) -> None:
-        """Remove what is drawn on the terminal; from then on only `say` prints."""
-        _run_in_parallel([word.act for word in self._actions if word.display], DISPLAY_SECONDS)
+        """Clear what is drawn on the terminal; from then on only `write_to_stderr` prints."""
+        _run_in_parallel([action.act for action in self._actions if action.display], DISPLAY_SECONDS)
         self._discard_output()
 
     def _write_stop_line(self, number: signal.Signals) -> None:
-        promised = [*dict.fromkeys(word.message for word in self._actions if word.message)]
-        if number != signal.SIGPIPE or promised:  # `cloze inspect store | head` got what it wanted
+        messages = [*dict.fromkeys(action.message for action in self._actions if action.message)]
+        if number != signal.SIGPIPE or messages:  # `cloze inspect store | head` got what it wanted
             after_echo = "\n" if number == signal.SIGINT and os.isatty(self._stderr) else ""  # which is `^C`
-            line = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *promised])
+            line = after_echo + " ".join([f"cloze: stopped {CAUSES[number]}.", *messages])
             _run_in_parallel([lambda: self.write_to_stderr(line)], DISPLAY_SECONDS)
 
     def _run_actions(self, deadline: float) -> None:
-        """Run all of them at once: the patient ones to their end, the others as long as there is time."""
-        speaking = [self._start_action(word) for word in self._actions if not word.display]
-        for thread, word in speaking:
-            if word.patient:
+        """Run all actions in parallel; patient ones to their end, the others until a deadline of `time.monotonic`."""
+        running = [self._start_action(action) for action in self._actions if not action.display]
+        for thread, action in running:
+            if action.patient:
                 thread.join()
-        for thread, _ in speaking:
+        for thread, _ in running:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _discard_output(self) -> None:
-        """Discard what this process prints from now on, except `say`: it is about things that are being ended."""
+        """Discard what this process prints from now on, except by `write_to_stderr`."""
         self._stderr = os.dup(2)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(nowhere, stream)
 
-    def _start_action(self, word: _StopAction) -> tuple[threading.Thread, _StopAction]:
+    def _start_action(self, action: _StopAction) -> tuple[threading.Thread, _StopAction]:
         def act() -> None:
             try:
-                word.act()
+                action.act()
             except InputError as error:
                 self.write_to_stderr(f"cloze: {error}")
 
-        return _start_thread(act), word
+        return _start_thread(act), action
 
 
 _state = _StopState()
 
 
 def answer_signals() -> None:
-    """Make this process stop on signals, as this module says. On the main thread; call again after others took them."""
+    """Make this process stop on signals, as this module says.
+
+    Call it on the main thread, and again after a library has replaced the handlers.
+    """
     _state.answer()
 
 
@@ -178,51 +189,63 @@ def answer_signals() -> None:
 def call_on_stop(
     act: Callable[[], object], message: str = "", patient: bool = False, display: bool = False
 ) -> Iterator[None]:
-    """Register for the time of the block what to do when the process is stopped, on a thread of its own.
+    """Register an action for the time of the block: it is called if the process is stopped meanwhile.
 
-    message: added to the line
-    patient: it is waited for, however long it takes
-    display: it removes what is drawn on the terminal, before the line
-    Where the process is being stopped, the block does not end.
+    It runs on a thread of its own. If the process is stopping, the block does not end.
+
+    Args:
+        act: The action. An InputError that it raises is printed.
+        message: Added to the line that says why the process stops.
+        patient: True to wait for the action however long it takes; otherwise ACTION_SECONDS at most.
+        display: True if the action clears the terminal: it is called before the line is printed.
     """
-    word = _StopAction(act=act, message=message, patient=patient, display=display)
-    _state.add(word)
+    action = _StopAction(act=act, message=message, patient=patient, display=display)
+    _state.add(action)
     try:
         yield
     finally:
-        _state.remove(word)
+        _state.remove(action)
 
 
 @contextmanager
 def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> Iterator[Path]:
-    """Yield an empty folder for the time of the block; it is removed also when the process is stopped."""
+    """Yield a new empty folder, which is removed at the end of the block, and also if the process is stopped.
+
+    Args:
+        parent: The folder to create it in. If None, that of temporary files.
+        prefix: The beginning of its name.
+    """
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as name:
         with call_on_stop(lambda: shutil.rmtree(name, ignore_errors=True)):
             yield Path(name)
 
 
 def wait_if_stopping() -> None:
-    """Return, unless the process is being stopped: then only its end is left to wait for."""
+    """Return at once, or never if the process is stopping: then only its end is left to wait for."""
     _state.wait_if_stopping()
 
 
 def is_stopping() -> bool:
-    """Return whether the process is being stopped."""
+    """Return True if the process is stopping."""
     return _state.is_stopping
 
 
 def stop(number: signal.Signals) -> None:
-    """Stop as if by a signal. Does not return."""
+    """Stop the process as if by a signal. Does not return."""
     _state.stop(number)
 
 
 def write_to_stderr(line: str) -> None:
-    """Print the message of a last word on standard error."""
+    """Print a line on standard error, also while the process is stopping and other output is discarded."""
     _state.write_to_stderr(line)
 
 
 def end_children(seconds: float) -> None:
-    """End the processes that this one started: terminated first, killed after some seconds; with 0 killed at once."""
+    """End the child processes of this one: with SIGTERM, and after some seconds with SIGKILL.
+
+    Args:
+        seconds: The time for them to end by themselves; with 0 they are killed at once.
+    """
     left = list_children(os.getpid())
     for pid in left:
         send_signal(pid, signal.SIGTERM if seconds and not is_signal_ignored(pid, signal.SIGTERM) else signal.SIGKILL)
@@ -232,7 +255,7 @@ def end_children(seconds: float) -> None:
 
 
 def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
-    """Return those of our children that are alive after so many seconds; nothing is left of the others."""
+    """Wait for child processes to end, and return the ids of those that are alive after the given seconds."""
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -243,12 +266,12 @@ def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    """Let the main thread continue, to the end of a block: the waiting thread is already awake."""
+    """Mark the process as stopping; the thread that answers the signal is woken by the pipe."""
     _state.is_stopping = True
 
 
 def _read_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signals:
-    """Wait until one of these signals comes out of the pipe, into which the system puts every one."""
+    """Wait until a pipe gives the number of one of some signals, and return it."""
     while True:
         for number in os.read(pipe, 64):
             if number in numbers:
@@ -256,7 +279,7 @@ def _read_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signa
 
 
 def _end_on_second_signal(pipe: int, code: int) -> None:
-    """Wait for a second signal, and end."""
+    """Wait for a second signal, and exit at once. Repetitions of the first within ECHO_SECONDS are ignored."""
     echo = time.monotonic() + ECHO_SECONDS
     while (left := echo - time.monotonic()) > 0:
         if select.select([pipe], [], [], left)[0]:
@@ -272,7 +295,7 @@ def _wait_forever() -> None:
 
 
 def _run_in_parallel(acts: list[Callable[[], object]], seconds: float) -> None:
-    """Run some functions at once, and wait at most so long for them."""
+    """Run functions in parallel threads, and wait for them for at most the given seconds."""
     deadline = time.monotonic() + seconds
     for thread in [_start_thread(act) for act in acts]:
         thread.join(max(0.0, deadline - time.monotonic()))

@@ -163,8 +163,10 @@ class JudgedBatch:
 def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
     """Apply `work` to a batch; if this batch has ended a worker process before, apply it to one record at a time.
 
+    One at a time, a watcher can find the record that is to blame.
+
     Returns:
-        The results of `work`, one for each call. So a watcher finds the record that is to blame.
+        The results of `work`, one for each call.
     """
     return run_batch(records, lambda record: to_quarantine_key(record.locator), lambda some: work([*some]))
 

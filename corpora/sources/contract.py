@@ -322,8 +322,7 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
 
     Returns:
         Names are relative to the folder, or to the part of a glob before its first wildcard. Bytes in names that are
-            not
-        UTF-8 are escaped. Entries that may not be examined, such as links with an unreadable target, are omitted.
+        not UTF-8 are escaped. Entries that may not be examined, such as links with an unreadable target, are omitted.
 
     Raises:
         InputError: If no file is found or `path` cannot be searched.

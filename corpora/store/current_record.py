@@ -62,7 +62,7 @@ class Activity(NamedTuple):
 
     @property
     def is_limited(self) -> bool:
-        """True if texts are being processed, so that the limits for a record apply."""
+        """True if texts are being processed, so that the limits on the time and memory of a record apply."""
         return bool(self.record or self.batch or self.rows)
 
     def __str__(self) -> str:

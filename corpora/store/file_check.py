@@ -180,7 +180,8 @@ def _digest_table(data: memoryview, path: str, file: StoredFile, sorted_by: str 
 def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Yield `work(item)` for each item, in order, computed by several threads.
 
-    Items are consumed only a little ahead: at most two per thread are submitted before their results are taken.
+    Items are consumed only a little ahead: at most two per thread are submitted before their results are taken. An
+    exception of `work` is raised when its item is reached, and later items are not started any more.
 
     >>> list(map_in_threads(abs, [-1, 2]))
     [1, 2]

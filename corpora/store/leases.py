@@ -123,10 +123,10 @@ def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
 
 
 class HeartbeatWriter:
-    """Reports on this process in a file of a store, from a background thread, until `stop` or the end of the block.
+    """Writes reports on this process (heartbeats) to a file of a store, from a background thread.
 
-    A report is written whenever it has changed, and every HEARTBEAT_SECONDS otherwise. A report that cannot be written
-    is tried again later.
+    It reports until `stop` or the end of its `with` block. A report is written whenever it has changed, and every
+    HEARTBEAT_SECONDS otherwise. A report that cannot be written is tried again later.
 
     Args:
         place: The store.

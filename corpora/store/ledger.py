@@ -147,8 +147,8 @@ def check_edge(num_given: int, num_received: int, unit: str, edge: str) -> None:
     Args:
         num_given: The number produced.
         num_received: The number received.
-        unit: What is counted, for the message.
-        edge: Describes the two stages, for the message.
+        unit: What is counted, for the message, e.g. "documents".
+        edge: Names the two stages, for the message.
 
     Raises:
         LedgerError: If the numbers differ.

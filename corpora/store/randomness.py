@@ -92,11 +92,14 @@ def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayL
     Args:
         seed: The seed, from 0 up to, but not including, 2^64.
         purpose: Any text. Different purposes give unrelated random numbers.
-        epoch: The epoch or an array of epochs.
-        item: The item's number or an array of numbers.
+        epoch: The epoch or an array of epochs, in the same range as `seed`.
+        item: The item's number or an array of numbers, in the same range.
 
     Returns:
         uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
+
+    Raises:
+        OverflowError: If a Python integer is out of range. Negative numbers in an array are not noticed.
 
     >>> int(compute_keys(42, "mask", 0, 7)) == int(compute_keys(42, "mask", 0, [6, 7])[1])
     True

@@ -86,7 +86,10 @@ def append_bytes(file: Any, folder: str, data: memoryview) -> None:
 
 
 def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
-    """Fill a buffer with bytes of a scratch file, starting at `offset`. The file must be long enough."""
+    """Fill a buffer with bytes of a scratch file, starting at `offset`.
+
+    An assertion fails if the file ends before the buffer is full.
+    """
     while buffer:
         num_read = os.preadv(file.fileno(), [buffer[:_MAX_CALL_BYTES]], offset)
         assert num_read, "a scratch file is shorter than what was written to it"
@@ -128,9 +131,12 @@ class ScratchTable:
             os.posix_fallocate(self._file.fileno(), 0, size_bytes)
 
     def append(self, columns: Mapping[str, Column]) -> None:
-        """Append rows, given as one array per column. All arrays must have the same length.
+        """Append rows.
 
         The arrays are kept until BLOCK_ROWS rows are waiting, and must not be changed until then.
+
+        Args:
+            columns: Maps the name of each column to an array. All arrays must have the same length.
 
         Raises:
             InputError: If the disk is full.
@@ -143,7 +149,11 @@ class ScratchTable:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that are still in memory. The read methods do this first."""
+        """Write the rows that are still in memory. The read methods do this first.
+
+        Raises:
+            InputError: If the disk is full.
+        """
         if not self._num_waiting:
             return
         at, block = self._bounds[-1] * self._row_bytes, self._waiting
@@ -156,7 +166,16 @@ class ScratchTable:
         self._waiting, self._num_waiting = [], 0
 
     def read_column(self, name: str, first: int = 0, stop: int | None = None) -> Column:
-        """Read the values of a column from row `first` up to, but not including, `stop` (default: the end)."""
+        """Read the values of a column.
+
+        Args:
+            name: Name of the column.
+            first: Zero-based index of the first row.
+            stop: Index of the row after the last one, at most `rows` (default: `rows`).
+
+        Returns:
+            Array with `stop - first` values.
+        """
         self.flush()
         stop = self.rows if stop is None else stop
         kind = self._dtypes[name]

@@ -183,7 +183,7 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
 def suggest(word: str, known: Iterable[str]) -> str:
     """Return the end of an error message about an unknown name: the most similar known name, and a list of valid names.
 
-    At most MAX_SUGGESTIONS names are listed.
+    At most MAX_SUGGESTIONS names are listed, and a long name is cut.
 
     >>> suggest("pages", ["book", "page"]), suggest("x", ["book", "page"])
     ("did you mean 'page'? It must be one of 'book', 'page'.", "it must be one of 'book', 'page'.")

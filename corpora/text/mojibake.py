@@ -40,7 +40,7 @@ _AMPERSANDS, _TAGS = ONES * np.uint64(ord("&")), ONES * np.uint64(ord("<"))
 
 
 class Signs(NamedTuple):
-    """Tables by which lines are recognized that ftfy may change.
+    """Lookup tables that tell the lines that ftfy may change.
 
     flags:   uint8, for each code point below 0x30000 a sum of the constants above
     classes: uint8, for each of them its class; 0 if it is in no pair
@@ -136,8 +136,7 @@ def find_suspect_lines(
 
     Returns:
         Five arrays with an entry for each line: its row, its first byte in `data`, the byte after it, whether an
-            earlier
-        line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
+        earlier line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
     """
     suspects = [(0, 0, 0, False, 0) for _ in range(0)]
     for row in range(offsets.size - 1):

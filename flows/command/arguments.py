@@ -29,23 +29,23 @@ _home = Path()
 
 
 def set_home(home: Path) -> None:
-    """Make a folder the home of the command that runs in this process."""
+    """Set the home folder (caches, the orchestrator's database) of the command that runs in this process."""
     global _home
     _home = home
 
 
 def find_home() -> Path:
-    """Return the home of the command that runs in this process: the folder of its caches."""
+    """Return the home folder that `set_home` was given; the current folder if it was never called."""
     return _home
 
 
 def is_standard_output(path: Path) -> bool:
-    """Return whether what is written to a path is meant for standard output."""
+    """Check whether a path given as output means standard output: `-`, /dev/stdin or /dev/stdout."""
     return str(path) in (STANDARD_INPUT, "/dev/stdout")
 
 
 def bound_by(number: NumberRange) -> Parameter:
-    """Return what holds an option to the bounds of a kind of number."""
+    """Return a parameter of the command line that refuses numbers outside a range."""
 
     def check(_: Any, value: Any) -> None:
         if value is not None and not number.is_valid(value):
@@ -64,7 +64,10 @@ Share = Annotated[float, bound_by(settings.SHARE)]
 
 
 def check_path(_: Any, value: Any) -> None:
-    """Raise ValueError for a path that is the address of a server: its files would be in a folder `https:`."""
+    """Raise ValueError for a path that looks like a server's address, such as `s3://...`; only local paths are taken.
+
+    None and values that are not paths pass. A list is checked item by item.
+    """
     for path in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(path, Path) and re.fullmatch("[A-Za-z][A-Za-z0-9+.-]+:", (path.parts or ("",))[0]):
             raise ValueError("It must be a path of this machine.")
@@ -77,9 +80,10 @@ DEFAULT_PARAMETER = Parameter(
 
 
 def complete_recipe_name(context: "CompletionContext") -> Iterator[str]:
-    """Yield the recipes that a beginning may mean: those that come with the program, files `.toml`, folders.
+    """Yield the completions of a partly typed recipe: shipped recipes, `.toml` files, and folders.
 
-    The shell calls the command for it, each time that the Tab key is pressed.
+    The shell calls the command for it each time the Tab key is pressed. Hidden files are not offered. A folder ends
+    with a slash.
     """
     from flows.recipes.recipe import read_shipped_recipes
 
@@ -129,7 +133,10 @@ def load_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Return the recipe that a command's arguments mean. Writes nothing. Raises InputError."""
+    """Return the recipe that the arguments of a command name, and keep pandas from being imported in this process.
+
+    See `find_recipe` for the arguments and errors.
+    """
     hide_pandas_from_pyarrow()  # a process of the command has no use for it; a program that calls Python's doors may
     return find_recipe(name, source, store, overrides, engine)
 
@@ -141,7 +148,19 @@ def find_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Return the same in any process. Raises InputError."""
+    """Return the recipe that the arguments of a command name. Nothing is written.
+
+    Args:
+        name: A recipe file, or the name of a shipped recipe; a file of that name wins. None if `source` is given.
+        source: A folder of text; its recipe is guessed from some of its documents. None if `name` is given.
+        store: A store that replaces the recipe's own. If None, the recipe's is used.
+        overrides: Settings as `table.key=value`, with values as in TOML.
+        engine: "local", or `tcp://HOST:PORT` of a Dask scheduler. If None, the recipe's is used.
+
+    Raises:
+        InputError: If both or none of `name` and `source` are given, or anything in the recipe or the overrides is
+            not valid.
+    """
     from flows.recipes.recipe import load_shipped_recipe, read_recipe, read_shipped_recipes
     from flows.recipes.run_settings import parse_engine
     from flows.recipes.tables import parse_override, resolve_store
@@ -161,9 +180,9 @@ def find_recipe(
 
 
 def _build_folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
-    """Return the recipe of a folder of text; it is kept in the current folder's store.
+    """Build the recipe of a folder of text, with its store in the current folder.
 
-    A vocabulary's path is relative to the current folder, too, if there is something.
+    A `vocabulary.path` among the overrides is taken as relative to the current folder if it exists there.
     """
     from flows.recipes.tables import parse_setting, to_toml
     from flows.run.inputs.folder_defaults import build_folder_recipe

@@ -1,6 +1,6 @@
-"""`cloze check`: labelled data looked at before anything is learnt; and the same for commands that learn.
+"""`cloze check`: checks labelled data before anything is learned from it; other commands that learn do the same.
 
-Promise: commands that learn look at their data first, tell what is doubtful and refuse what would make a score
+Promise: commands that learn check their data first, tell what is doubtful and refuse what would make a score
 meaningless, unless it is accepted by its name.
 """
 
@@ -51,9 +51,17 @@ def check(
 def check_data(
     files: Sequence[FileSettings], task: str, overrides: Mapping[str, Any], model: str | None, accept: Collection[str]
 ) -> DataReport:
-    """Return what is seen in files: that to learn from first. Raises InputError.
+    """Check labelled files of a task, and return what was found in them.
 
-    task: a kind; overrides: settings, by key; model: whose tokenizer counts tokens
+    Args:
+        files: The files; the first is the one to learn from, the others are those to evaluate with.
+        task: The kind of task, such as "classes".
+        overrides: Settings of the task or of its fine-tuning, by key.
+        model: The model with the tokenizer that counts tokens. If None, lengths in tokens are not checked.
+        accept: Names of findings that are accepted, or "all".
+
+    Raises:
+        InputError: If a file or a setting is not valid.
     """
     table, settings = split_settings(task, overrides, "check")
     if model is None:
@@ -71,9 +79,18 @@ def check_data_first(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> Iterator[Event]:
-    """Yield as events what is doubtful in the files of a task that is about to be learnt.
+    """Check the files of a task before it is learned, and yield each finding as a warning event.
 
-    Raises InputError if something would make a score meaningless, and is not among what is accepted.
+    Args:
+        table: The task's table, as in a recipe.
+        files: The files; the first is the one to learn from.
+        accept: Names of findings that are accepted, or "all".
+        unlabelled: Paths of those files that have no labels.
+        max_length: The longest input in tokens. If None, the task's own.
+        model: The model with the tokenizer that counts tokens. If None, lengths are not checked.
+
+    Raises:
+        InputError: At the first iteration, if a finding that makes scores meaningless is not accepted.
     """
     report = check_task(table, files, unlabelled=unlabelled, max_length=max_length, model=model).accept(accept)
     report.check()
@@ -82,7 +99,7 @@ def check_data_first(
 
 
 def print_report(report: DataReport) -> None:
-    """Print a report: a paragraph, and a line for each finding."""
+    """Print a report on labelled data: a paragraph, then one line for each finding."""
     console.print(report.paragraph, markup=False)
     for each in report.findings:
         console.print(f"{each.severity}: {each.line}", markup=False, highlight=False)

@@ -56,9 +56,17 @@ MAX_PATH_CHARACTERS = 300  # characters
 
 
 def run_command_line(given: list[str], home: Path) -> int:
-    """Run one command; return its exit code: what it returns, 0 where that is nothing. Raises InputError.
+    """Run one command, and return its exit code: an integer that it returns, otherwise 0.
 
-    So does what the system refuses of a path that was named, or an argument that is no text where one is needed.
+    Without arguments, a short welcome is printed.
+
+    Args:
+        given: The arguments after the program's name.
+        home: The folder for caches and the orchestrator's database.
+
+    Raises:
+        InputError: If an argument is empty, unknown, out of range or not UTF-8, if the system refuses a path that was
+            given, and as the command raises it.
     """
     arguments.set_home(home)
     if not given:
@@ -90,7 +98,7 @@ def run_command_line(given: list[str], home: Path) -> int:
 
 
 def _contains_path(argument: str, path: str | Path) -> bool:
-    """Return whether an argument, or the value of an option in it, names a path or a folder above it."""
+    """Check whether an argument, or the value after its `=`, is a path or a folder above it."""
     return Path(path).absolute().is_relative_to(Path(argument.rpartition("=")[2]).absolute())
 
 
@@ -172,15 +180,15 @@ def fill(
 def train(
     job: Annotated[Path, Parameter(help="A job's file: job.json of the `work` folder of a model that a run began.")],
     *,
-    store: Annotated[str | None, Parameter(help="The store with the shards, if not where the job says.")] = None,
+    store: Annotated[str | None, Parameter(help="The store with the shards, if not the one in the job.")] = None,
     work: Annotated[
-        str | None, Parameter(help="The folder for checkpoints and the model, if not where the job says.")
+        str | None, Parameter(help="The folder for checkpoints and the model, if not the one in the job.")
     ] = None,
     start: Annotated[
-        str | None, Parameter(help="The folder of the model to begin with, if not where the job says.")
+        str | None, Parameter(help="The folder of the model to begin with, if not the one in the job.")
     ] = None,
     teacher: Annotated[
-        str | None, Parameter(help="The folder of the model to learn from, if not where the job says.")
+        str | None, Parameter(help="The folder of the model to learn from, if not the one in the job.")
     ] = None,
     nodes: Annotated[
         arguments.Processes, Parameter(help="Number of machines that train together; each runs this command.")

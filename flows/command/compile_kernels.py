@@ -46,13 +46,23 @@ LINE_SECONDS = 10.0  # between two progress lines
 
 
 def compile_kernels(tell: Tell, workers: int) -> None:
-    """Compile for all calls, each in one of so many processes, and make the tables. Repeated: a second or two."""
+    """Compile the kernels for all listed calls, and write the tables of characters.
+
+    If all is done already, it takes seconds.
+
+    Args:
+        tell: Called with a progress line every LINE_SECONDS.
+        workers: The number of processes that compile.
+    """
     with WorkerPool(workers) as pool:
         _compile_calls(pool, False, tell)
 
 
 def compile_in_background() -> None:
-    """Compile one call after another, as long as the process lives that began this one: `bootstrap.py`, next to pip."""
+    """Compile the listed calls one by one at low priority, until the parent process is gone.
+
+    `bootstrap.py` starts this next to pip.
+    """
     os.nice(10)
     parent = os.getppid()
     for call in read_calls():
@@ -62,12 +72,17 @@ def compile_in_background() -> None:
 
 
 def read_calls(first: bool = False) -> list[str]:
-    """Return the calls of all runs; first: those of a run of a folder of text."""
+    """Read the listed calls of kernels, one per line of `kernel_calls.txt`.
+
+    Args:
+        first: True for only those that a run of a folder of text makes.
+    """
     parts = CALLS.read_text(encoding="utf-8").split("\n\n")
     return [call for part in parts[: 1 if first else None] for call in part.splitlines()]
 
 
 def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
+    """Compile the listed calls on a pool; at the end, leave the file that says so."""
     calls, last = read_calls(first), time.monotonic()
     with ThreadPoolExecutor(pool.num_workers) as threads:
         for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
@@ -80,7 +95,7 @@ def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
 
 
 def _write_tables() -> None:
-    """Ask for words in every way, which keeps the tables of characters (`corpora.kernels.array_cache`)."""
+    """Split a text into words in each way there is, which caches the tables of characters on disk."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
     from corpora.text.words import read_word_tables
@@ -93,13 +108,24 @@ def _write_tables() -> None:
 
 
 def is_compiled(first: bool = False) -> bool:
-    """Return whether all kernels, or the first ones, are compiled as their sources are, here or in the wheel."""
+    """Check whether the kernels are compiled for the current sources, in the user's cache or in the installed wheel.
+
+    Args:
+        first: True to check only those that a run of a folder of text calls.
+    """
     folders = (make_kernel_folder(), find_shipped_folder())
     return any(folder is not None and (folder / compute_marker_name(first)).exists() for folder in folders)
 
 
 def compute_marker_name(first: bool = False) -> str:
-    """Return the name of a file that is with the kernels when all, or the first ones, are compiled as sources are."""
+    """Return the name of the file that is written next to compiled kernels once all of them are compiled.
+
+    The name is a digest of the listed calls and of the sources of their modules, so a change of either asks for
+    another.
+
+    Args:
+        first: True for the kernels that a run of a folder of text calls.
+    """
     calls = read_calls(first)
     modules = sorted({call.partition(":")[0] for call in calls})
     sources = [compute_source_digest(ROOT / f"{module.replace('.', '/')}.py") for module in modules]
@@ -108,9 +134,10 @@ def compute_marker_name(first: bool = False) -> str:
 
 @contextmanager
 def compile_meanwhile(tell: Tell) -> Iterator[None]:
-    """Let half of the cores compile what a run of a folder of text needs while the block runs.
+    """Compile the kernels that a run of a folder of text needs on half of the cores, next to the work in the block.
 
-    What only other runs call is compiled when it is called. What is unfinished at the end of the block is left.
+    Other kernels are compiled when they are first called. At the end of the block, compiling stops; what is unfinished
+    is left to the next run. If all is compiled already, nothing happens.
     """
     if is_compiled() or is_compiled(first=True):
         yield
@@ -132,7 +159,7 @@ def _compile_until_it_ends(pool: WorkerPool) -> None:
 
 
 def compile_for_wheel() -> int:
-    """Compile for a wheel in a process of its own, whose caches are new; return its exit code."""
+    """Compile the kernels for a wheel in a new process with empty caches, and return its exit code."""
     with tempfile.TemporaryDirectory() as home:
         variables = {**os.environ, "CLOZE_HOME": home, "NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
         again = [sys.executable, "-m", "flows.command.compile_kernels", "--into-checkout"]
@@ -140,7 +167,7 @@ def compile_for_wheel() -> int:
 
 
 def compile_into_checkout() -> None:
-    """Compile what a run calls, and copy it to where a wheel takes it from."""
+    """Compile the kernels, and copy them into the folder of the checkout that a wheel takes them from."""
     compile_kernels(print, count_cores())
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)

@@ -81,7 +81,12 @@ def dedup(
 
 
 def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
-    """The lines for people."""
+    """Yield the lines that tell a person what `cloze dedup` did.
+
+    Args:
+        outcome: What was read, kept and removed.
+        output: The file or folder that was written, as it was given.
+    """
     rows, files = format_count(outcome.rows, "row"), format_count(outcome.files, "file")
     read = f"{rows} of {files}, {format_bytes(outcome.text_bytes)}"
     removed = ", ".join(f"{number:,} {reason}" for reason, number in outcome.removed.items())
@@ -106,7 +111,7 @@ def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
 
 
 def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
-    """A similar document for scripts."""
+    """Build the JSON object of one document that is similar to a text."""
     document = found.document
     return {
         "id": document.id.hex(),
@@ -121,7 +126,10 @@ def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
 
 
 def describe_similar(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
-    """Similar documents for people."""
+    """Yield the lines that tell a person which documents are similar to a text: two for each document.
+
+    If there is none, the only line says so. threshold: the smallest similarity that was searched for, 0 to 1.
+    """
     if not found:
         yield f"No document is as similar as {threshold}."
     for each in found:
@@ -132,7 +140,7 @@ def describe_similar(found: Sequence["SimilarDocument"], threshold: float) -> It
 
 
 def _print_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
-    """Show the documents of a corpus that are similar to a text."""
+    """Print the documents of a corpus that are similar to a text; the text `-` is read from standard input."""
     from flows.dedup.similar import find_similar
 
     if len(paths) != 1:

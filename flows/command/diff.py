@@ -59,7 +59,7 @@ def diff(
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """A recorded run in its store, with its figures."""
+    """A recorded run, the store that it is in, and its figures."""
 
     place: Place
     record: RunRecord
@@ -67,7 +67,16 @@ class ComparedRun:
 
 
 def _find_two_runs(first: str, second: str | None, store: str) -> tuple[ComparedRun, ComparedRun]:
-    """Return the earlier and the later run that two names mean. Raises InputError."""
+    """Return the earlier and the later run to compare.
+
+    Args:
+        first: A run's id, folder, or store. If it is the only one, it is the later run.
+        second: The later run. If None, `first` is compared with the completed run of its recipe before it.
+        store: The store in which ids are looked up.
+
+    Raises:
+        InputError: If there is no such run, or none before it, or if its figures are gone.
+    """
     place, record = find_run(first, store)
     if second is not None:
         return _read_figures(place, record), _read_figures(*find_run(second, store))
@@ -81,7 +90,7 @@ def _find_two_runs(first: str, second: str | None, store: str) -> tuple[Compared
 
 
 def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
-    """Return a run with its figures. Raises InputError if they can no longer be counted."""
+    """Return a run with its figures. Raises InputError if it kept none and its artifacts are gone from the store."""
     figures = get_figures(place, record)
     if figures is None:
         raise InputError(
@@ -92,7 +101,7 @@ def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
 
 
 def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
-    """Yield lines that name the two runs."""
+    """Yield two lines that name the runs, with the store only if they are in different ones."""
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
@@ -102,7 +111,7 @@ def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 
 def _build_table(compared: RunComparison, shown: Any) -> Table:
-    """Return a table with a line for each figure; those shown first of a run are bold."""
+    """Build the table of figures, a row each; the most important ones are bold."""
     table = build_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
@@ -113,7 +122,7 @@ def _build_table(compared: RunComparison, shown: Any) -> Table:
 
 
 def _build_json(before: ComparedRun, after: ComparedRun, compared: RunComparison) -> dict[str, Any]:
-    """Return the comparison for scripts: every figure, with its change and relative change."""
+    """Build the JSON object of a comparison: both runs, and every figure with its change and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,
                "started": r.record.started, "store": r.place.address}

@@ -62,7 +62,10 @@ def doctor(
 
 
 def describe_engine(address: str) -> list[str]:
-    """Return a line on the engine, and one where something must be done first; none for local processes."""
+    """Return the lines about a cluster: one on its state, and one on what must be done before a run.
+
+    The list is empty if the address is that of the local engine.
+    """
     lines = []
     for finding in check_engine(address):
         lines += [f"Engine {finding.fact}.", *([f"Before a run: {finding.remedy}."] if finding.remedy else [])]
@@ -70,7 +73,11 @@ def describe_engine(address: str) -> list[str]:
 
 
 def check_engine(address: str | None) -> list[Finding]:
-    """Return the engine as `cloze doctor` judges it. Raises InputError if the address is not one."""
+    """Check whether the Dask cluster at an address can be used; the list is empty for None and for the local engine.
+
+    Raises:
+        InputError: If the address is not that of an engine.
+    """
     from flows.recipes.run_settings import LOCAL_ENGINE, parse_engine
 
     if address is None or parse_engine(address) == LOCAL_ENGINE:
@@ -85,7 +92,12 @@ def check_engine(address: str | None) -> list[Finding]:
 
 
 def find_gpu(environ: Mapping[str, str] | None = None) -> "Hardware | None":
-    """Return the least of the GPUs that the driver lists; None if it lists none."""
+    """Return the least capable GPU that the driver lists; None if there is none, or if the driver fails.
+
+    Args:
+        environ: The environment variables, with the PATH of the driver's tool. If None, those that this process was
+            started with.
+    """
     from trainer.auto_settings import Hardware, find_missing_compiler, find_weakest
 
     environ = read_start_environment() if environ is None else environ
@@ -103,7 +115,12 @@ def find_gpu(environ: Mapping[str, str] | None = None) -> "Hardware | None":
 
 
 def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
-    """Return what makes the recipe's training slower than it need be on a card, or impossible without one."""
+    """Find settings of a recipe's training that are slow on a GPU, and return a line for each.
+
+    Args:
+        recipe: A recipe; one without a model gives no line.
+        seen: The GPU. If None, the only line is that a training on "cuda" will not start.
+    """
     from trainer.auto_settings import list_slow_settings
 
     if recipe.model is None:
@@ -117,7 +134,7 @@ def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
 
 
 def check_training(recipe: "Recipe") -> list[Finding]:
-    """Return the same for `cloze doctor`, a finding for each."""
+    """Check the training of a recipe on the GPUs of this machine, and return a warning for each slow setting."""
     return [
         report_warning("training", fact, remedy)
         for line in find_slow_settings(recipe, find_gpu())

@@ -68,11 +68,23 @@ def embed_file(
     search: SearchSettings = NO_SEARCH,
     show: Callable[[str], None] | None = None,
 ) -> Event:
-    """Write a row for each text, word or token, and find what is most like a query; return what was done.
+    """Compute a vector for each text, word or token of a file, and search in them if a query is given.
 
-    output: None for a file of vectors, and if only what is found is wanted
-    tell:   called with lines about the work; show: with what is found, if that goes elsewhere
-    Raises InputError, or TrainingFailed.
+    Args:
+        model: A model's folder, artifact or release.
+        file: The records with texts, or a file of vectors.
+        settings: What gets a vector, and how.
+        output: The Parquet file to write. None for a file of vectors, or if only the results of a search are wanted.
+        tell: Called with each line about the work.
+        search: The query and what to do with its results. By default, nothing is searched.
+        show: Called with each line of the results. If None, `tell` is.
+
+    Returns:
+        The last event of the trainer, without its name: counts of rows and, after a search, scores and results.
+
+    Raises:
+        InputError: If something given is not valid.
+        TrainingFailed: If the trainer's process fails.
     """
     with ExitStack() as held:
         folder = held.enter_context(open_model_folder(model))
@@ -107,6 +119,8 @@ def embed_file(
 
 
 def _with_absolute_paths(search: SearchSettings) -> SearchSettings:
+    """Return the settings of a search with absolute paths, for a process in another folder."""
+
     def whole(path: str) -> str:
         return path and str(Path(path).resolve())
 
@@ -116,7 +130,9 @@ def _with_absolute_paths(search: SearchSettings) -> SearchSettings:
 
 
 def is_query(query: str) -> bool:
-    """Return whether it is a query itself, and not a file of some, or none. Raises InputError for a missing file.
+    """Check whether a text is a query itself, and not the name of a file of queries. An empty text is none.
+
+    Raises InputError if it looks like a file's name, but there is no such file.
 
     >>> is_query("wing flutter"), is_query("flutter"), is_query("")
     (True, True, False)
@@ -132,7 +148,7 @@ def is_query(query: str) -> bool:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield an event of the work on texts as lines."""
+    """Yield the lines for people about an event of the trainer's work on texts; none for other events."""
     if event["event"] == "step":
         yield f"{format_count(event['step'], 'text')} read, {format_count(event['rows'], 'vector')} written"
     elif "rows" in event:
@@ -140,7 +156,10 @@ def iter_event_lines(event: Event) -> Iterator[str]:
 
 
 def iter_result_lines(event: Event, search: SearchSettings) -> Iterator[str]:
-    """Yield what a search has found as lines; none for another event."""
+    """Yield the lines for people about the results of a search: counts, scores, then the best texts of each query.
+
+    Nothing is yielded for an event without results. If the search has relevance judgments, the texts are left out.
+    """
     if "results" not in event:
         return
     texts = format_count(event["documents"], "text")

@@ -42,7 +42,7 @@ TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """An evaluation of a model on a suite, from its runs to its tables."""
+    """The options of `cloze evaluate`: the model, the suite, and the folders to write."""
 
     model: Model
     suite: Annotated[str, Parameter(help="A suite's TOML file, or one that comes with Cloze: glue, superglue.")]
@@ -72,7 +72,12 @@ def evaluate(asked: EvaluationOptions, *, as_json: AsJson = False) -> None:
 
 
 def check_options(asked: EvaluationOptions) -> None:
-    """Raise InputError for what cannot be evaluated so."""
+    """Check options against each other before anything is run.
+
+    Raises:
+        InputError: If the license is unknown, if a model would be compared with itself, or if the folder for the card
+            is in use.
+    """
     check_choice("--license", asked.license, list_license_choices())
     if asked.control and asked.compare is not None:
         raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
@@ -83,7 +88,18 @@ def check_options(asked: EvaluationOptions) -> None:
 
 
 def evaluate_model(asked: EvaluationOptions, tell: Tell) -> tables.SuiteResult:
-    """Run a suite, and write its table. Raises InputError, or TrainingFailed."""
+    """Fine-tune a model on each task of a suite, and write and print the table of scores.
+
+    Finished runs in the output folder are used as they are.
+
+    Args:
+        asked: The options of the command.
+        tell: Called with each line about the work, and with the table.
+
+    Raises:
+        InputError: If an option, a file of a task or the model is not valid.
+        TrainingFailed: If the trainer's process fails.
+    """
     check_options(asked)
     model, output, compare = asked.model, asked.output, asked.model if asked.control else asked.compare
     suite = read_suite(asked.suite, asked.data)
@@ -116,9 +132,16 @@ def write_card(
     comparison: comparing.SuiteComparison | None,
     runs: Sequence[SuiteRun],
 ) -> None:
-    """Write the model to a folder of its own, with a card: it names the settings of each task's last run.
+    """Write the model to `asked.card`, a new folder, with a model card that has its scores.
 
-    Raises InputError.
+    Args:
+        asked: The options; `card` must not be None.
+        result: The scores.
+        comparison: The scores next to those of another model, or None.
+        runs: The runs of the suite; the card names the settings of each task's last run.
+
+    Raises:
+        InputError: If the folder cannot be written.
     """
     assert asked.card is not None
     records = {run.task: Path(run.job.output) / RECORD for run in runs}
@@ -139,7 +162,7 @@ def write_card(
 
 
 def find_provenance(address: str) -> Provenance | None:
-    """Return what the model at an address was made from; None if it is not in a store."""
+    """Return the manifests that the model at an address was made from; None if the address is not one of a store."""
     try:
         artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
@@ -150,7 +173,11 @@ def find_provenance(address: str) -> Provenance | None:
 def iter_table_lines(
     result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = MAX_COLUMNS
 ) -> Iterator[str]:
-    """Yield the table as text, and the other model's next to it. width: of the terminal"""
+    """Yield the lines of the table of scores, and of the comparison with another model if there is one.
+
+    Args:
+        width: The width of the terminal in characters; a table that is wider is written as blocks of lines.
+    """
     rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
     yield from fit_table([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
     if comparison is not None:
@@ -160,7 +187,11 @@ def iter_table_lines(
 
 
 def write_table(result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, output: Path) -> None:
-    """Write the table as text, as JSON and as a page. Raises InputError if they cannot be written."""
+    """Write the table of scores to the output folder, as text, JSON and HTML.
+
+    Raises:
+        InputError: If the files cannot be written.
+    """
     document = {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
     texts = {
         TEXT: "".join(f"{line}\n" for line in iter_table_lines(result, comparison)),
@@ -175,7 +206,11 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
 
 
 def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
-    """Copy the answers of each task's median run to a folder, a file for each split. Raises InputError."""
+    """Copy the answers of each task's median run to a folder, one file per split.
+
+    Raises:
+        InputError: If the folder cannot be written.
+    """
     with explain_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for run in medians:
@@ -189,9 +224,19 @@ def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
 def run_suite(
     suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
 ) -> list[SuiteRun]:
-    """Look at the data of what is not finished yet, and do it. Raises InputError, or TrainingFailed.
+    """Run the unfinished runs of a suite, after a check of their data, and return all runs.
 
-    control: from first weights
+    Args:
+        suite: The tasks and seeds.
+        model: A model's folder, artifact or release.
+        output: The folder of the runs.
+        tell: Called with each line about the work.
+        accept: Names of findings about the data that are accepted, or "all".
+        control: True to begin with random weights instead of the model's.
+
+    Raises:
+        InputError: If the data make a score meaningless, or something is not valid.
+        TrainingFailed: If the trainer's process fails.
     """
     with open_model_folder(model) as folder:
         runs = list(iter_runs(suite, folder, output, control))
@@ -204,7 +249,14 @@ def run_suite(
 
 
 def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, accept: Sequence[str]) -> None:
-    """Tell what is doubtful in the data of the tasks of these names. Raises InputError if a score means nothing."""
+    """Check the data of some tasks of a suite, and tell each finding.
+
+    Args:
+        names: The names of the tasks to check; others are skipped.
+
+    Raises:
+        InputError: If a finding that makes scores meaningless is not accepted.
+    """
     for task in (task for task in suite.tasks if task.name in names):
         splits = [split for split in task.splits if split.set in ("", task.splits[0].set)]
         files = [task.training, *(split.file for split in splits)]
@@ -217,7 +269,10 @@ def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, a
 
 
 def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
-    """Have the trainer do them: those that need the same processes in one of its processes."""
+    """Run fine-tunings one after another.
+
+    Neighbours with the same device and number of processes share a process of the trainer.
+    """
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
         listener, training = EventPrinter(tell), some[0].job.settings.to_training_settings(1)
@@ -227,7 +282,11 @@ def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
 
 
 def read_results(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
-    """Return the results, by task, seed and split. Raises InputError if one lacks its first metric."""
+    """Read the scores of finished runs, by task, seed and split.
+
+    Raises:
+        InputError: If a file of scores is gone, or has no value for the task's first metric.
+    """
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:
         for split in run.splits:

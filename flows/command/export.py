@@ -1,7 +1,7 @@
 """`cloze export`: data, a model, one of its checkpoints or a whole release, for others.
 
 A checkpoint is also one of a model still in training: MODEL is then its `work` folder, or a folder above it: the
-artifact's (STORE/models/NAME/FINGERPRINT), or that of its name, or the store, where there is only one model; or a
+artifact's (STORE/models/NAME/FINGERPRINT), or that of its name, or the store, if it has only one model; or a
 release. For an object store the work folder is in the cache of this machine.
 """
 
@@ -92,20 +92,30 @@ def export(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingFolder:
-    """A folder where a model is trained. store: the one that it belongs to, None where that is unknown"""
+    """A folder in which a model is trained, with its job file and checkpoints.
+
+    Attributes:
+        folder: The folder itself, on this machine.
+        store: The store that the model belongs to; None if unknown, as for a copied folder.
+    """
 
     folder: Path
     store: str | None
 
 
 def is_model_address(address: str) -> bool:
-    """Return whether an address is that of a model's folder with its work folder, or of the only one of a name."""
+    """Check whether an address is that of one model's folder, or of the only one of a name, and has a job file."""
     return bool(_list_training_folders(address, ("", "work", "*/work")))
 
 
 def find_training_folders(address: str) -> list[TrainingFolder]:
-    """Return the work folders that an address may mean, a model's or a store's. Raises InputError for a release of
-    none."""
+    """Return the training folders that an address may mean: a training folder, a model's folder, a store, or a release.
+
+    The list is empty if there is none.
+
+    Raises:
+        InputError: If the address is a release without a model.
+    """
     if parse_release_address(address) is None:
         return _list_training_folders(address, ("", "work", "*/work", "*/*/work", f"{MODELS}/*/*/work"))
     artifact = pick_newest(find_artifacts(address, MODELS))
@@ -113,7 +123,10 @@ def find_training_folders(address: str) -> list[TrainingFolder]:
 
 
 def _list_training_folders(address: str, patterns: Sequence[str]) -> list[TrainingFolder]:
-    """Return the folders with a job at or below an address."""
+    """List the folders with a job file that match glob patterns below an address.
+
+    For an object store, the local cache of its trainings is searched.
+    """
     plain = normalize_address(address).rstrip("/")
     if not is_object_address(plain):
         return [
@@ -125,20 +138,33 @@ def _list_training_folders(address: str, patterns: Sequence[str]) -> list[Traini
 
 
 def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the folders of some patterns that have a job."""
+    """List the folders with a job file that match glob patterns below a folder."""
     jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
     return [job.parent for job in jobs]
 
 
 def _find_store(work: Path) -> str | None:
-    """Return the local store in which a work folder is, by its place: STORE/models/NAME/FINGERPRINT/work."""
+    """Return the local store that a training folder is in, by its path; None if it is in none.
+
+    The path in a store is STORE/models/NAME/FINGERPRINT/work.
+    """
     whole = work.resolve()
     in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS
     return str(whole.parents[3]) if in_store else None
 
 
 def export_step(address: str, folder: Path, step: int | None) -> str:
-    """Write a checkpoint of a model to a folder; return a line about it. Raises InputError, or TrainingFailed."""
+    """Write a checkpoint of a model to a folder in Hugging Face's form, and return a line about it.
+
+    Args:
+        address: An address as in `find_training_folders`; it must have exactly one training folder.
+        folder: The folder to write; it must be empty or not exist.
+        step: The step of the checkpoint. If None, the newest.
+
+    Raises:
+        InputError: If there is no such model, several, or no such checkpoint.
+        TrainingFailed: If the trainer's process fails.
+    """
     works = find_training_folders(address)
     if len(works) != 1:
         raise InputError(
@@ -157,9 +183,16 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
 
 
 def export_onnx(model: str, folder: Path, int8: bool) -> str:
-    """Write a model as an ONNX file to a folder; return a line about it. Raises as `export_step`.
+    """Write a model as an ONNX file to a folder, and return a line about it.
 
-    int8: also a file with 8-bit integer weights
+    Args:
+        model: A model's folder, artifact or release; fine-tuned or not.
+        folder: The folder to write; it must be empty or not exist.
+        int8: True to also write a file with 8-bit integer weights.
+
+    Raises:
+        InputError: If there is no such model, or the folder cannot be written.
+        TrainingFailed: If the trainer's process fails.
     """
     with open_model_folder(model) as source:
         for _ in iter_trainer_events("onnx", *(["--int8"] if int8 else []), "--", str(source), str(folder)):

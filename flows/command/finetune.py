@@ -27,7 +27,7 @@ from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.suites.suite import derive_settings
 
 PUBLISHED_FILE = FileSettings(path="")
-HELD_OUT_FOLDS = 10  # parts of a file, of which one is held out where no file to judge by is named
+HELD_OUT_FOLDS = 10  # one of so many parts of the file is held out if no file to evaluate with is named
 RECORD, FOLDS = "finetune.json", "folds.json"
 
 
@@ -74,9 +74,17 @@ def finetune(
 
 
 class TaskFiles(NamedTuple):
-    """The file to learn from, and the file to judge by; or the same one twice, with `folds` of its examples.
+    """The file to learn from and the file to evaluate with.
 
-    folds, fold, group: as `FinetuneJob` has them
+    If `folds` is not 0, both are the same file, of which the fold number `fold` (zero-based) is evaluated with and the
+    others are learned from.
+
+    Attributes:
+        training: The file to learn from.
+        evaluation: The file to evaluate with.
+        folds: The number of parts that the file is divided into; 0 if there are two files.
+        fold: The index of the part to evaluate with.
+        group: A column whose values are not divided between parts; "" for none.
     """
 
     training: FileSettings
@@ -87,16 +95,24 @@ class TaskFiles(NamedTuple):
 
     @property
     def files(self) -> Sequence[FileSettings]:
-        """The files that are there, the one to learn from first."""
+        """The distinct files, the one to learn from first."""
         return [self.training] if self.folds else [self.training, self.evaluation]
 
 
 def build_task_files(
     reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = ""
 ) -> TaskFiles:
-    """Return two files that are read alike; without one to judge by folds of the other, by default HELD_OUT_FOLDS.
+    """Build the pair of files of a fine-tuning; both are read in the same way.
 
-    Raises InputError if folds or groups are asked for beside a file to judge by.
+    Args:
+        reading: How the files are read; its path is ignored.
+        train: The file to learn from.
+        evaluate: The file to evaluate with. If None, folds of `train` are used.
+        folds: The number of folds; 0 for HELD_OUT_FOLDS if there is no file to evaluate with.
+        group: A column whose values are not divided between folds; "" for none.
+
+    Raises:
+        InputError: If folds or a group are given together with a file to evaluate with.
     """
     if evaluate is not None:
         if folds or group:
@@ -113,10 +129,16 @@ def build_task_files(
 def find_published_task(
     name: str, data: Path | None, *files: Path | None, file: FileSettings = PUBLISHED_FILE
 ) -> tuple[str, TaskFiles, dict[str, Any]]:
-    """Return for a published set in a folder the task's kind, its files, and the task's settings. Raises InputError.
+    """Return the kind of task, the files and the settings of a published data set that was unpacked in a folder.
 
-    files: those that are named; there must be none
-    file:  how they are read; only `max_unusable` may be set
+    Args:
+        name: The name of the set, such as "glue/sst2".
+        data: The folder. None raises an error that says what to give.
+        files: The files given by other options; each must be None.
+        file: How files are read; only its `max_unusable` may differ from the default.
+
+    Raises:
+        InputError: If the set is unknown, lacks files or a train or dev split, or other options contradict it.
     """
     if data is None and name in PUBLISHED:
         raise InputError(
@@ -147,10 +169,15 @@ def find_published_task(
 
 
 class FinetuneRequest(NamedTuple):
-    """A fine-tuning of a model; `output` becomes the folder of the result.
+    """One fine-tuning as a command asks for it.
 
-    overrides: settings of the task, or of `FinetuneSettings`, by key; a text is written as in TOML
-    accept:    findings that stop nothing
+    Attributes:
+        kind: The kind of task.
+        model: A model's folder, artifact or release.
+        files: The labelled files.
+        output: The folder for the result.
+        overrides: Settings of the task or of `FinetuneSettings`, by key; values as they are, or texts as in TOML.
+        accept: Names of findings about the data that are accepted, or "all".
     """
 
     kind: str
@@ -162,9 +189,11 @@ class FinetuneRequest(NamedTuple):
 
 
 def finetune_model(asked: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model as `finetune_events` does, and print its progress.
+    """Fine-tune a model, and tell its progress. Raises as `finetune_events` does.
 
-    tell: called with a line for every evaluation, and for a step from time to time
+    Args:
+        asked: What to do.
+        tell: Called with a line for every evaluation, and with one for a step from time to time.
     """
     listener = EventPrinter(tell)
     for event in finetune_events(asked):
@@ -172,9 +201,9 @@ def finetune_model(asked: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_folds(asked: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune once for each fold, each judged by its own; write and print means and deviations.
+    """Fine-tune a model once per fold, and write and tell the mean and the standard deviation of each score.
 
-    Finished folds are not done again. Raises as `finetune_events` does.
+    Finished folds are not repeated. Raises as `finetune_events` does.
     """
     scores, folds = list[dict[str, float]](), asked.files.folds
     for fold in range(folds):
@@ -193,9 +222,11 @@ def finetune_folds(asked: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_events(asked: FinetuneRequest) -> Iterator[Event]:
-    """Fine-tune a model on two files of labelled examples, and yield the events.
+    """Fine-tune a model on labelled files, and yield the trainer's events. The data are checked first.
 
-    The files are looked at first (`cloze check`). Raises InputError, or TrainingFailed.
+    Raises:
+        InputError: During iteration, if something given is not valid, or the data make a score meaningless.
+        TrainingFailed: During iteration, if the trainer's process fails.
     """
     files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
     task, settings = split_settings(asked.kind, overrides, "finetune")

@@ -18,7 +18,7 @@ from flows.run.record.counts_text import format_count
 from flows.run.record.ledger_balance import format_bytes
 from flows.run.record.run_record import print_to_stderr
 
-OBJECT_STORE_DAYS = 7.0  # where readers cannot hold what they read
+OBJECT_STORE_DAYS = 7.0  # as readers cannot hold what they read
 MAX_ARTIFACTS_SHOWN = 20
 QUIET_SECONDS = 10.0
 
@@ -46,7 +46,19 @@ def gc(
 
 
 def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
-    """Show what goes, or remove it. Raises InputError."""
+    """Print what a store no longer needs, and remove it if asked.
+
+    Args:
+        place: The store.
+        keep: Artifacts of this many newest completed runs of each recipe are kept.
+        days: Also keep what was among those within this many days. If None, 0, or OBJECT_STORE_DAYS on an object store.
+        keep_runs: The records of this many newest runs of each recipe are kept.
+        delete: True to remove it; otherwise it is only listed.
+        as_json: True to print JSON.
+
+    Raises:
+        InputError: If the store has no recorded run.
+    """
     policy = Retention(keep=keep, days=days if days is not None else 0.0 if place.is_local else OBJECT_STORE_DAYS)
     if not place.list_files("runs"):
         raise InputError(
@@ -65,7 +77,7 @@ def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int,
 
 
 class FreedReporter:
-    """Reports from time to time how much is freed so far."""
+    """A callback that tells every QUIET_SECONDS how many bytes have been freed so far."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -77,7 +89,7 @@ class FreedReporter:
 
 
 def describe_garbage(result: Garbage, deleted: bool) -> Iterator[str]:
-    """Yield what goes, or is gone."""
+    """Yield the lines about what was removed, or would be removed if `deleted` is False."""
     verb = "removed" if deleted else "would go"
     for folder in result.artifacts[:MAX_ARTIFACTS_SHOWN]:
         yield f"  {shorten_folder(folder)}: {verb}"

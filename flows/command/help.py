@@ -36,7 +36,7 @@ EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
 def list_command_names(program: App) -> list[str]:
-    """Return the commands of a program in the order of its help: `run`, `vocabulary show`, ..."""
+    """List the commands of a program in the order of its help; those of a group as `vocabulary show`."""
     names = []
     for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
         inner = list_command_names(program[name])
@@ -45,27 +45,31 @@ def list_command_names(program: App) -> list[str]:
 
 
 def find_command(program: App, name: str) -> App:
-    """Return the command of a name as `list_command_names` has it."""
+    """Return the command of a name, as `list_command_names` lists it. Raises KeyError if there is none."""
     for part in name.split():
         program = program[part]
     return program
 
 
 def get_summary(command: App) -> str:
-    """Return the line that says what a command does."""
+    """Return the first line of a command's help."""
     return command.help.partition("\n")[0]
 
 
 def get_rank(name: str) -> int:
-    """Return a command's place in the order of the groups; those of a group's command keep their own order."""
+    """Return the position of a command in `cloze --help`; 0 for a name that is in no group."""
     ordered = " ".join(GROUPS.values()).split()
     return ordered.index(name) if name in ordered else 0
 
 
 def add_commands(program: App, commands: Mapping[str, str]) -> None:
-    """Add the commands of other files to a program, and put all of its commands into groups, with their examples.
+    """Add the commands that are in files of their own to a program, and put all commands into groups with examples.
 
-    commands: by the file in this folder that has functions of their names
+    The files are imported when their commands are called.
+
+    Args:
+        program: The program, with the commands that it has already.
+        commands: By the name of a file in this folder, the names of its commands, which are functions of these names.
     """
     files = {name: file for file, names in commands.items() for name in names.split()}
     groups: dict[str, Group] = {}
@@ -83,14 +87,18 @@ def add_commands(program: App, commands: Mapping[str, str]) -> None:
 
 
 def format_examples(name: str) -> str | None:
-    """Return the end of a command's help: its examples. A group of commands has none."""
+    """Return the examples of a command as the end of its help; None for a group of commands."""
     return f"Examples:\n\n```text\n{EXAMPLES[name]}```\n" if name in EXAMPLES else None
 
 
 def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
-    """Print a group of commands, a line each: name and summary, in columns that are the same for all groups.
+    """Print a group of commands, one line each, in columns that are the same for all groups.
 
-    files: those of commands that are not imported yet
+    Args:
+        files: The files of commands that may not be imported yet, by command; their summaries are read from source.
+        console: Where to print.
+        options: Not used; cyclopts gives it.
+        panel: The group.
     """
     from rich.table import Table
 
@@ -104,7 +112,10 @@ def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOp
 
 
 def _read_summary(file: str, name: str) -> str:
-    """Return the first line of a command's help, as its file has it, without importing it."""
+    """Read the first line of a command's help from the source of its file.
+
+    Raises LookupError if the file lacks the command.
+    """
     for node in ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return (ast.get_docstring(node) or "").partition("\n")[0]

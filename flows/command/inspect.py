@@ -63,7 +63,7 @@ def inspect(
 
 
 def render_manifest(manifest: Manifest) -> RenderableType:
-    """Return an artifact: its names, what it was made from and with, its ledger, its tables and sizes."""
+    """Render the manifest of an artifact: its names, parents, settings, ledger, tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
     head.append(f"\nbuild        {manifest.build_version}, {format_count(len(manifest.parts), 'part')}, ")
     head.append(f"{format_bytes(sum_bytes(manifest))}")
@@ -90,6 +90,7 @@ def render_manifest(manifest: Manifest) -> RenderableType:
 
 
 def _build_tables_table(manifest: Manifest) -> Table:
+    """Build the table of an artifact's tables, with their rows, sizes and digests."""
     table = build_table("table", "rows", "size", "content")
     called = describe_rows(manifest)
     for name, content in manifest.tables.items():
@@ -100,6 +101,7 @@ def _build_tables_table(manifest: Manifest) -> Table:
 
 
 def _build_ledger_table(manifest: Manifest) -> Table:
+    """Build the table of an artifact's accounts, each with its outcomes, and of its figures."""
     table = build_table("ledger", "count")
     for account in manifest.ledger.accounts:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
@@ -111,6 +113,7 @@ def _build_ledger_table(manifest: Manifest) -> Table:
 
 
 def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
+    """Build a table of names and values."""
     table = build_table(title, "value")
     table.columns[1].justify = "left"
     for name, value in pairs:
@@ -119,7 +122,10 @@ def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Tab
 
 
 def render_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
-    """Return the first dropped rows: step and reason, where the record is, how it begins. Reads one row more."""
+    """Render the first MAX_ROWS dropped documents: step and reason, where the record is, and how it begins.
+
+    At most MAX_ROWS + 1 rows are read.
+    """
     first = list(islice(rows, MAX_ROWS + 1))
     rest = [Text("  … and more", "dim")] if len(first) > MAX_ROWS else []
     return Group(*(_format_dropped(row) for row in first[:MAX_ROWS]), *rest)
@@ -137,7 +143,7 @@ def _format_dropped(row: DroppedDocument) -> Text:
 
 
 def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """Return the lines that are in most documents of a source, and in how many of the sample each is."""
+    """Render the lines that were removed as repeated, with the number of sampled documents that each is in."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(
@@ -150,7 +156,13 @@ def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
 
 
 def print_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
-    """Show an artifact's manifest; in detail, also samples of its contents."""
+    """Print an artifact's manifest.
+
+    Args:
+        console: Where to print.
+        artifact: The artifact.
+        detailed: True to also print samples of its contents, which reads its files.
+    """
     console.print(render_manifest(artifact.manifest))
     if not detailed:
         return

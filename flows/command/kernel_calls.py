@@ -5,7 +5,7 @@ Those of a run of a folder of text are first, and a blank line is after them.
     python -m flows.command.kernel_calls
 
 writes `kernel_calls.txt` again. Do so when a kernel that Python calls is new, is gone, or takes other arguments.
-Cost: the kernels' compilation in one process, where they are not cached yet.
+Cost: the kernels' compilation in one process, if they are not cached yet.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,10 @@ SHARDS = (  # name, vocabulary, and the rest of its table
 
 
 def record_calls() -> list[str]:
-    """Build small stores and throw them away; return the calls on the way, in their order, as lines of the list."""
+    """Build small stores in a scratch folder, and return the calls of kernels on the way.
+
+    The calls are lines of `kernel_calls.txt`: those of a run of a folder of text first, then an empty line.
+    """
     with open_scratch_folder() as folder:
         build_all(*_parse_store_recipe(folder / "folder.toml", VOCABULARIES[:1], SHARDS[:1]))
         first = len(Kernel.python_calls)
@@ -66,7 +69,13 @@ def record_calls() -> list[str]:
 def _parse_store_recipe(
     path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]
 ) -> tuple[Recipe, Lock]:
-    """Return a recipe with a store next to it, and its lock."""
+    """Return the recipe of a small store next to `path`, and its lock.
+
+    Args:
+        path: The recipe's file, which need not exist.
+        vocabularies: The algorithms of its vocabularies, which are also their names.
+        shards: The name, the vocabulary, and more lines of the table of each shard set.
+    """
     parts = (
         f'name = "{path.stem}"\nstore = "{path.stem}"',
         *(f'[[source]]\nkind = "{kind}"\npath = "sample:{raw}"' for kind, raw in SOURCES),
@@ -78,7 +87,7 @@ def _parse_store_recipe(
 
 
 def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
-    """Build everything a recipe asks for, stage by stage; return the shard sets."""
+    """Build all stages of a recipe in this process, and return its shard sets."""
     place = Place(recipe.store)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
@@ -88,7 +97,7 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
 
 
 def _read_examples(shards: ShardSet) -> None:
-    """Read examples as training does, and which of their tokens begin words."""
+    """Read examples of a shard set as a training does."""
     loader = Loader(shards, seed=0, with_word_starts=True)
     mixture = Mixture([loader, loader], Interleave((1, 1)))
     plan_micro_batches(mixture.find_lengths(range(2)), 1, mixture.gather(range(2)).max_length or 1)

@@ -34,7 +34,14 @@ SERVER_PORT = 4200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was checked: `fact` is the observation, `remedy` what would fix it (empty when all is well)."""
+    """The result of one check.
+
+    Attributes:
+        name: The name of what was checked.
+        ok: "ok", "warn" or "fail".
+        fact: The observation.
+        remedy: What would fix it; empty if nothing needs to be fixed.
+    """
 
     name: str
     ok: Verdict
@@ -43,11 +50,13 @@ class Finding:
 
 
 def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] | None = None) -> list[Finding]:
-    """Look at everything a run needs: the machine, the folders, the network, what is installed.
+    """Check everything that a run needs: the machine, the folders, the network, and what is installed.
 
-    `home` is the project's own folder for caches, `store` the folder of artifacts (None if it is remote or
-    not chosen yet), `environ` the environment to judge: by default the one this process was started with, not
-    what the launcher has made of it since.
+    Args:
+        home: The folder for caches.
+        store: The folder of the store; None if it is remote or not known yet.
+        environ: The environment variables. If None, those that this process was started with, before the program
+            changed them.
     """
     environ = read_start_environment() if environ is None else environ
     folders = {"home": home, "temporary files": Path(environ.get("TMPDIR") or "/tmp")}
@@ -67,7 +76,10 @@ def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] |
 
 
 def render_findings(findings: list[Finding]) -> str:
-    """The findings as lines for a terminal: verdict, name, fact, remedy beneath, and the counts last."""
+    """Return the findings as text for a terminal, with counts of the verdicts at the end.
+
+    A finding is a line with its verdict, name and fact, and a line with its remedy if it has one.
+    """
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
     for finding in findings:
@@ -79,24 +91,24 @@ def render_findings(findings: list[Finding]) -> str:
 
 
 def read_start_environment() -> dict[str, str]:
-    """The variables this process was started with, as the kernel keeps them."""
+    """Return the environment variables that this process was started with, without later changes."""
     entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
     return {name: value for name, _, value in pairs}
 
 
 def report_ok(name: str, fact: str) -> Finding:
-    """Return what is as it should be."""
+    """Return a finding that needs no action."""
     return Finding(name=name, ok="ok", fact=fact)
 
 
 def report_warning(name: str, fact: str, remedy: str) -> Finding:
-    """Return what there is to know about."""
+    """Return a finding that a person should know about."""
     return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
 
 
 def report_failure(name: str, fact: str, remedy: str) -> Finding:
-    """Return what must be fixed."""
+    """Return a finding that must be fixed before a run."""
     return Finding(name=name, ok="fail", fact=fact, remedy=remedy)
 
 
@@ -104,7 +116,7 @@ def report_failure(name: str, fact: str, remedy: str) -> Finding:
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
-    """Check that this Python is one the pins were tested on."""
+    """Check that the Python version is one that the pinned packages were tested with."""
     fact = ".".join(map(str, version))
     if any(version[:2] == first[:2] and version >= first for first in MIN_PYTHONS):
         return report_ok("python", fact)
@@ -112,7 +124,7 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
 
 
 def check_platform(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
-    """Check that this is Linux on x86-64, the one platform whose wheels were tested."""
+    """Check that this is Linux on x86-64, the only platform that was tested."""
     fact = f"{system} {processor}"
     if (system, processor) == ("linux", "x86_64"):
         return report_ok("platform", fact)
@@ -120,12 +132,16 @@ def check_platform(system: str = sys.platform, processor: str = platform.machine
 
 
 def check_cores() -> Finding:
-    """Report the cores this process may run on."""
+    """Report how many of the machine's cores this process may use."""
     return report_ok("cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}")
 
 
 def check_memory(root: Path = Path("/")) -> Finding:
-    """Check the memory this process may use: what is free, or a container's limit where that is lower."""
+    """Check the memory that this process may use: what is available, or a container's limit if that is lower.
+
+    Args:
+        root: The root of the file system with `proc` and `sys`; tests give another.
+    """
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     usable = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
     limit_file = root / "sys/fs/cgroup/memory.max"
@@ -138,7 +154,13 @@ def check_memory(root: Path = Path("/")) -> Finding:
 
 
 def check_disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding:
-    """Check free space where `folder` is or would be: a failure below `needed_bytes`."""
+    """Check the free disk space for a folder, which need not exist yet.
+
+    Args:
+        name: The name of the folder in the finding.
+        folder: The folder; the disk of its nearest existing parent counts.
+        needed_bytes: Less free space is a failure; less than five times as much is a warning.
+    """
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(nearest).free
     fact = f"{free / GB:.1f} GB free for {folder}"
@@ -154,9 +176,13 @@ def check_disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding
 
 
 def check_writable(name: str, folder: Path) -> Finding:
-    """Check that `folder` can be written, or created where it is missing, by writing a file.
+    """Check that a folder can be written to, or created, by writing a temporary file.
 
-    Permissions are not checked: they say nothing about a read-only mount, and to root everything is permitted.
+    Permissions are not checked: they do not show a read-only mount, and root may do everything.
+
+    Args:
+        name: "home", "temporary files" or "store", which decides the remedy.
+        folder: The folder; if it does not exist, its nearest existing parent is written to.
     """
     place = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     try:
@@ -176,7 +202,7 @@ def check_writable(name: str, folder: Path) -> Finding:
 
 
 def check_server_port(environ: Mapping[str, str]) -> Finding:
-    """Check that the orchestration server's port is free: 4200, or the one PREFECT_SERVER_API_PORT names."""
+    """Check that the port of the orchestration server is free: 4200, or the one in PREFECT_SERVER_API_PORT."""
     text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
     if not (text.isdecimal() and 0 < int(text) < 65536):
         fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
@@ -193,7 +219,11 @@ def check_server_port(environ: Mapping[str, str]) -> Finding:
 
 
 def check_packages(constraints: Path = CONSTRAINTS) -> Finding:
-    """Check that what is installed is what was tested: nothing required missing, nothing off its pin."""
+    """Check that no required package is missing and that versions are those that were tested.
+
+    Args:
+        constraints: The file of pinned versions; if it does not exist, only missing packages are reported.
+    """
     again = "run `make demo` (or `python3 bootstrap.py`) once more"
     remedy = again if constraints.is_file() else "install it again, into an environment of its own"
     try:
@@ -214,7 +244,7 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Finding:
 
 
 def find_pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
-    """Return the installed packages whose version differs from the pin; a label such as `+cpu` is not a difference.
+    """List the installed packages with another version than the pinned one; a label such as `+cpu` is not a difference.
 
     >>> find_pin_differences("torch==2.13.0\\nnumpy==2.4.6", {"torch": "2.13.0+cpu", "numpy": "2.5.0"})
     ['numpy 2.5.0 (tested: 2.4.6)']
@@ -229,13 +259,13 @@ def find_pin_differences(constraints: str, installed: Mapping[str, str]) -> list
 
 
 def _normalize_name(requirement: str) -> str:
-    """Return the name a requirement begins with, in the one spelling that compares equal (PEP 503)."""
+    """Return the package name that a requirement begins with, normalized as PEP 503 says."""
     name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def check_gpus(environ: Mapping[str, str]) -> Finding:
-    """Report the graphics processors and their driver, as the driver's own tool does; having none is fine."""
+    """Report the GPUs and their driver. Having none is no failure."""
     try:
         lines = query_gpus(environ, "name,memory.total,driver_version")
     except (OSError, subprocess.SubprocessError) as error:
@@ -247,7 +277,12 @@ def check_gpus(environ: Mapping[str, str]) -> Finding:
 
 
 def query_gpus(environ: Mapping[str, str], fields: str) -> list[str] | None:
-    """Return fields of each GPU as the driver's tool gives them; None without one. Raises OSError, SubprocessError."""
+    """Return the given fields of each GPU, a line for each, from `nvidia-smi`; None if there is no such program.
+
+    Raises:
+        OSError: If the program cannot be started.
+        subprocess.SubprocessError: If it fails, or takes more than 20 seconds.
+    """
     tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
     if tool is None:
         return None

@@ -62,7 +62,14 @@ def plan(
 
 
 def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
-    """Return the estimates of a plan; none with `quick`. workers: None for as many as the run would have"""
+    """Estimate the costs of the stages of a plan from a sample of the raw files.
+
+    Args:
+        recipe: The recipe.
+        planned: What a run of it would do.
+        workers: The number of processes. If None, as many as the run would have.
+        quick: True to estimate nothing and return no stages.
+    """
     if quick:
         return Estimates(stages=())
 
@@ -71,7 +78,7 @@ def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: 
 
 
 def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
-    """Show the stages with their reasons, and the cost of those to build."""
+    """Print the stages of a plan with their reasons, the costs of those to build, and warnings."""
     for line in planned.notes:
         console.print(line, markup=False)
     stages = build_table("stage", "state", "parts", "reason", texts=("stage", "state", "reason"))
@@ -99,13 +106,13 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
 
 
 def _find_slow_settings(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return what makes training slow on the GPUs of this machine."""
+    """Return a line for each setting of the recipe's training that is slow on the GPUs of this machine."""
     asked, _ = with_start_model(recipe, lock)
     return [f"Slow on this machine: {line}" for line in find_slow_settings(asked, find_gpu())] if recipe.model else []
 
 
 def build_estimates_table(estimates: Estimates) -> Table:
-    """Return a row for each stage to build, and one for all."""
+    """Build the table of estimates: a row for each stage to build, and one for the whole run."""
     table = build_table("to be built", *COLUMNS)
     for stage in estimates.stages:
         table.add_row(*map(Text, _format_cells(stage)))
@@ -114,6 +121,7 @@ def build_estimates_table(estimates: Estimates) -> Table:
 
 
 def _format_cells(stage: StageEstimate) -> tuple[str, ...]:
+    """Format the row of a stage: name, documents, tokens, disk, memory, processor time, and time."""
     counts = (f"{count:,}" if count is not None else "" for count in (stage.documents, stage.tokens))
     sizes = (format_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
     return (stage.stage, *counts, *sizes, format_seconds(stage.cpu_seconds), format_seconds(stage.seconds))

@@ -51,7 +51,7 @@ def predict(
 
 
 def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Callable[[str], None]) -> None:
-    """Print a line of JSON for each record on standard output. Raises as `predict_file` does."""
+    """Print a line of JSON with a fine-tuned model's answer for each record of a file. See `predict_file`."""
     with open_scratch_folder() as scratch:
         answers = scratch / "answers.jsonl"
         predict_file(model, file, answers, labelled, tell)
@@ -61,9 +61,21 @@ def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Call
 
 
 def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, tell: Callable[[str], None]) -> Event:
-    """Write a line of JSON for each record; tell what was done, and scores; return both.
+    """Write a line of JSON with a fine-tuned model's answer for each record of a file.
 
-    Raises InputError, or TrainingFailed.
+    Args:
+        model: A fine-tuned model's folder, artifact or release.
+        file: The records.
+        output: The file to write.
+        labelled: True if the records have labels: then rows get scores, and all scores are told and returned.
+        tell: Called with the counts of records, and with each score.
+
+    Returns:
+        The task, the counts, the scores by metric, and the path of the output.
+
+    Raises:
+        InputError: If something given is not valid.
+        TrainingFailed: If the trainer's process fails.
     """
     with (
         open_model_folder(model, ("tasks", "models")) as folder,

@@ -1,6 +1,6 @@
 """`cloze prepare`: does in advance what the first run would wait for; `make install` and `make develop` call it.
 
-    bytecode     of the packages, where Python may not have written it
+    bytecode     of the packages, if Python may not have written it
     kernels      compiled on all cores, for the calls that runs make, with the tables of characters that they read
                  (`flows.command.compile_kernels`)
     database     of the embedded orchestrator, which its first server makes
@@ -38,7 +38,15 @@ def prepare() -> None:
 
 
 def prepare_home(home: Path, tell: Tell) -> None:
-    """Do what is not done yet. Raises InputError."""
+    """Compile the kernels and make the orchestrator's database in a home folder, unless that is done already.
+
+    Args:
+        home: The folder for caches.
+        tell: Called with each line about the work.
+
+    Raises:
+        InputError: If the database's server does not start.
+    """
     if is_prepared(home):
         tell("The kernels are compiled, and the orchestrator has its database.")
         return
@@ -61,12 +69,12 @@ def prepare_home(home: Path, tell: Tell) -> None:
 
 
 def is_prepared(home: Path) -> bool:
-    """Return whether the first run has nothing to wait for."""
+    """Check whether kernels are compiled and intact, and the orchestrator has its database."""
     return is_compiled() and not find_damaged_kernels() and get_database_path(home / "prefect").exists()
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove what was not read for a while: kernels as they once were, and for another processor or Python."""
+    """Remove compiled kernels that were not read for UNUSED_SECONDS, such as those of older sources."""
     for path in folder.glob("*/*"):
         state = path.stat()
         if max(state.st_atime, state.st_mtime) < time.time() - UNUSED_SECONDS:
@@ -74,13 +82,13 @@ def _remove_unused(folder: Path) -> None:
 
 
 def find_damaged_kernels() -> list[Path]:
-    """Return the files of compiled kernels and their tables that are not as they were written."""
+    """List the files of compiled kernels and character tables with a wrong checksum."""
     files = (path for path in sorted(make_kernel_folder().iterdir()) if path.suffix in SEALED)
     return [path for path in files if read_sealed(path) is None]
 
 
 def check_database(home: Path) -> Finding:
-    """Check that a server can work with the orchestrator's database."""
+    """Check that a server can use the orchestrator's database; a database that does not exist yet is fine."""
     path = get_database_path(home / "prefect")
     if fault := find_database_fault(path.parent):
         return report_failure("UI database", *fault)
@@ -88,7 +96,7 @@ def check_database(home: Path) -> Finding:
 
 
 def check_kernels() -> Finding:
-    """Check that the kernels of this state of the code are compiled, and intact."""
+    """Check that the kernels are compiled for the current sources, and intact."""
     folder, bad = make_kernel_folder(), find_damaged_kernels()
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"

@@ -84,7 +84,13 @@ def preview(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEffect:
-    """The effect of one step on a record. text: as it is now, None where the step did not change it, or dropped it."""
+    """The effect of one processing step on a record.
+
+    Attributes:
+        step: The name of the step.
+        text: The text after the step; None if the step did not change it, or dropped the record.
+        drop: The reason why the step dropped the record; "" if it did not.
+    """
 
     step: str
     text: str | None = None
@@ -93,7 +99,15 @@ class StepEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPreview:
-    """One record on its way: as its source gives it, after each step, and where it ends."""
+    """One record through all processing steps.
+
+    Attributes:
+        title: Its title, or its key; may be "".
+        where: Where it is in its raw file.
+        parsed: The text as its source gives it.
+        steps: The effects of the steps, in their order.
+        verdict: "kept", or "dropped: " and the reason.
+    """
 
     title: str
     where: str
@@ -104,7 +118,13 @@ class RecordPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePreview:
-    """A source as a run would read its files now. lines: remarks about them, and about files that are not read"""
+    """A source with its raw files, as a run would read them now.
+
+    Attributes:
+        entry: The source's entry of the recipe, with guessed text fields filled in.
+        files: The raw files.
+        lines: Remarks about guesses, and about files that are not read.
+    """
 
     entry: SourceEntry
     files: tuple[RawFile, ...]
@@ -112,9 +132,10 @@ class SourcePreview:
 
 
 def inspect_source(recipe: Recipe, entry: SourceEntry) -> SourcePreview:
-    """Return what a run would read of a source, with the text fields that are in the lock, or are guessed now.
+    """Find out what a run would read of a source now. Text fields are those in the lock, or guessed.
 
-    Raises InputError.
+    Raises:
+        InputError: If the source has no files, or no table in it has a column of text.
     """
     files, source = list_unhashed_files(list_raw_files(entry, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
@@ -137,10 +158,17 @@ def inspect_source(recipe: Recipe, entry: SourceEntry) -> SourcePreview:
 def preview_source(
     entry: SourceEntry, files: Sequence[RawFile], number: int, tell: Callable[[str], None]
 ) -> Iterator[RecordPreview]:
-    """Take records of every kind of file of a source through all steps, with the recipe's settings. Writes nothing.
+    """Take sample records of a source through all processing steps, and yield a preview of each. Nothing is written.
 
-    tell: called for files that cannot be read, if the source leaves them out; and at the end for the templates of
-          wikis that no table names
+    Args:
+        entry: The source's entry of the recipe.
+        files: The raw files; records of every kind of file among them are taken.
+        number: The largest number of records.
+        tell: Called with a line for each file that cannot be read, if the source skips such files, and at the end for
+            wiki templates that no table names.
+
+    Raises:
+        FileFault: During iteration, if a file cannot be read and the source does not skip such files.
     """
     tally = Tally()
 
@@ -160,7 +188,7 @@ def preview_source(
 
 
 def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
-    """Take one record through all steps."""
+    """Take one record through all processing steps."""
     passed: list[StepEffect] = []
     text = record.text
 
@@ -187,7 +215,7 @@ def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
 
 
 def render_preview(preview: RecordPreview) -> RenderableType:
-    """Return a record as its source gives it, after every step, and where it ends."""
+    """Render a record before and after every step, and its verdict."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
         (to_one_line(preview.title or "(no title)", TITLE_WIDTH), "bold"),

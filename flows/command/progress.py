@@ -1,7 +1,7 @@
 """Shows the progress of a run, a fetch and a check of a store, on the terminal.
 
 A run: one line for each finished stage, and a bar for the one that is being built, with its parts and the time
-left at their rate. A fetch and a check of a store: one bar of bytes for all files. Where output is not a terminal, a
+left at their rate. A fetch and a check of a store: one bar of bytes for all files. If output is not a terminal, a
 line every ten seconds replaces the bar.
 """
 
@@ -32,7 +32,7 @@ LINE_SECONDS = 10.0
 
 
 class _ProgressDisplay:
-    """Drawn on a terminal for the time of a `with` block, and removed where the process is stopped."""
+    """A progress bar that is drawn for the time of a `with` block, and removed if the process is stopped."""
 
     _draws_at_once = True
 
@@ -47,7 +47,7 @@ class _ProgressDisplay:
         return self
 
     def _draw(self) -> None:
-        """Draw the bar from now on, which starts a thread."""
+        """Start to draw the bar, on a thread of its own."""
         self._open.enter_context(call_on_stop(self._bar.stop, display=True))
         self._open.enter_context(self._bar)
 
@@ -57,18 +57,21 @@ class _ProgressDisplay:
         self._open.close()
 
     def tell(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a line above the bar."""
         self._console.print(escape(line), highlight=False)
         self._last = time.monotonic()
 
     def _tell_seldom(self, line: str) -> None:
-        """Print a line in place of a bar, unless one was printed QUIET_SECONDS ago or less."""
+        """Print a line in place of a bar if output is no terminal and nothing was printed for LINE_SECONDS."""
         if not self._console.is_terminal and time.monotonic() - self._last > LINE_SECONDS:
             self.tell(line)
 
 
 class RunProgress(_ProgressDisplay):
-    """Lines, and a bar from the first stage that is built. Safe to call from the run's own thread only."""
+    """The progress of a run: a bar from the first stage that is built.
+
+    Call its methods only from the thread of the run.
+    """
 
     _draws_at_once = False  # workers are forked before there are threads
 
@@ -78,9 +81,12 @@ class RunProgress(_ProgressDisplay):
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Report that `built` of a stage's missing `parts` are done; when all are, its bar goes.
+        """Report that some parts of a stage are done. When all are, the bar of the stage disappears.
 
-        For a model the steps of its training are counted: then the stage's name ends with "steps".
+        Args:
+            stage: The stage; a name that ends with " steps" means the steps of a training.
+            built: The number of parts, or steps, that are done.
+            parts: The number of parts, or steps, in total.
         """
         what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")
         if not self._console.is_terminal:
@@ -97,21 +103,18 @@ class RunProgress(_ProgressDisplay):
 
 
 def _build_bar(console: Console, *counts: ProgressColumn) -> Progress:
-    """Return a bar with these counts and the time left; it goes when it is done."""
+    """Build a bar with some columns and the time left; it disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
 
 def _build_byte_bar(console: Console) -> Progress:
-    """Return a bar of bytes with their rate."""
+    """Build a bar of bytes with their rate."""
     return _build_bar(console, DownloadColumn(), TransferSpeedColumn())
 
 
 class FetchProgress(_ProgressDisplay):
-    """Bytes as they come, on the terminal: one bar for all files, with the rate; or a line every ten seconds.
-
-    Hand `advance` to `fetch_recipe`. Safe to call from any thread.
-    """
+    """The progress of a download: one bar of bytes for all files. Safe to use from any thread."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console, _build_byte_bar(console))
@@ -121,7 +124,13 @@ class FetchProgress(_ProgressDisplay):
         self._here = self._whole = self._num_done = self._num_open = 0
 
     def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
-        """Report that so much of a file has arrived, of so much where that is known."""
+        """Report the progress of one file.
+
+        Args:
+            name: The name of the file.
+            num_bytes: The number of bytes that have arrived.
+            whole: The size of the file in bytes; None if unknown.
+        """
         with self._lock:
             self._count(-1, self._files.get(name))
             self._files[name] = (num_bytes, whole)
@@ -132,7 +141,7 @@ class FetchProgress(_ProgressDisplay):
             self._tell_seldom(f"{text}, {self._here / 1e6:,.1f} MB")
 
     def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
-        """Add a file's state to the sums, or subtract it. A file of unknown length is open."""
+        """Add the state of a file to the sums (sign 1), or subtract it (sign -1). None changes nothing."""
         if file is not None:
             num_bytes, whole = file
             self._here += sign * num_bytes
@@ -142,7 +151,7 @@ class FetchProgress(_ProgressDisplay):
 
 
 class CheckProgress(_ProgressDisplay):
-    """Bytes as they are checked, on the terminal: a bar with the rate; or a line every ten seconds."""
+    """The progress of a check of a store: a bar of bytes."""
 
     def __init__(self, console: Console, what: str) -> None:
         super().__init__(console, _build_byte_bar(console))
@@ -150,7 +159,7 @@ class CheckProgress(_ProgressDisplay):
         self._task = self._bar.add_task(what, total=None)
 
     def advance(self, done: int, total: int) -> None:
-        """Report that so many bytes are checked, of so many."""
+        """Report the number of bytes that are checked, and the total."""
         self._bar.update(self._task, completed=done, total=total)
         if done < total:
             self._tell_seldom(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")

@@ -33,18 +33,22 @@ HEAD_BYTES = 1 << 16
 
 
 def is_pipe(path: Path) -> bool:
-    """Tell whether a path is that of a pipe."""
+    """Check whether a path is standard input or a named pipe."""
     return str(path) == STANDARD_INPUT or path.is_fifo()
 
 
 def to_absolute(path: Path) -> str:
-    """Return a path as any folder understands it; that of a pipe as it is."""
+    """Return the absolute path as text; the path of a pipe is returned unchanged."""
     return str(path if is_pipe(path) else path.resolve())
 
 
 @contextmanager
 def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
-    """Yield a file's settings, for the time of the block; what comes through a pipe is in a file. Raises InputError."""
+    """Yield the settings of a file of records; if it is a pipe, its records are in a temporary file during the block.
+
+    Raises:
+        InputError: If nothing comes through the pipe.
+    """
     if not is_pipe(Path(file.path)):
         yield file
         return
@@ -58,6 +62,7 @@ def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
 
 
 def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> Path:
+    """Copy a pipe to a file with a fitting ending, and return its path. Raises InputError if the pipe is empty."""
     head = stream.read(HEAD_BYTES)
     if not head.strip():
         raise InputError(f"Nothing came through {file.path}: write the records to it, or name a file.")
@@ -69,7 +74,11 @@ def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> P
 
 
 def guess_ending(head: bytes, file: FileSettings) -> str:
-    """Return the ending of a file that begins so. file: whose columns are named
+    """Guess the ending of a file of records from its first bytes.
+
+    Args:
+        head: The first bytes.
+        file: The settings with the names of columns, by which CSV is told from plain text.
 
     >>> [guess_ending(head, FileSettings(path="-")) for head in (b'{"text": 1}', b"id;text", b"Once, a wolf")]
     ['.jsonl', '.csv', '.txt']
@@ -94,7 +103,7 @@ Accept = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """How a file of records is read."""
+    """The options that say how a file of records is read."""
 
     columns: Annotated[
         list[str] | None,
@@ -107,9 +116,14 @@ class FileOptions:
     max_unusable: Annotated[Share, Parameter(help="Largest share of records that may be unusable.")] = 0.01
 
     def to_settings(self, path: Path | None, keep: Sequence[str] = ()) -> "FileSettings":
-        """Return the settings of a file, or of one that is named later. Raises InputError.
+        """Return the settings of a file of records.
 
-        keep: columns whose values are given as they are
+        Args:
+            path: The file. If None, the path is "" and set later.
+            keep: Columns that are returned with each record, unchanged.
+
+        Raises:
+            InputError: If an option is not valid.
         """
         from flows.recipes.tables import parse_override
         from trainer.tasks.formats.records import KEEP_PREFIX, FileSettings

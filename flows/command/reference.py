@@ -64,7 +64,11 @@ ROW = ("key", "type", "default", "meaning")
 
 
 def main(arguments: Sequence[str], page: Path = PAGE) -> int:
-    """Write the page, or with `--check` only compare; 1 where the page lags, 2 for an unknown argument."""
+    """Write the page, or compare it if the argument is `--check`.
+
+    Returns:
+        0; 1 if the page differs from the program; 2 for an unknown argument.
+    """
     if [*arguments] not in ([], ["--check"]):
         print(
             f"flows.command.reference: {' '.join(arguments)} means nothing here; the one option is --check",
@@ -82,7 +86,7 @@ def main(arguments: Sequence[str], page: Path = PAGE) -> int:
 
 
 def render_reference() -> str:
-    """Return the whole page."""
+    """Return the text of docs/reference.md."""
     blocks = [
         "# Reference",
         "Written by `python -m flows.command.reference` from the program itself; change the program, not this page.",
@@ -105,10 +109,7 @@ def render_reference() -> str:
 
 
 def _render_commands() -> str:
-    """Return every command with its arguments, as cyclopts writes it, in the order of the help.
-
-    The introduction of the program is left out; two examples of a command are after its arguments.
-    """
+    """Return the section of each command with its arguments and examples, in the order of `cloze --help`."""
     page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
     sections = page[page.index("### cloze ") + len("### cloze ") :].split("\n### cloze ")
@@ -118,7 +119,7 @@ def _render_commands() -> str:
 
 
 def _format_keys(text: str) -> str:
-    """Return the keys of a document as code, and the words between them as they are.
+    """Format a description of a JSON document, with its keys as code.
 
     >>> _format_keys("each: run_id state; with --all: figures")
     'a list, of each: `run_id`, `state`; with --all: `figures`'
@@ -136,7 +137,7 @@ def _format_examples(name: str) -> str:
 
 
 def render_commands_table() -> str:
-    """Return every command and what it does, as the README shows it, too."""
+    """Return the table of commands and their summaries; the README has the same."""
     rows = [(f"`cloze {name}`", get_summary(find_command(app, name))) for name in list_command_names(app)]
     return format_table(("command", "what it does"), rows)
 
@@ -145,6 +146,7 @@ def render_commands_table() -> str:
 
 
 def _iter_recipe_blocks() -> Iterator[str]:
+    """Yield the paragraphs and tables about the recipe."""
     yield "## The recipe"
     yield (
         "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
@@ -179,13 +181,13 @@ def _iter_recipe_blocks() -> Iterator[str]:
 
 
 def _iter_section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
-    """Yield what a table is for, more paragraphs, and its keys."""
+    """Yield a heading, the description of a settings dataclass, more paragraphs, and the table of its keys."""
     yield from (heading, read_summary(settings), *paragraphs)
     yield format_table(ROW, list_setting_rows(settings, skip=skip))
 
 
 def _iter_nested_summaries(settings: type) -> Iterator[str]:
-    """Yield one paragraph for each nested table that is described nowhere else."""
+    """Yield a paragraph about each nested settings dataclass that has no section of its own."""
     for field in dataclasses.fields(settings):
         hint = get_type_hints(settings)[field.name]
         inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
@@ -194,7 +196,7 @@ def _iter_nested_summaries(settings: type) -> Iterator[str]:
 
 
 def _iter_inputs() -> Iterator[str]:
-    """Yield what each `input` makes, and its own keys."""
+    """Yield a description of each kind of training input, and a table of its keys if it has any."""
     yield "Inputs, with the keys that each adds; more come with installed packages (entry point `cloze.inputs`)."
     for kind, own in INPUTS.items():
         yield f'`input = "{kind}"`: {read_summary(own)}'
@@ -203,7 +205,13 @@ def _iter_inputs() -> Iterator[str]:
 
 
 def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
-    """Return key, type, default and meaning of each field of a settings dataclass, nested ones with dotted keys."""
+    """List the key, type, default and meaning of each field of a settings dataclass.
+
+    Args:
+        settings: The dataclass.
+        prefix: Put before each key. Nested dataclasses get dotted keys.
+        skip: The names of fields to leave out.
+    """
     hints, texts = get_type_hints(settings), read_meanings(settings)
     rows: list[Row] = []
     for field in dataclasses.fields(settings):
@@ -219,7 +227,7 @@ def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()
 
 
 def read_summary(settings: type) -> str:
-    """Return the docstring's text outside the lines about fields."""
+    """Return the docstring of a settings dataclass without the lines about its fields."""
     names = {field.name for field in dataclasses.fields(settings)}
     paragraphs = (inspect.getdoc(settings) or "").split("\n\n")
     plain = [text for text in paragraphs if text.partition(":")[0].split(", ")[0] not in names]
@@ -227,7 +235,7 @@ def read_summary(settings: type) -> str:
 
 
 def format_default(field: "dataclasses.Field[Any]") -> str:
-    """Return a field's default as a recipe would write it."""
+    """Format the default of a field as a recipe writes it; "required" if it has none."""
     if field.name == "seed":
         return "the recipe's `seed`"
     if field.default_factory is not dataclasses.MISSING:
@@ -238,7 +246,7 @@ def format_default(field: "dataclasses.Field[Any]") -> str:
 
 
 def format_toml(value: Any) -> str:
-    """Return a value as TOML writes it.
+    """Format a value as TOML.
 
     >>> format_toml(("en",)), format_toml({"text": "body"}), format_toml(True)
     ('["en"]', '{ text = "body" }', 'true')
@@ -264,7 +272,7 @@ TYPE_NAMES: Mapping[object, str] = {
 
 
 def describe_type(hint: Any) -> str:
-    """Return a type in words.
+    """Describe a type for a person.
 
     >>> describe_type(tuple[str, ...]), describe_type(int | str | None)
     ('list of text', 'whole number or text')
@@ -278,7 +286,7 @@ def describe_type(hint: Any) -> str:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; a bar inside a cell is escaped."""
+    """Format a Markdown table; a bar in a cell is escaped."""
     lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -119,7 +119,12 @@ def rollback(
 
 
 def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
-    """Return the history of some names; the current entry of each has a star. short: short ids of runs"""
+    """Build the table of releases; the current entry of each name has a star.
+
+    Args:
+        entries: The entries of some names, those of a name from old to new.
+        short: The short ids of runs, by their ids.
+    """
     texts = ("release", "when", "who", "what", "reason")
     table = build_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
     newest = {entry.name: entry.number for entry in entries}
@@ -140,19 +145,19 @@ def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -
 
 
 def describe_action(entry: Release) -> str:
-    """Return what an entry did, in a few words."""
+    """Describe what an entry did: "released", "released by approval", or "back to N"."""
     if entry.action == "rollback":
         return f"back to {entry.back_to}"
     return "released" if entry.approved == "bounds" else "released by approval"
 
 
 def build_release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
-    """Return an entry for scripts. current: whether it is what its name means"""
+    """Build the JSON object of an entry; `current` is True if its name means this entry now."""
     return {"store": place.to_address(""), "current": current, **asdict(entry)}
 
 
 def print_entry(place: Place, entry: Release, as_json: bool) -> None:
-    """Print what a name means from now on."""
+    """Print the new entry of a name: its run, its artifacts, and its address."""
     if as_json:
         print_json(build_release_json(place, entry, current=True))
         return

@@ -87,13 +87,20 @@ def demo(*, workers: arguments.Workers = None) -> None:
 def _run_recipe(
     load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None
 ) -> RunState:
-    """Load a recipe and run it, and show how far it is; a folder's recipe is guessed by kernels, too."""
+    """Load a recipe and run it, with its progress on the terminal, while missing kernels are compiled.
+
+    Args:
+        load: Returns the recipe; it is called while kernels are compiled, because a folder's recipe needs some.
+        workers: The number of processes; None for the default.
+        own_server: True to use the embedded Prefect server.
+        watch: Whether to run as a Prefect flow; None to decide by whether somebody watches.
+    """
     with compile_meanwhile(print_lines), RunProgress(console) as progress:
         return run_recipe(load(), arguments.find_home(), progress.tell, workers, own_server, progress.advance, watch)
 
 
 def print_summary(console: Console, finished: RunState) -> None:
-    """Print the ledger, the time, and where the store and the report are."""
+    """Print the ledger of a run, its time, its store, and its report."""
     place, record = finished.place, finished.record
     console.print()
     console.print(render_ledger(read_stored_manifests(place, record)))
@@ -102,9 +109,12 @@ def print_summary(console: Console, finished: RunState) -> None:
 
 
 def print_tour(console: Console, finished: RunState, home: Path) -> None:
-    """Print one example in colour with its masks, its raw bytes, what the model learnt, what to try next.
+    """Print what a demo shows after its run: an example, the model's results, and commands to try next.
 
-    home: whose server has the UI
+    Args:
+        console: Where to print.
+        finished: The run.
+        home: The home folder with the server of the UI.
     """
     place, cloze = finished.place, find_command_name()
     print_sample_comparison(console, compare_contents(finished.outcome.documents, read_shipped_contents()))
@@ -127,7 +137,12 @@ def print_tour(console: Console, finished: RunState, home: Path) -> None:
 
 
 def find_ui_command(cloze: str, home: Path) -> str:
-    """Return the command that opens the UI of a home: on the port on which it runs, else on the first free one."""
+    """Return the command that opens the UI: on the port of a running server, otherwise on the first free port.
+
+    Args:
+        cloze: How the command `cloze` is called here.
+        home: The home folder with the server.
+    """
     running = urlsplit(find_server_of_home(home)).port
     port = running or next(filter(is_port_free, range(UI_PORT, MAX_PORTS)), UI_PORT)
     chosen = "" if port == UI_PORT else f" --port {port}"
@@ -135,7 +150,7 @@ def find_ui_command(cloze: str, home: Path) -> str:
 
 
 def print_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
-    """Show whether the shipped samples gave the same rows as where they were published."""
+    """Print whether the shipped samples gave the same documents as those published with Cloze; a line each if not."""
     if not any(item.differing_tables for item in compared):
         number = format_count(len(compared), "shipped sample")
         console.print(f"\nThe documents of {number} are byte for byte those that were published with Cloze.")
@@ -148,7 +163,7 @@ def print_sample_comparison(console: Console, compared: Sequence[SampleCompariso
 
 
 def print_model_results(console: Console, finished: RunState) -> None:
-    """Print the model's results on text it never saw, phase by phase, and gaps that it fills."""
+    """Print the results of a run's model on held-out text and on its tasks, and its guesses for DEMO_SENTENCES."""
     model, recipe = finished.outcome.model, finished.recipe
     if model is None or recipe.model is None:
         return
@@ -173,7 +188,7 @@ def print_model_results(console: Console, finished: RunState) -> None:
 
 
 def find_first_source_example(finished: RunState) -> int:
-    """Return the number of an example whose document is of the recipe's first source; 0 if it gave none."""
+    """Return the index of an example with a document of the recipe's first source; 0 if there is none."""
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
     for document in Corpus(finished.place, finished.outcome.corpus).iter_documents():
@@ -184,7 +199,7 @@ def find_first_source_example(finished: RunState) -> int:
 
 
 def find_command_name() -> str:
-    """Return how to call this command from here: by its name where it is on the path, else by its place."""
+    """Return how to call this program from the current folder: `cloze` if that is on the PATH, otherwise its path."""
     program = Path(sys.executable).with_name("cloze")
     if which("cloze") == str(program):
         return "cloze"
@@ -192,7 +207,7 @@ def find_command_name() -> str:
 
 
 def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
-    """Return the ledger of a run in a few lines: how many are left after each stage, and the losses, by reason."""
+    """Render the ledger of a run in a few lines: the counts after each stage, and the reasons for most losses."""
     accounts = build_accounts(manifests)
     headline = Text(" → ").join(_format_counts(unit, counts) for unit, counts in accounts.headline.items())
     lost = list_losses(accounts.steps)
@@ -201,20 +216,20 @@ def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
 
 
 def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
-    """Return the count of a unit: `37 kept`, or of several artifacts `300 (notes) and 70 (letters) examples`."""
+    """Format the count of a unit, such as `37 kept`, or `300 (notes) and 70 (letters) examples`."""
     each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
     return Text(" and ").join(each).append(f" {unit.removesuffix('s') if [*counts.values()] == [1] else unit}")
 
 
 def _format_balance(accounts: Accounts) -> Text:
-    """Return a line if every count balances, else a line for each that does not; nothing if there is no count."""
+    """Return a line that all counts balance, or one for each that does not; empty if there are none."""
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
     return Text("✓ nothing is unaccounted for" if accounts.steps or accounts.edges else "", "green")
 
 
 def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
-    """Return one line for each name: name, count, a bar as a share of the largest count."""
+    """Return a line with a bar for each name and count; the largest count has the longest bar."""
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")
@@ -226,5 +241,5 @@ def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
 
 
 def _scale_bar(count: int, most: int, room: int) -> int:
-    """Return the cells of a bar: none for zero, at least one for more, `room` for the most."""
+    """Return the length of a bar in cells: 0 for zero, at least 1 for more, `room` for the largest count."""
     return max(int(count > 0), round(room * count / max(1, most)))

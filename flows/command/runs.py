@@ -100,7 +100,16 @@ def report(
 
 
 def write_report(address: str, run_id: str | None, output: Path | None) -> str:
-    """Build the report of a recorded run; returns where it is. Raises InputError if there is no run."""
+    """Write the HTML report of a recorded run, and return its address.
+
+    Args:
+        address: A store, or a run's folder in it.
+        run_id: The id of the run, short or full. If None, the run of the address, or the newest.
+        output: The file to write. If None, it is written next to the run's record.
+
+    Raises:
+        InputError: If there is no such run, or its record is damaged.
+    """
     from flows.report.page import build_page  # with templates, which lists do not need
 
     place, inside = split_address(address)
@@ -124,7 +133,7 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
 
 
 def _read_run_lock(place: Place, run_id: str) -> Lock | None:
-    """Return the lock of a run for its report, which works without a damaged one."""
+    """Return the lock of a run, which names its raw files; None, with a warning on standard error, if it is damaged."""
     try:
         return read_recorded_lock(place, run_id)
     except DamagedRun as fault:
@@ -133,7 +142,13 @@ def _read_run_lock(place: Place, run_id: str) -> Lock | None:
 
 
 def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
-    """Return a table with a row for each run. short: their short ids; width: of the terminal, in characters"""
+    """Build the table of runs, a row each.
+
+    Args:
+        states: The runs.
+        short: Their short ids, by id.
+        width: The width of the terminal in characters, which decides how costs are arranged.
+    """
     costs = _arrange_columns((("took", "CPU"), ("written", "memory")), width)
     table = build_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
     for state in states:
@@ -149,12 +164,12 @@ def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], widt
 
 
 def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Return pairs as two columns each, or on a narrow terminal as one of two lines."""
+    """Return the texts of pairs as single columns, or on a narrow terminal each pair as one text of two lines."""
     return [each for pair in pairs for each in pair] if width >= WIDE_COLUMNS else ["\n".join(pair) for pair in pairs]
 
 
 def format_costs(state: ListedRun) -> list[tuple[str, str]]:
-    """Return how long a run took with its processor time, and what it has written with its memory."""
+    """Return two pairs of costs of a run: its time and processor time, and the bytes written and the memory."""
     cost = state.record.cost if state.record is not None else None
     took = NO_VALUE if state.seconds is None else format_seconds(state.seconds)
     if cost is None:
@@ -164,7 +179,7 @@ def format_costs(state: ListedRun) -> list[tuple[str, str]]:
 
 
 def describe_new_parts(state: ListedRun) -> str:
-    """Return what a run built, in a few words."""
+    """Describe in a few words the parts that a run built."""
     if state.record is None:
         return NO_VALUE
     parts = count_new_parts(state.record)
@@ -176,7 +191,7 @@ def describe_new_parts(state: ListedRun) -> str:
 
 
 def iter_status_lines(status: StoreStatus) -> Iterator[str]:
-    """Yield what is under way in a store, line by line."""
+    """Yield the lines about a store: running runs, schedules, waiting releases, and how the newest runs ended."""
     if not status.running:
         yield "Nothing runs here now."
     for state in status.running:
@@ -200,7 +215,7 @@ def iter_status_lines(status: StoreStatus) -> Iterator[str]:
 
 
 def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
-    """Yield what a run does now."""
+    """Yield the lines about a running run and the stages that it is at."""
     facts, process = present.report, present.process
     workers = format_count(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {to_printable(process.host)}"
@@ -214,7 +229,7 @@ def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
 
 
 def describe_schedule(present: Heartbeat) -> str:
-    """Return the line of a recipe on a schedule: when it is due next, and how many of its runs wait for their turn."""
+    """Describe a recipe on a schedule: when its next run is due, and how many of its runs are waiting."""
     facts = present.report
     due = f"next {format_moment(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
     waits = f", {format_count(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
@@ -223,7 +238,7 @@ def describe_schedule(present: Heartbeat) -> str:
 
 
 def describe_waiting(present: Heartbeat) -> str:
-    """Return the line of a release that waits for a person: since when, and where to answer."""
+    """Describe a release that waits for approval: since when, and the address to answer at."""
     facts = {key: to_printable(str(value)) for key, value in present.report.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
     since = format_moment(facts.get("since", ""))
@@ -231,7 +246,7 @@ def describe_waiting(present: Heartbeat) -> str:
 
 
 def format_moment(moment: str) -> str:
-    """Return a moment of a record in this machine's time."""
+    """Format an ISO 8601 moment in local time; NO_VALUE if it is not one."""
     try:
         return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
     except ValueError:
@@ -239,13 +254,14 @@ def format_moment(moment: str) -> str:
 
 
 def find_store(store: str) -> Place:
-    """Return the store at an address. Raises InputError if there is none."""
+    """Return the store at an address. Raises InputError if a local folder does not exist."""
     place = Place(store)
     _check_store_exists(place)
     return place
 
 
 def _check_store_exists(place: Place) -> None:
+    """Raise InputError if a store on this machine has no folder."""
     if place.is_local and not Path(place.to_full_path("")).is_dir():
         raise InputError(
             f"There is no store at {place.to_address('')}. Give a store's folder or address; `cloze run` prints it."
@@ -253,7 +269,11 @@ def _check_store_exists(place: Place) -> None:
 
 
 def _find_store_and_recipe(of: str) -> tuple[Place, str | None]:
-    """Return a store, and the name of the recipe where one was given instead. Raises InputError."""
+    """Return a store, and the recipe's name if a recipe was given instead of a store.
+
+    Raises:
+        InputError: If there is no such store, or the recipe is not valid.
+    """
     if not Path(of).is_dir():
         from flows.recipes.recipe import (  # with all sources and steps
             load_shipped_recipe,

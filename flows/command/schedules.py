@@ -68,7 +68,7 @@ def deploy(
 
 
 def list_next_steps(output: Path, pool: str) -> list[str]:
-    """Return the next steps after the file, as commands."""
+    """Return the commands to run after a prefect.yaml was written."""
     file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
     folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]
     create = f"prefect work-pool create {quote(pool)} --type process"

@@ -58,7 +58,17 @@ def materialise(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochFiles:
-    """The examples of an epoch in a folder. deleted: those that a later generation took out"""
+    """The files with the examples of one epoch.
+
+    Attributes:
+        shards: The artifact's folder in the store.
+        split: "train" or "held-out".
+        epoch: The zero-based epoch.
+        examples: The number of examples written.
+        deleted: The number of examples left out because a later generation deleted their documents.
+        files: The number of files.
+        folder: The folder with the files.
+    """
 
     shards: str
     split: str
@@ -69,7 +79,7 @@ class EpochFiles:
     folder: str
 
     def describe(self) -> list[str]:
-        """Return lines for people."""
+        """Return the lines about the files for a person."""
         left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
         files = format_count(self.files, "file")
         return [
@@ -79,7 +89,18 @@ class EpochFiles:
 
 
 def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int | None) -> EpochFiles:
-    """Write the examples of an epoch to a new folder. Raises InputError."""
+    """Write the examples of an epoch to a new folder, as Arrow files.
+
+    Args:
+        artifact: The shards artifact.
+        epoch: The zero-based epoch.
+        to: The folder; it must be empty or not exist.
+        split: "train" or "held-out".
+        seed: The seed of a training, to write rows in the order in which it reads them. If None, in the shards' order.
+
+    Raises:
+        InputError: If the split is unknown or has no example, or the folder cannot be written.
+    """
     check_choice("--split", split, SPLITS)
     shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), parse_local_target(to).absolute()
     if not len(shard_set):
@@ -99,7 +120,7 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
 
 
 def _write_files(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:
-    """Write files of about `MAX_FILE_ROWS` rows each, at least one; return how many rows each has."""
+    """Write rows to files of about MAX_FILE_ROWS rows, at least one file; return the number of rows in each."""
     written: list[int] = []
     first = next(rows, None)
     while first is not None or not written:

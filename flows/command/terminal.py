@@ -1,6 +1,6 @@
 """The console of the commands, and tables that fit it.
 
-On a terminal tables are as wide as it is, or as COLUMNS says; where the columns do not fit side by side, each row is a
+On a terminal tables are as wide as it is, or as COLUMNS says; if the columns do not fit side by side, each row is a
 block of lines, a name and a value each, and no number and no id is broken. Output to a file or a pipe is as wide as it
 needs, so that a row is a line and nothing of it is cut. With `--json` standard output has one JSON document and nothing
 else.
@@ -27,19 +27,19 @@ from flows.signals import stop
 TITLE_WIDTH, EXCERPT_WIDTH, VALUE_WIDTH = 60, 240, 100  # characters of texts that are shown
 
 
-MAX_COLUMNS = 1 << 16  # columns, where no terminal limits them
+MAX_COLUMNS = 1 << 16  # columns, if no terminal limits them
 
 
 class StandardOutput(Console):
-    """Standard output. Where nobody reads it any more, the command is stopped, without waiting for its work."""
+    """A console on standard output that stops the command if nobody reads its output any more."""
 
     def on_broken_pipe(self) -> None:
-        """Stop."""
+        """Stop the process as if by SIGPIPE."""
         stop(signal.SIGPIPE)
 
 
 def _find_width() -> int | None:
-    """Return how wide output may be; None where the terminal says so."""
+    """Return the width of output in columns; None to use that of the terminal or of COLUMNS."""
     bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return None if bounded else MAX_COLUMNS
 
@@ -48,23 +48,23 @@ console = StandardOutput(soft_wrap=True, highlight=False, width=_find_width())
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines as they are: nothing in them is markup."""
+    """Print lines without markup."""
     for line in lines:
         console.print(line, markup=False)
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document, for scripts."""
+    """Print a value as one JSON document."""
     print(json.dumps(value, indent=1))
 
 
 def choose_console(as_json: bool) -> Console:
-    """Return where a command's lines go: to standard error where JSON has standard output to itself."""
+    """Return the console for a command's lines: standard error if JSON goes to standard output."""
     return StandardOutput(stderr=True, soft_wrap=True, highlight=False) if as_json else console
 
 
 def choose_printer(as_json: bool) -> Callable[[str], None]:
-    """Return what prints a command's lines, in the same place."""
+    """Return a function that prints a command's lines: on standard error if JSON goes to standard output."""
     return partial(print, file=sys.stderr, flush=True) if as_json else print_lines
 
 
@@ -73,7 +73,7 @@ MAX_WORD_COLUMNS = 16  # longer words may be broken in a column of texts
 
 
 class FittingTable(Table):
-    """A table that is shown as blocks of lines where its columns need more room than there is."""
+    """A table that is shown as a block of lines per row if its columns do not fit the terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, or a block for each row."""
@@ -90,7 +90,7 @@ class FittingTable(Table):
             yield Text()
 
     def _measure_width(self, console: Console, options: ConsoleOptions) -> int:
-        """Return the least width at which no number, no id and no short word is broken."""
+        """Return the smallest width in columns at which no number, no id and no short word is broken."""
         wide = options.update(width=1 << 16)
         needed = COLUMN_GAP * (len(self.columns) - 1)
         for column in self.columns:
@@ -101,9 +101,13 @@ class FittingTable(Table):
 
 
 def build_table(*names: str, texts: Collection[str] | None = None) -> Table:
-    """Return a table without lines: texts are on the left and may be folded, numbers and ids on the right and whole.
+    """Build a table without borders.
 
-    texts: the columns with texts; by default the first
+    Columns of texts are left-aligned and may wrap; others are right-aligned and do not.
+
+    Args:
+        names: The heads of the columns.
+        texts: The heads of those with texts. If None, only the first.
     """
     table = FittingTable(box=None, pad_edge=False, header_style="dim", padding=(0, COLUMN_GAP, 0, 0))
     for name in names:
@@ -115,9 +119,14 @@ def build_table(*names: str, texts: Collection[str] | None = None) -> Table:
 
 
 def fit_table(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return lines for a terminal of some width, in which lines `begin` to `end` are a table that may not fit.
+    """Return lines with a table in them for a terminal of a given width; a table that is too wide is laid out again.
 
-    rows: the same table, its head first; used where a line is too wide
+    Args:
+        lines: All lines.
+        begin: The index of the first line of the table.
+        end: The index after its last line.
+        rows: The cells of the table, with its head first; used if a line is too wide.
+        width: The width of the terminal in characters.
     """
     if max(map(cell_len, lines[begin:end]), default=0) <= width:
         return [*lines]
@@ -131,5 +140,11 @@ def fit_table(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequenc
 
 
 def format_left_out(number: int, shown: int, what: str) -> list[Text]:
-    """Return a line with the number of those left out; none where all are shown."""
+    """Return a line with the number of items that are not shown; an empty list if all are.
+
+    Args:
+        number: The number of all items.
+        shown: The largest number that is shown.
+        what: The plural of what is counted.
+    """
     return [Text(f"  … {number - shown:,} more {what}", "dim")] if number > shown else []

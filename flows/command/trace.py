@@ -75,14 +75,28 @@ def trace(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTrace:
-    """One document of an example and the bytes of its raw record, where the raw file still exists."""
+    """A document of an example with its raw record.
+
+    Attributes:
+        trace: The document and its role in the example.
+        raw: The bytes of its raw record; None if the raw file is not on this machine any more.
+    """
 
     trace: TracedDocument
     raw: bytes | None
 
 
 def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[ShardSet, list[RawTrace]]:
-    """Return an example's documents and their raw bytes. Raises InputError for a number that no example has."""
+    """Return a shard set, and the documents of one of its examples with their raw records.
+
+    Args:
+        shards: The shards artifact.
+        index: The zero-based index of the example in the split.
+        split: "train" or "held-out".
+
+    Raises:
+        InputError: If the split is unknown, or there is no such example.
+    """
     check_choice("--split", split, SPLITS)
     shard_set = ShardSet(shards.place, shards.manifest, split)
     if not 0 <= index < len(shard_set):
@@ -93,10 +107,7 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
 
 
 def read_raw_record(place: Place, document: Document) -> bytes | None:
-    """Return the bytes of a document's raw record; None where its raw file is no longer on this machine.
-
-    The newest run that read the file says where it was and, by its recipe, how its source is read.
-    """
+    """Read the raw record of a document, as the newest run that read its raw file says; None if that file is gone."""
     recorded = find_raw_file(place, document.locator.sha256)
     if recorded is None:
         return None
@@ -107,7 +118,15 @@ def read_raw_record(place: Place, document: Document) -> bytes | None:
 
 
 def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, list[int]]]:
-    """Return a document by its id, and the numbers of its examples, by split. Raises InputError."""
+    """Return a document, and the indices of its examples by split.
+
+    Args:
+        shards: The shards artifact.
+        id_hex: The document's id as 32 hexadecimal digits.
+
+    Raises:
+        InputError: If it is no id, or the corpus does not keep such a document.
+    """
     try:
         id = bytes.fromhex(id_hex)
     except ValueError as error:
@@ -120,7 +139,7 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 
 
 def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, Any]:
-    """Return an example with its documents and where their records are, for scripts. Raises InputError."""
+    """Build the JSON object of an example with its documents. Raises InputError as `trace_number` does."""
     shard_set, traces = trace_number(shards, index, split)
     example, vocabulary = shard_set[index], read_vocabulary_for(shards)
     return {
@@ -135,7 +154,7 @@ def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, An
 
 
 def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
-    """Return a document, and the numbers of its examples by split, for scripts. Raises InputError."""
+    """Build the JSON object of a document, its examples and its answers. Raises InputError as `trace_document` does."""
     document, examples = trace_document(shards, str(id_hex))
     facts = _build_document_facts(document, read_raw_record(shards.place, document))
     answers = find_answers(shards.place, document)
@@ -143,9 +162,12 @@ def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
 
 
 def find_answers(place: Place, document: Document) -> dict[str, str]:
-    """Return what fine-tuned models answered to a document, by artifact; of a vector its length. Reads all answers.
+    """Find the answers of fine-tuned models to a document, by artifact; a vector is described by its length.
 
-    Raises Damaged.
+    The answers of all artifacts of the store are read.
+
+    Raises:
+        Damaged: If a file of answers is damaged.
     """
     answers, here = {}, [("id", "=", document.id.hex())]
     kinds = [kind for kind, described in STAGES.items() if described.has_answers]
@@ -161,7 +183,7 @@ def find_answers(place: Place, document: Document) -> dict[str, str]:
 
 
 def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, Any]:
-    """Return a document for scripts. raw_bytes: the size of its record, None where the raw file is gone"""
+    """Build the JSON object of a document, with the size of its raw record in bytes, or None if that is gone."""
     fields = ("title", "source", "url", "date", "license", "language", "text")
     where = {"id": document.id.hex(), "where": str(document.locator), "raw_bytes": None if raw is None else len(raw)}
     return {**where, **{name: getattr(document, name) for name in fields}}
@@ -170,9 +192,13 @@ def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, An
 def render_example(
     example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
 ) -> Text:
-    """Return one example: segments in two colors, each masked token as the model sees it, with what it must guess.
+    """Render an example: its segments in two colors, and masked tokens as the model sees them with what it must guess.
 
-    masks: of this one example; by default those stored with it. labels: what the labels of its shard set mean
+    Args:
+        example: The example.
+        vocabulary: Its vocabulary.
+        masks: The masks of this example only. If None, those stored with it.
+        labels: What the labels of its shard set mean; None if they mean nothing.
     """
     tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
@@ -190,7 +216,7 @@ def render_example(
 
 
 def _format_token(token: ShownToken) -> Text:
-    """Return a token; a masked one reversed, followed by the original: `[MASK]→the`, `dog→the`, `the→=`."""
+    """Format a token; of a masked one what the model sees and what it must guess: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
         return Text(to_one_line(token.text, TITLE_WIDTH), "dim" if token.kind == "special" else style)
@@ -199,7 +225,14 @@ def _format_token(token: ShownToken) -> Text:
 
 
 def render_document(role: str, document: Document, raw: bytes | None, lines: int = MAX_RAW_LINES) -> RenderableType:
-    """Return a document and the first lines of the raw record it came from; raw: None where its file is gone."""
+    """Render a document and the first lines of its raw record.
+
+    Args:
+        role: The document's role in an example.
+        document: The document.
+        raw: The bytes of its raw record; None if its file is gone.
+        lines: The largest number of lines of the raw record.
+    """
     head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
     fields = {
         "title": document.title,
@@ -217,7 +250,7 @@ def render_document(role: str, document: Document, raw: bytes | None, lines: int
 
 
 def format_raw_record(raw: bytes | None, most: int) -> Text:
-    """Return the beginning of a raw record, line by line, and where it was cut."""
+    """Format the first lines of a raw record, and say how many bytes were cut off; None means that its file is gone."""
     if raw is None:
         return Text("  the raw file is not on this machine", "dim")
     lines = raw[:MAX_RAW_BYTES].splitlines(keepends=True)[:most]
@@ -231,7 +264,7 @@ def format_raw_record(raw: bytes | None, most: int) -> Text:
 def print_example_trace(
     console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MAX_RAW_LINES
 ) -> None:
-    """Show one example, its documents, and the raw bytes they came from."""
+    """Print an example, its documents, and their raw records. Raises InputError as `trace_number` does."""
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
     masks = get_example_masks(shard_set, example)
@@ -241,7 +274,7 @@ def print_example_trace(
 
 
 def print_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
-    """Show one document, its raw bytes, the numbers of its examples, and its answers."""
+    """Print a document, its raw record, its examples and its answers. Raises InputError as `trace_document` does."""
     document, examples = trace_document(shards, id_hex)
     console.print(render_document("document", document, read_raw_record(shards.place, document)))
     for split, numbers in examples.items():

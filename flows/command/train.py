@@ -1,9 +1,9 @@
 """`cloze train JOB`: a training job from a file, on this machine, without a flow around it.
 
-    job.json ─► trainer.launching ─► the ranks ─► their events, a line each ─► the terminal
+    job.json ─► trainer.launch ─► the ranks ─► their events, a line each ─► the terminal
 
-It needs what the trainer needs, and no more: where the rest of Cloze's packages is missing, this is the only
-command. When stopped, it waits for the checkpoint of the current step; the same command resumes from it.
+It needs only what the trainer needs: if the rest of Cloze's packages is missing, this is the only command. When
+stopped, it waits for the checkpoint of the current step; the same command resumes from it.
 """
 
 import time
@@ -32,11 +32,11 @@ STOP_NOTICE = "Training ends with the step that it is in, and saves it; a second
 
 
 def run_train_command(arguments: Sequence[str]) -> int:
-    """Run `cloze train` where the library that reads the other commands is not installed."""
-    where = (
-        "Where only the trainer's packages are installed there is one command: train. Install the others for the rest."
+    """Run `cloze train` with the standard library's parser, for machines without cyclopts."""
+    description = (
+        "If only the trainer's packages are installed, there is one command: train. Install the others for the rest."
     )
-    parser = ArgumentParser(prog="cloze", description=where)
+    parser = ArgumentParser(prog="cloze", description=description)
     command = parser.add_subparsers(required=True).add_parser("train")
     command.add_argument("job", type=Path)
     for name in PLACES:
@@ -52,11 +52,17 @@ def run_train_command(arguments: Sequence[str]) -> int:
 
 
 def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:
-    """Train the job of a file until its export is finished. Raises InputError, or TrainingFailed with the log's end.
+    """Train the job of a file until its export is written.
 
-    places: by PLACES, where things are instead of where the job says
-    nodes:  the machines that train it together
-    tell:   called with a line for every event, and for a step from time to time
+    Args:
+        path: The job's file.
+        places: By PLACES, folders and stores that replace those of the job; None keeps the job's.
+        nodes: The machines that train together.
+        tell: Called with a line for every event, and for steps every LINE_SECONDS.
+
+    Raises:
+        InputError: If the file holds no job, or something it names is missing.
+        TrainingFailed: If training fails, with the end of its log.
     """
     job = with_places(read_job(path), places)
     listener, stop = JobListener(tell, job.training.steps), Stop()
@@ -68,7 +74,10 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 
 
 def add_tokenizer(job: TrainingJob) -> Iterator[str]:
-    """Write the vocabulary's files next to each model of a job's export; yield a line where the store lacks them."""
+    """Write the files of the tokenizer next to each exported model; yield a warning if the store lacks the vocabulary.
+
+    If the export is on another machine, nothing is done.
+    """
     if not (job.export / COMPLETE_FILE).exists():  # another machine has it
         return
     try:
@@ -82,7 +91,7 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
 
 
 def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
-    """Return the job with the given places. Raises InputError for a start that it does not have."""
+    """Return the job with other places. Raises InputError for a start model or teacher that the job does not have."""
     store, work, start, teacher = (places.get(name) for name in PLACES)
     if start and job.start is None:
         raise InputError(f"--start {start}: the job begins with random weights, not with a model. Leave it out.")
@@ -98,7 +107,7 @@ def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJ
 
 
 def read_job(path: Path) -> TrainingJob:
-    """Return the job in a file. Raises InputError if it holds none."""
+    """Read the job in a file. Raises InputError if the file cannot be read, or holds no job."""
     try:
         return TrainingJob.from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -113,7 +122,7 @@ def read_job(path: Path) -> TrainingJob:
 
 
 class JobListener:
-    """Turns the events of a training of so many steps into lines for people."""
+    """A callback that turns the events of a training into lines for a person."""
 
     def __init__(self, tell: Callable[[str], None], steps: int) -> None:
         self._tell = tell
@@ -121,7 +130,7 @@ class JobListener:
         self._last = 0.0
 
     def on_event(self, event: Event) -> None:
-        """One event."""
+        """Tell an event; steps are told every LINE_SECONDS, and the last one always."""
         now = time.monotonic()
         if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
             self._last = now
@@ -130,7 +139,7 @@ class JobListener:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield an event as a line, and one for each component of a mixture that it judges.
+    """Yield an event as a line, and one for each component of a mixture that it evaluates.
 
     >>> [*iter_event_lines({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
     ['step 3: loss 0.6931']

@@ -2,7 +2,7 @@
 
     MODEL ─► its folder ─► python -m trainer ... ─► its lines or events ─► the terminal
 
-MODEL is a folder with config.json, weights and a tokenizer (of an older form today's is made first), an artifact of the
+MODEL is a folder with config.json, weights and a tokenizer (an older form is converted first), an artifact of the
 store, a release (STORE@NAME), or a store: then its newest model. The process ends with this one, however this one ends;
 an error that the user can fix comes back as the trainer's own paragraph.
 """
@@ -48,9 +48,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> Iterator[Path]:
-    """Yield the folder of the model at an address, on this machine for the time of the block. Raises InputError.
+    """Yield the local folder of a model during the block; a model in an object store is copied for it.
 
-    kinds: of artifacts, the first that the address has is taken
+    Args:
+        address: A model's folder, an artifact, a release, or a store, which means its newest model.
+        kinds: Kinds of artifacts; the first that the address has is used.
+
+    Raises:
+        InputError: If there is no model, several tasks to choose from, or the model is not finished.
     """
     if any((Path(address) / name).is_file() for name in (CONFIG, MODULES)):
         yield convert_older_folder(Path(address))
@@ -75,7 +80,10 @@ def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) 
 
 
 def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
-    """Return the newest artifact of the first kind that an address has. Raises InputError if several are meant."""
+    """Return the newest artifact of the first kind that an address has.
+
+    Raises InputError if there is none, or if there are several tasks to choose from.
+    """
     refusals = {}
     for kind in kinds:
         try:
@@ -97,10 +105,17 @@ def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
 def open_trainer(
     arguments: Sequence[str], training: TrainingSettings | None = None
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Run `python -m trainer` for the time of the block; yields its output, and the file where its errors go.
+    """Run `python -m trainer` during the block, and yield its standard output and the file with its standard error.
 
-    training: of a job, whose file is the second argument: as many processes as it asks for
-    Raises InputError with its paragraph, or TrainingFailed, where it does not end well.
+    The process is killed at the end of the block if it still runs.
+
+    Args:
+        arguments: The arguments; if `training` is given, the second is the job's file.
+        training: The settings of a job; as many processes are started as they ask for. If None, one.
+
+    Raises:
+        InputError: If the trainer ends with an error that the user can fix.
+        TrainingFailed: If it ends with another error, with the end of its log.
     """
     called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
     variables = {**os.environ, **OWN_CODE}
@@ -122,21 +137,21 @@ def open_trainer(
 
 
 def forward_lines(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
-    """Run `python -m trainer`, and print its lines. Raises as `open_trainer` does."""
+    """Run `python -m trainer`, and pass on each line that it prints. Raises as `open_trainer` does."""
     with open_trainer(arguments) as (output, _):
         for line in output:
             tell(line.decode().rstrip("\n"))
 
 
 def iter_trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
-    """Run `python -m trainer`, and yield its iter_events. Raises as `open_trainer` does."""
+    """Run `python -m trainer`, and yield its events. Raises as `open_trainer` does, during iteration."""
     with open_trainer(arguments, training) as (output, log):
         yield from iter_events(output, log)
 
 
 @contextmanager
 def open_job_file(job: "DataclassInstance") -> Iterator[str]:
-    """Yield the path of a file with a job for the trainer, for the time of the block."""
+    """Yield the path of a temporary JSON file with a job for the trainer."""
     with open_scratch_folder() as scratch:
         path = scratch / "job.json"
         path.write_text(json.dumps(asdict(job), ensure_ascii=False), encoding="utf-8")
@@ -144,6 +159,7 @@ def open_job_file(job: "DataclassInstance") -> Iterator[str]:
 
 
 def _build_error(code: int, log: IO[bytes]) -> Exception:
+    """Build the error of a trainer that ended with an exit code other than 0."""
     log.seek(0)
     lines = log.read().decode("utf-8", errors="replace").splitlines()
     report = [f"The trainer {describe_exit(code)}; the end of its output:", *lines[-LOG_LINES:]]

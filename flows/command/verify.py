@@ -43,9 +43,12 @@ def verify(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """The result of a check. faults: what is not as it was written
+    """The result of a check of a store.
 
-    files, artifacts, runs, releases: how many were checked; unnamed: files that nothing names
+    Attributes:
+        faults: A description of each fault.
+        files, artifacts, runs, releases: The numbers of those that were checked.
+        unnamed: The number of files that no artifact, run or release names.
     """
 
     faults: tuple[str, ...]
@@ -57,12 +60,20 @@ class VerifyResult:
 
     @property
     def is_whole(self) -> bool:
-        """True if everything is as it was written."""
+        """True if there is no fault."""
         return not self.faults
 
 
 def verify_store(console: Console, address: str) -> VerifyResult:
-    """Check everything at an address, one line a fault, and leave a list of what the next runs build again."""
+    """Check everything at an address, print each fault, and leave the list of damaged files for the next runs.
+
+    Args:
+        console: Where to print.
+        address: A store, or a folder or artifact in it.
+
+    Raises:
+        InputError: If the address is not one of a store, or the store has nothing there.
+    """
     place, inside = split_address(address)
     holdings = read_inventory(place, inside)
     faults: list[Fault] = []
@@ -85,7 +96,13 @@ def verify_store(console: Console, address: str) -> VerifyResult:
 
 
 def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[str]:
-    """Leave the list of damaged files in the store; yield what follows from it. inside: the folder that was checked"""
+    """Write the list of damaged files into the store, and yield the lines about what follows.
+
+    Args:
+        place: The store.
+        inside: The folder that was checked, "" for all of it; entries of the old list outside it are kept.
+        faults: The faults of files that a run can build again.
+    """
     damaged = {fault.path: fault.what for fault in faults}
     try:
         if inside:
@@ -103,7 +120,10 @@ def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> It
 
 
 def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
-    """Build the first part of each artifact again next to it; yield whether it has the same content."""
+    """Build the first part of each artifact at an address again, and yield whether its content is the same.
+
+    The result of each is also printed.
+    """
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest)
         verdict = "the same content" if rebuilt.is_equal else f"other content: {rebuilt.before} is now {rebuilt.after}"
@@ -113,7 +133,7 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
 
 
 def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -> None:
-    """Print what was checked, what nothing names, and how many faults there are."""
+    """Print the numbers of what was checked, the files that nothing names, and the number of faults."""
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
     looked += [format_count(result.runs, "run")] if result.runs else []
     looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []

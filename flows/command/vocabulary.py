@@ -156,7 +156,7 @@ def adapt(
 
 
 def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
-    """Return vocabularies side by side, with the figures of a text if they have some."""
+    """Build a table with vocabularies side by side, with the figures of a text if they have some."""
     heads = [to_one_line(name, 3 * NAME_WIDTH) for name in names]
     table = build_table("", *heads, texts=["", *heads])
     for title, values in zip(
@@ -167,6 +167,7 @@ def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Tabl
 
 
 def _build_rows(facts: Facts) -> dict[str, str]:
+    """Build the rows of a vocabulary for the table, by their titles."""
     rule = "those of its tokenizer.json, which only the library tokenizers can read"
     if facts["words"] is not None:
         rule = ", ".join(f"{key} {str(value).lower()}" for key, value in facts["words"].items())
@@ -189,7 +190,7 @@ def _build_rows(facts: Facts) -> dict[str, str]:
 
 
 def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
-    """Return the pieces of a text as the vocabulary writes them, each with its id."""
+    """Format the pieces of a text, each with its id."""
     shown = [f"{to_one_line(piece['token'], NAME_WIDTH)} {piece['id']}" for piece in pieces[:MAX_PIECES]]
     if len(pieces) > MAX_PIECES:
         shown.append(f"… {len(pieces) - MAX_PIECES:,} more pieces")
@@ -197,7 +198,7 @@ def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
 
 
 def render_comparison(facts: Facts) -> RenderableType:
-    """Return two vocabularies side by side, the pieces that they share, and words that they cut in other places."""
+    """Render two vocabularies side by side, the number of shared pieces, and the words that they cut differently."""
     sides, shared = facts["vocabularies"], facts["overlap"]
     names = [to_one_line(side["name"], NAME_WIDTH) for side in sides]
     apart = build_table("cut in other places", *names, texts=["cut in other places", *names])
@@ -211,7 +212,7 @@ def render_comparison(facts: Facts) -> RenderableType:
 
 
 def format_decimals(value: float | None) -> str:
-    """Return a figure with three decimals; a dash if there is none.
+    """Format a figure with three decimals; a dash if it is None.
 
     >>> format_decimals(1.23456), format_decimals(None)
     ('1.235', '-')
@@ -220,7 +221,7 @@ def format_decimals(value: float | None) -> str:
 
 
 def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
-    """Return the facts of a vocabulary."""
+    """Build the JSON object of a vocabulary."""
     special = [*vocabulary.special_tokens.values(), *vocabulary.additional_special_tokens]
     return {
         "size": vocabulary.size,
@@ -233,7 +234,7 @@ def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
 
 
 def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
-    """Return the figures of a text and its pieces."""
+    """Build the JSON object of a text that a vocabulary has cut: its figures and its pieces."""
     cut = cut_text(vocabulary, text)
     pieces = [
         {"id": piece.id, "token": vocabulary.tokens[piece.id], "start": piece.start, "end": piece.end}
@@ -243,7 +244,7 @@ def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
 
 
 def build_measures_json(measures: TextMeasures) -> Facts:
-    """Return the figures of a text, with their quotients."""
+    """Build the JSON object of the figures of a text, with their quotients."""
     return {
         **asdict(measures),
         "tokens_a_word": measures.fertility,
@@ -255,7 +256,14 @@ def build_measures_json(measures: TextMeasures) -> Facts:
 def build_comparison_json(
     names: tuple[str, str], vocabularies: tuple[Vocabulary, Vocabulary], lines: Iterable[str], beginning: str
 ) -> Facts:
-    """Compare two vocabularies on the lines of one text. beginning: of the text, for words cut in other places"""
+    """Compare two vocabularies on a text, and build the JSON object of the result.
+
+    Args:
+        names: The names of the vocabularies.
+        vocabularies: The vocabularies.
+        lines: The lines of the text, which are read once.
+        beginning: The beginning of the text, in which words that are cut differently are searched.
+    """
     figures = measure_lines(*map(Encoder, vocabularies), lines=lines)
     first, second = (cut_text(each, beginning) for each in vocabularies)
     return {
@@ -273,7 +281,15 @@ def build_comparison_json(
 
 @contextmanager
 def _open_text(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
-    """Yield the beginning of the text to compare on, and all its lines. Raises InputError if it cannot be read."""
+    """Yield the beginning of the text to compare on, and an iterator of all its lines.
+
+    Args:
+        sentence: The text itself, or None.
+        path: A file of text; if both are None, a shipped story is used.
+
+    Raises:
+        InputError: If the file cannot be read, or is not UTF-8.
+    """
     if sentence is not None:
         yield sentence, iter(sentence.splitlines())
         return
@@ -291,7 +307,15 @@ def _open_text(sentence: str | None, path: Path | None) -> Iterator[tuple[str, I
 
 
 def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
-    """Return the vocabulary at an address. store: where a mere name is looked up. Raises InputError if none."""
+    """Return the vocabulary at an address.
+
+    Args:
+        address: A tokenizer's folder or file, an artifact, a release, or the name of a vocabulary in a store.
+        store: The store in which names and short ids are looked up.
+
+    Raises:
+        InputError: If there is none, or several are meant.
+    """
     path = Path(address)
     if path.is_file():
         return _read_from_file(path)
@@ -312,11 +336,15 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
 
 
 def list_vocabulary_names(store: str) -> list[str]:
-    """Return the names of the vocabularies that a store holds."""
+    """List the names of the vocabularies in a store, sorted."""
     return sorted({path.split("/")[1] for path in Place(store).list_files("vocabularies") if path.count("/") >= 2})
 
 
 def _read_from_store(address: str) -> Vocabulary:
+    """Read the newest vocabulary at an address in a store.
+
+    Raises InputError if vocabularies of several names are there.
+    """
     artifacts = find_artifacts(address, "vocabularies")
     names = sorted({artifact.manifest.name for artifact in artifacts})
     if len(names) > 1:
@@ -329,7 +357,7 @@ def _read_from_store(address: str) -> Vocabulary:
 
 
 def _read_from_file(path: Path) -> Vocabulary:
-    """Return the vocabulary of one file, whose name tells its form."""
+    """Read the vocabulary of one file; the name of the file decides its form."""
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
         files = {"vocab.json": read_bounded_bytes(path), "merges.txt": read_bounded_bytes(merges)}

@@ -2,7 +2,7 @@
 
     words of the domain ─► tokens chosen ─► vocabulary ─► (rows for a model) ─► a folder
 
-Promise: nothing is written where anything is wrong. The figures come from the vocabularies' own encoding of the
+Promise: nothing is written if anything is wrong. The figures come from the vocabularies' own encoding of the
 counted words, not from the estimates by which tokens were chosen.
 """
 
@@ -68,24 +68,28 @@ Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainCounts:
-    """The word counts of each source by its name."""
+    """The words of a domain with their counts, by the name of the source."""
 
     sources: dict[str, WordCounts]
 
     @property
     def total(self) -> WordCounts:
-        """The counts of all sources."""
+        """The counts of all sources added up."""
         return merge_counts([*self.sources.values()])
 
 
 def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, text: str, tell: Tell) -> DomainCounts:
-    """Count the words of files, folders or globs, and of corpora of a store (by name, or as STORE/corpora/NAME).
+    """Count the words of files and corpora.
 
-    vocabulary: its rule defines the words
-    text:       the field or column of JSON lines and tables that holds the text
-    tell:       called with a line for each address
-    Raises InputError if an address cannot be read, where no text has a word, and where nobody knows the
-    vocabulary's rule for words.
+    Args:
+        addresses: Files, folders or globs; names of corpora in the store, or their addresses (STORE/corpora/NAME).
+        vocabulary: Its rule defines what a word is.
+        store: The store in which names are looked up.
+        text: The field or column of JSON lines and tables that holds the text.
+        tell: Called with a line for each address.
+
+    Raises:
+        InputError: If an address cannot be read, no text has a word, or the vocabulary's rule for words is unknown.
     """
     rule = require_word_rule(vocabulary)
     parts: dict[str, list[WordCounts]] = {}
@@ -110,7 +114,11 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
 
 
 def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
-    """Return the texts at an address, in columns of some megabytes, each with the name of its source."""
+    """Yield the texts at an address in columns of some megabytes, each with the name of its source.
+
+    Args:
+        unread: Its count of "records" is increased for each record that cannot be read.
+    """
     if (
         "://" in address
         or parse_release_address(address) is not None
@@ -128,6 +136,7 @@ def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Te
 
 
 def _iter_corpus_texts(address: str) -> Texts:
+    """Yield the training texts of the newest corpus at an address, by source."""
     artifact = pick_newest(find_artifacts(address, CORPORA))
     for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
@@ -137,6 +146,7 @@ def _iter_corpus_texts(address: str) -> Texts:
 
 
 def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
+    """Yield the texts of files in columns of about BATCH_CHARACTERS characters; the last may be empty."""
     refuse_store(split_glob(address)[0])
     name = address if has_magic(address) else Path(address).resolve().name
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
@@ -152,7 +162,7 @@ def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
 
 
 def _iter_record_texts(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
-    """Yield the texts of the records that can be read. The files are not hashed for it."""
+    """Yield the texts of the records that can be read, and count the others in `unread`."""
     for name, path in source.files():
         with hold_unchanged(read_states([str(path)])):
             file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
@@ -164,7 +174,16 @@ def _iter_record_texts(source: FilesSource, unread: Counter[str]) -> Iterator[st
 
 
 def resolve_token_count(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int:
-    """Return how many tokens are asked for. Raises InputError unless it is one of --tokens N and --fill that can be."""
+    """Return the number of tokens to add.
+
+    Args:
+        vocabulary: The vocabulary with unused slots.
+        tokens: The number, or None.
+        fill: True to fill all unused slots.
+
+    Raises:
+        InputError: If both or none are given, the number is below 1, or there are no unused slots to fill.
+    """
     if (tokens is None) == (not fill):
         raise InputError(
             "Set how many tokens to add: --tokens N, or --fill for as many as there are slots (one of the two)."
@@ -185,9 +204,20 @@ def resolve_token_count(vocabulary: Vocabulary, tokens: int | None, fill: bool) 
 def adapt_vocabulary(
     vocabulary: Vocabulary, domain: DomainCounts, wanted: int, settings: AdaptSettings, append: bool = False
 ) -> tuple[Vocabulary, dict[str, Any]]:
-    """Choose tokens by what the domain's words would save; return the new vocabulary, and the gain in figures.
+    """Choose new tokens by how many tokens they save on a domain.
 
-    Raises InputError if no word of the domain is worth a token.
+    Args:
+        vocabulary: The vocabulary to extend.
+        domain: The words of the domain.
+        wanted: The largest number of new tokens.
+        settings: Which words may become tokens.
+        append: True to add all tokens after the last one; otherwise unused slots are filled first.
+
+    Returns:
+        The new vocabulary, and the JSON object with figures before and after.
+
+    Raises:
+        InputError: If no word is worth a token.
     """
     choices = choose_tokens(vocabulary, domain.total, wanted, settings)
     if not choices:
@@ -211,7 +241,7 @@ def adapt_vocabulary(
 
 
 def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
-    """Return the tokens that were added, each with the pieces that its text had before."""
+    """List the added tokens, each with its saving and the pieces that its text had before."""
     pieces = find_old_pieces(old, new)
     return [
         {
@@ -227,7 +257,7 @@ def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choic
 
 
 def _measure_fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
-    """Measure a vocabulary on a domain whose words were counted by its rule. Every distinct word is encoded once."""
+    """Measure a vocabulary on the words of a domain, in total and by source."""
     pieces = encode_counted_words(Encoder(vocabulary), domain.total)
     unknown, size = find_unknown_id(vocabulary), vocabulary.size
     sources = measure_sources(pieces, unknown, size, sorted(domain.sources.items()))
@@ -244,7 +274,7 @@ def _measure_facts(measures: Measures) -> dict[str, Any]:
 
 
 def render_adaptation(name: str, facts: Facts, output: Path) -> RenderableType:
-    """Return what new tokens gain, the first of them, and how the vocabulary has grown."""
+    """Render what the new tokens save, the first of them, and how the vocabulary has grown."""
     table = build_table("source", "words", "tokens a word", "words of one token", "words unknown")
     before, after = facts["before"], facts["after"]
     sources = before["sources"] if len(before["sources"]) > 1 else {}

@@ -1,13 +1,13 @@
-"""Files in, the same files without duplicates out: `cloze dedup`, with no recipe and no store.
+"""Files in, the same files without duplicates out: `cloze dedup`, without a recipe and a store.
 
-    files ──read──► sketches ──judge──► who stays ──read again──► kept rows, removed rows and why
+    files ──read──► sketches ──judge──► which rows stay ──read again──► kept rows, removed rows with the reason
 
-`run.py` is the whole on one page. `inputs.py` cuts files into pieces and reads their rows, those of JSON lines by the
-kernel of the sources (`corpora.sources.files.json_lines`). `sketches.py` sketches a piece, `judge.py` decides by the
-engine of `corpora.duplicates`, and measures the recall on edited copies of the very texts. `output.py` writes, with all
-columns as they came. Nothing is cleaned, and no language is looked at.
+`run.py` has all steps on one page. `inputs.py` cuts files into pieces and reads their rows, JSON lines with the kernel
+of the sources (`corpora.sources.files.json_lines`). `sketches.py` computes the hashes of a piece's rows. `judge.py`
+decides with the duplicate search of `corpora.duplicates`, and measures its recall on edited copies of the texts.
+`output.py` writes rows with their original columns. Texts are not cleaned, and their language does not matter.
 
-Memory: some 150 bytes a row. On disk, next to the output and in files without a name: 176 bytes a row, and 8 for each
-shingle of rows that share a band with another, and with one worker for up to 4 GB of all rows', which else are made
-again (`HeldShingles` in `sketches.py`).
+Memory: about 150 bytes per row. On disk, next to the output and in files without a name: 176 bytes per row; 8 for each
+shingle (run of words) of rows that share a band with another; and, with one worker, up to 4 GB for the shingles of all
+rows, which are computed again otherwise (`ShingleCache` in `sketches.py`).
 """

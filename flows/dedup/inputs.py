@@ -145,7 +145,8 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
         if not text_column and (names := guess_text_columns(source, raw).names):
             source = replace(source, fields={"text": names})
         for file in raw:
-            slices = [slice_whole_file(file)] if _is_table(source, file) else source.slices(file)
+            is_table = isinstance(source.choose_format(file.name), TextTable)
+            slices = [slice_whole_file(file)] if is_table else source.slices(file)
             pieces += [
                 InputPiece(
                     name=file.path, size=s.stop - s.start, source=source, location=s, group=group, id_name=id_name
@@ -181,9 +182,7 @@ def find_corpus_inputs(address: str, text_column: str) -> Inputs:
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
         return find_inputs([address], text_column, "", "")
     from corpora.views import list_views
-    from flows.export.export import (
-        choose_artifact,  # not above: it knows recipes, the model and the tasks, .6 s of a process
-    )
+    from flows.export.export import choose_artifact  # not above: it knows recipes and tasks, .6 s of a process
 
     chosen = choose_artifact(address, "corpora", None)
     source = FilesSource(name=address, path=address)
@@ -197,10 +196,6 @@ def find_corpus_inputs(address: str, text_column: str) -> Inputs:
         for view in list_views(chosen.manifest)
     ]
     return Inputs(pieces=pieces)
-
-
-def _is_table(source: FilesSource, file: RawFile) -> bool:
-    return isinstance(source.choose_format(file.name), TextTable)
 
 
 def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = False) -> Iterator[RowChunk]:
@@ -270,14 +265,11 @@ def _read_line_chunks(
     names = list_names(form.fields.get("text", "text"))
     others = [*dict.fromkeys(name for name in (piece.group, piece.id_name, *ADDED_COLUMNS) if name)]
     first = 0
-    for lines in form.iter_blocks(
-        span, "" if span.start else find_line_encoding(parse_raw_path(span.file.path), form.encoding)
-    ):
+    encoding = "" if span.start else find_line_encoding(parse_raw_path(span.file.path), form.encoding)
+    for lines in form.iter_blocks(span, encoding):
         rows = np.ones(len(lines), np.bool_) if wanted is None else wanted[first : first + len(lines)]
         if with_fields:
-            fields = [
-                parse_line(form, line) if is_wanted else None for line, is_wanted in zip(lines, rows, strict=True)
-            ]
+            fields = [parse_line(form, line) if row else None for line, row in zip(lines, rows, strict=True)]
             texts = pa.array([find_text(each, names) for each in fields], pa.large_string())
         else:
             texts, fields = read_texts(lines, rows, form, names, others)

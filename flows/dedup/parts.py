@@ -54,12 +54,8 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
         [parts, 2]; and the number of parts of each text, int64 [n].
     """
     data, offsets = to_text_buffers(texts)
-    max_parts = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
-    hashes, spans, counts = (
-        np.empty(max_parts, np.uint64),
-        np.empty((max_parts, 2), np.int64),
-        np.empty(len(texts), np.int64),
-    )
+    size = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
+    hashes, spans, counts = np.empty(size, np.uint64), np.empty((size, 2), np.int64), np.empty(len(texts), np.int64)
     _find_parts(data, offsets, kind == "paragraphs", hashes, spans, counts)
     number = int(counts.sum())
     return hashes[:number], spans[:number], counts
@@ -186,8 +182,8 @@ def remove_parts(text: str, spans: Sequence[Sequence[int]], is_removed: Sequence
     """
     data = text.encode()
     ends = [*(begin for begin, _ in spans[1:]), len(data)]
-    left, removed = (
+    kept, removed = (
         [data[b:e] for (b, _), e, each in zip(spans, ends, is_removed, strict=True) if each == side] for side in (0, 1)
     )
-    whole = b"".join(left) if not is_removed[-1] else b"".join(left).rstrip()
-    return (data[: spans[0][0]] + whole).decode() if left else "", b"".join(removed).rstrip().decode()
+    kept_bytes = b"".join(kept) if not is_removed[-1] else b"".join(kept).rstrip()
+    return (data[: spans[0][0]] + kept_bytes).decode() if kept else "", b"".join(removed).rstrip().decode()

@@ -118,7 +118,9 @@ class DocumentRows:
         )
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield pairs of a split ("train" or "held-out") and a batch of its live documents, in the corpus's order."""
+        """Yield pairs of a split ("train" or "held-out") and a batch of its documents that are not deleted, in the
+        corpus's order.
+        """
         for live in Corpus(self.artifact.place, self.artifact.manifest).iter_batches():
             held_out = live.column("held_out").to_numpy(zero_copy_only=False)
             for split, wanted in (("train", ~held_out), ("held-out", held_out)):
@@ -163,7 +165,9 @@ class ExampleRows:
         return describe_field(RENAMED_COLUMNS.get(field.name, field.name), kind, meaning)
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield pairs of a split ("train" or "held-out") and a batch of its live examples, all of "train" first."""
+        """Yield pairs of a split ("train" or "held-out") and a batch of its examples that are not deleted, all of
+        "train" first.
+        """
         for split, shards in self._sets.items():
             live, first = shards.is_live, 0
             for part in shards.parts:
@@ -241,7 +245,7 @@ def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifac
 
 
 def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> ExportContent:
-    """Write the live rows of an artifact to a new folder, with a data card and Croissant metadata.
+    """Write the rows of an artifact that are not deleted to a new folder, with a data card and Croissant metadata.
 
     Examples get the files of their vocabulary as well.
 
@@ -254,7 +258,7 @@ def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> 
         What was exported, as the card describes it.
 
     Raises:
-        InputError: If the target cannot be used, no row is live, the store is damaged, or the disk is full.
+        InputError: If the target cannot be used, all rows are deleted, the store is damaged, or the disk is full.
     """
     if artifact.place.is_local and target.resolve().is_relative_to(Path(artifact.place.to_full_path(""))):
         raise InputError(f"{target} is inside the store {artifact.place.to_address('')}: give a folder outside of it.")

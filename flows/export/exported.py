@@ -212,7 +212,7 @@ _CORPUS_COLUMNS = ("source", "held_out", "generation", "language", "license")
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """Numbers of live documents.
+    """Numbers of documents that are not deleted.
 
     Attributes:
         counts: Maps the values of all COUNT_KEYS, in that order, to a number of documents. The language and the license
@@ -299,8 +299,8 @@ class Provenance:
 
     def find_parent(self, manifest: Manifest, kind: str) -> Manifest | None:
         """Find the last parent of a kind of a manifest; None if it has none or the store no longer has it."""
-        named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
-        return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in named), None)
+        fingerprints = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
+        return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in fingerprints), None)
 
     def find_all(self, kind: str) -> list[Manifest]:
         """Return the manifests of a kind in the chain, the oldest first."""
@@ -317,7 +317,8 @@ class ExportContent:
 
     Attributes:
         provenance: What the artifact was made from.
-        documents: Counts of the live documents behind the rows; None if the store no longer has the corpus.
+        documents: Counts of the documents behind the rows, without deleted ones; None if the store no longer has the
+            corpus.
         schema: The columns of the rows.
         files: The files with rows, split by split.
         extra: Other files, without the card and the metadata.
@@ -394,9 +395,9 @@ class ExportContent:
         recipe, sums = self.provenance.recipe, dict[str, dict[str, int]]()
         by_recipe = {entry.source.name: entry.license for entry in recipe.sources} if recipe is not None else {}
         for (source, license), number in self.documents.sum_by("source", "license").items() if self.documents else ():
-            named = license or by_recipe.get(source) or NOT_STATED
+            name = license or by_recipe.get(source) or NOT_STATED
             counts = sums.setdefault(source, {})
-            counts[named] = counts.get(named, 0) + number
+            counts[name] = counts.get(name, 0) + number
         return {source: sort_by_count(counts) for source, counts in sums.items()}
 
     @property
@@ -446,11 +447,11 @@ class ExportContent:
         if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
             return []
         figures = self.tokenised.ledger.figures
-        unknown, whole = (
+        unknown, total = (
             sum(figures.get(f"{split} {what}", 0) for split in ("train", "held-out"))
             for what in ("unknown tokens", "tokens")
         )
-        return [(unknown, whole)]
+        return [(unknown, total)]
 
 
 def collect_content(artifact: Artifact) -> ExportContent:
@@ -462,7 +463,7 @@ def collect_content(artifact: Artifact) -> ExportContent:
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the live documents of a corpus.
+    """Count the documents of a corpus that are not deleted.
 
     Args:
         place: The store.

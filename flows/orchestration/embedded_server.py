@@ -154,8 +154,8 @@ def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | N
         port: The port of a full server; None for one without the UI.
     """
     first = not get_database_path(prefect_home).exists()
-    which = "embedded " if port is None else ""
-    tell(f"Starting the {which}Prefect server{': the first time it makes its database, some 20 s' * first} ...")
+    kind = "embedded " if port is None else ""
+    tell(f"Starting the {kind}Prefect server{': the first time it makes its database, some 20 s' * first} ...")
     return EmbeddedServer(str(prefect_home / "server.log"), port)
 
 
@@ -210,8 +210,8 @@ def restore_password(home: Path, port: int) -> None:
 
 def build_client_environment(address: str) -> dict[str, str]:
     """Return the environment variables by which Prefect's clients find an API, with the password of our server."""
-    ours = find_own_password(address)
-    return {"PREFECT_API_URL": address, **({PASSWORD: ours} if ours else {})}
+    password = find_own_password(address)
+    return {"PREFECT_API_URL": address, **({PASSWORD: password} if password else {})}
 
 
 def use_api(address: str) -> None:
@@ -221,10 +221,10 @@ def use_api(address: str) -> None:
     """
     from prefect.context import refresh_global_settings_context
 
-    own = build_client_environment(address)
-    os.environ |= own
+    environment = build_client_environment(address)
+    os.environ |= environment
     refresh_global_settings_context()
-    if PASSWORD in own:
+    if PASSWORD in environment:
         del os.environ[PASSWORD]
 
 
@@ -239,14 +239,17 @@ def find_server_of_home(home: Path) -> str:
 
 def _build_auth_header(url: str) -> dict[str, str]:
     """Return the headers that authorize a request. A password is sent only to the server that it is for."""
-    here = urlsplit(url).hostname in LOOPBACK
-    if here and urlsplit(url).path in OPEN_PATHS:
+    is_local = urlsplit(url).hostname in LOOPBACK
+    if is_local and urlsplit(url).path in OPEN_PATHS:
         return {}
-    if ours := find_own_password(url):
-        return {"Authorization": format_basic_auth(ours)}
-    theirs = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
-    password, key = os.environ.get(PASSWORD), None if here else os.environ.get("PREFECT_API_KEY")  # of Prefect Cloud
-    if not (theirs and url.startswith(f"{theirs.rstrip('/')}/") and (password or key)):
+    if own_password := find_own_password(url):
+        return {"Authorization": format_basic_auth(own_password)}
+    user_api = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
+    password, key = (
+        os.environ.get(PASSWORD),
+        None if is_local else os.environ.get("PREFECT_API_KEY"),
+    )  # of Prefect Cloud
+    if not (user_api and url.startswith(f"{user_api.rstrip('/')}/") and (password or key)):
         return {}
     return {"Authorization": format_basic_auth(password) if password else f"Bearer {key}"}
 
@@ -269,8 +272,8 @@ def _request(url: str, body: object = None, seconds: float = REQUEST_SECONDS) ->
 
     A server on another machine is asked as Prefect asks it: over the proxy and with the credentials of the environment.
     """
-    here = urlsplit(url).hostname in LOOPBACK
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
+    is_local = urlsplit(url).hostname in LOOPBACK
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
     headers = {"Content-Type": "application/json", **_build_auth_header(url)}
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:

@@ -102,15 +102,15 @@ class Guard:
         from fastapi.requests import HTTPConnection
         from fastapi.responses import HTMLResponse, PlainTextResponse
 
-        asked, path = HTTPConnection(scope), scope["path"]
-        headers = asked.headers
+        request, path = HTTPConnection(scope), scope["path"]
+        headers = request.headers
         hosts = {host.rpartition(":")[0] or host for host in headers.getlist("host")}
         framed = headers.get("sec-fetch-dest") in FRAMES
         if framed or not (hosts <= self._hosts and {*headers.getlist("origin")} <= self._origins):
             return PlainTextResponse("This server answers its own pages only.", 403)
         if path == PROOF_PATH:
             return PlainTextResponse(
-                sign_challenge(self._password, self._port, asked.query_params.get("challenge", ""))
+                sign_challenge(self._password, self._port, request.query_params.get("challenge", ""))
             )
         shown = hmac.compare_digest(
             headers.get("authorization", "").encode(), format_basic_auth(self._password).encode()
@@ -212,8 +212,8 @@ def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | No
     if "/" in run_id or run_id.startswith("."):
         return None
     try:
-        kept = json.loads((prefect_home / "reports" / f"{UUID(flow_run_id)}.json").read_text())
-        return Place(str(kept["store"])).read(f"runs/{run_id}/report.html")
+        entry = json.loads((prefect_home / "reports" / f"{UUID(flow_run_id)}.json").read_text())
+        return Place(str(entry["store"])).read(f"runs/{run_id}/report.html")
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
 

@@ -46,12 +46,13 @@ START_VOCABULARY = GivenVocabulary(path="")  # the vocabulary of the model that 
 class ModelEntry:
     """The tables `[model]` and `[training]` of a recipe: the encoder and how it is trained.
 
-    settings: of the encoder; of a model to start from, only its address
-    phases:   for each phase of training, the names of the shard sets that it reads
-    given:    the other settings of the table if there is a model to start from
-    folder:   absolute path at which that model may be on this machine; "" if it is elsewhere or there is none
-    teacher:  address of the model that distillation learns from; "" if there is none
-    teacher_folder: absolute path at which the teacher may be on this machine, likewise
+    Attributes:
+        settings: of the encoder; of a model to start from, only its address
+        phases: for each phase of training, the names of the shard sets that it reads
+        given: the other settings of the table if there is a model to start from
+        folder: absolute path at which that model may be on this machine; "" if it is elsewhere or there is none
+        teacher: address of the model that distillation learns from; "" if there is none
+        teacher_folder: absolute path at which the teacher may be on this machine, likewise
     """
 
     settings: ModelSettings
@@ -113,24 +114,24 @@ ANSWER_KINDS = ("", "predict", "embed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
-    """A task that the model learns from labelled examples when its training has ended.
+    """A task that the model learns from labelled examples after its training.
 
     The other keys of its table are settings of the kind of task and of fine-tuning, as in `cloze finetune --set`.
 
-    task:         a kind of task, or a published set such as "glue/sst2", whose files are in the folder `data`
-    suite:        instead: a file of several tasks, or one that comes with Cloze; `data` is the folder of its files
+    task:         a kind of task, or a published set such as "glue/sst2" with its files in the folder `data`
+    suite:        instead: a file of several tasks, or a suite that comes with Cloze; `data` is the folder of its files
     train:        the labelled file to learn from
-    evaluate:     the one by which epochs, seeds and models are judged
+    evaluate:     the labelled file by which epochs, seeds and models are judged
     data:         the folder of a published set, or of a suite's files
     columns, format, header, max_unusable: how both files are read, as on the command line
-    metrics:      by which it is judged, the first above all; none: those of the kind, or of the set
-    seeds:        it is learnt from each; the folder of the best is kept, the scores of all
-    baseline:     the folder of a model, models/NAME of the store or a release that learns the same, to compare with;
+    metrics:      the scores to compute, the most important first; if empty, those of the kind or of the set
+    seeds:        the task is learnt once from each; the folder of the best seed is kept, and the scores of all
+    baseline:     a model to compare with, which learns the same: its folder, models/NAME of the store, or a release;
                   the most frequent class is compared with in any case
-    control:      whether the model from first weights learns it too, so that the report says if pre-training was worth
-                  it
-    answers:      "predict" or "embed": what is made of documents that no released model has answered yet
-    sources:      the sources whose documents are answered; none: all
+    control:      whether a model with random first weights learns the task too, so that the report says if pre-training
+                  was worth it
+    answers:      "predict" or "embed": what to compute for documents that no released model has answered yet
+    sources:      the sources to answer documents of; if empty, all
     accept:       findings about the labelled files that do not stop a run, by their names in `cloze check`
     """
 
@@ -156,10 +157,12 @@ class TaskSettings:
 class TaskEntry:
     """One `[[task]]` table of a recipe.
 
-    name:   the name in the recipe; "" if it is the only task and has none
-    given:  settings of the kind of task and of fine-tuning
-    table_key: how messages call the table, such as `task 'labels'`
-    baseline_folder: absolute path at which the baseline may be on this machine; "" if it is elsewhere or there is none
+    Attributes:
+        name: the name in the recipe; "" if it is the only task and has none
+        given: settings of the kind of task and of fine-tuning
+        table_key: how messages call the table, such as `task 'labels'`
+        baseline_folder: absolute path at which the baseline may be on this machine; "" if it is elsewhere or there is
+            none
     """
 
     name: str

@@ -54,7 +54,7 @@ def without_folders(recipe: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """How text is shown next to the data (report, artifacts, logs).
+    """How text of documents is shown next to the data (in the report, artifacts and logs).
 
     samples: "text" shows it as it is, "hashed" as a digest, "none" not at all
     """

@@ -36,15 +36,19 @@ from flows.recipes.tables import apply_override, check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSettings:
-    """Limits of one figure; the key of its table is the figure's name, with `*` for anything.
+    """Limits of one figure. The key of its table is the name of the figure, with `*` for any text.
 
-    A run that crosses one is complete, and is marked: Drifted in the UI, exit code 1, a notice. At least one is given.
+    A run that crosses a bound is complete, and is marked: Drifted in the UI, exit code 1, a notice. At least one limit
+    is given.
 
-    min, max:         the least and the most that it may be
-    fall, rise:       the most that it may fall or rise against the run before, as a share of what it was
-    fall_by, rise_by: the same in the figure's own unit; of a share (`duplicate share`) 0.05 are five points
-    worse:            of the score of a task: it may not be lower than before where chance alone makes such a difference
-                      less often than this, by a paired test on the same examples (0.05)
+    min:     the smallest value that is allowed
+    max:     the largest value that is allowed
+    fall:    how far it may fall compared with the run before, as a share of its value then
+    rise:    how far it may rise, likewise
+    fall_by: how far it may fall in its own unit; for a share (`duplicate share`) 0.05 are five percentage points
+    rise_by: how far it may rise in its own unit
+    worse:   for the score of a task: it crosses the bound if it is lower than before, and chance alone makes such a
+             difference with a lower probability than this (0.05), by a paired test on the same examples
     """
 
     min: float | None = None
@@ -142,14 +146,15 @@ NOTIFY_EVENTS = ("failure", "stall", "bounds", "damage", "approval")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
-    """Notifications that a run failed, stalls, crosses a bound or sets damage aside, or a release waits for approval.
+    """Notifications that a run failed, stalls, crosses a bound or sets damage aside, or that a release waits for
+    approval.
 
-    webhook:         the name of an environment variable with the address: of http, to which a JSON object is posted, or
-                     another that Apprise knows (mailto://, slack://)
-    command:         a program and its arguments, which reads the same JSON object on its standard input
-    on:              of what: failure, stall, bounds, damage, approval
-    stall_seconds:   without a finished part, a record or a step of training after which a run is said to stand still
-    command_seconds: that the command may take
+    webhook:         the name of an environment variable that holds the address: of http, to which a JSON object is
+                     posted, or another one that Apprise knows (mailto://, slack://)
+    command:         a program and its arguments; it reads the same JSON object on its standard input
+    on:              the events to report: failure, stall, bounds, damage, approval
+    stall_seconds:   a run stalls if it finishes no part, record or step of training for this long
+    command_seconds: how long the command may take
     """
 
     webhook: str = ""
@@ -199,7 +204,7 @@ def parse_notify_settings(text: str, overrides: Mapping[str, str]) -> NotifySett
         return NotifySettings()
 
 
-FORBIDDEN_IN_NAMES = "@:?&#"  # of the addresses of releases and stores
+RESERVED = "@:?&#"  # of the addresses of releases and stores
 
 
 def check_release_name(key: str, name: str) -> None:
@@ -212,20 +217,18 @@ def check_release_name(key: str, name: str) -> None:
         InputError: If it has a slash, a space at an end, or a reserved character.
     """
     check_name(key, name)
-    if set(name) & set(FORBIDDEN_IN_NAMES) or name != name.strip():
-        raise InputError(
-            f"{key} = {name!r}: the name of a release has none of {FORBIDDEN_IN_NAMES}, and no space at its ends."
-        )
+    if set(name) & set(RESERVED) or name != name.strip():
+        raise InputError(f"{key} = {name!r}: the name of a release has none of {RESERVED}, and no space at its ends.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSettings:
-    """Release of a run by itself, as `cloze release` does it: its files are verified, and its bounds hold.
+    """Release of a run without a person, as `cloze release` does it: if its files are whole and its bounds hold.
 
-    A run that crosses a bound, against the current release of that name, is not released: a person decides, with
+    A run that crosses a bound, compared with the current release of that name, is not released: a person decides, with
     `cloze release`.
 
-    name: under which complete runs are released; "": none is released by itself
+    name: the name under which complete runs are released; if empty, none is released without a person
     """
 
     name: str = ""
@@ -239,7 +242,8 @@ class ReleaseSettings:
 class RetentionSettings:
     """How much is kept of runs that have ended.
 
-    runs:         records and reports of the recipe in its store, the newest; the last ten completed stay in any case
+    runs:         the number of newest records and reports of the recipe to keep in its store; the last ten completed
+                  runs stay in any case
     history_days: under `cloze serve` and `cloze ui`, how long the orchestrator's own database keeps runs
     """
 

@@ -20,9 +20,7 @@ def find_store(path: Path) -> Path | None:
     Files in a store's folder that no run wrote, such as raw files next to the artifacts, count as outside the store.
     """
     whole = path.resolve()
-    return next(
-        (each for each in (whole, *whole.parents) if is_store(each, None) and is_written_by_runs(whole, each)), None
-    )
+    return next((each for each in (whole, *whole.parents) if is_store(each, None) and is_run_output(whole, each)), None)
 
 
 def refuse_store(path: Path) -> None:
@@ -55,7 +53,7 @@ def is_store(folder: Path, own: Path | None) -> bool:
         return False
 
 
-def is_written_by_runs(folder: Path, store: Path) -> bool:
+def is_run_output(folder: Path, store: Path) -> bool:
     """Return True if runs write to a folder of a store: the store itself, or its runs, releases or artifacts."""
     parts = folder.relative_to(store).parts
     by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))

@@ -23,7 +23,7 @@ _NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>.*?)\))?(?:: (?P<detail>.*))?
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """An earlier run, and each of its figures next to the same figure of a later run.
+    """An earlier run, and each of its figures (counts, shares, means) next to the same figure of a later run.
 
     Attributes:
         before: Record of the earlier run.
@@ -74,7 +74,9 @@ class RunComparison:
 
 
 def parse_figure_name(name: str) -> tuple[str, str, str]:
-    """Split the name of a figure, `WHAT (OF): DETAIL`, into these three; a missing one is "".
+    """Split the name of a figure (a count, share or mean of a run), `WHAT (OF): DETAIL`, into these three.
+
+    A missing one is "".
 
     WHAT is counted, of the artifact or source OF, for the part DETAIL of it. Names of sources may contain any
     character.
@@ -89,7 +91,7 @@ def parse_figure_name(name: str) -> tuple[str, str, str]:
 
 
 def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
-    """Group the figures of sources: map each source to its changes by what they count.
+    """Group the figures (counts, shares, means) of sources: map each source to its changes by what they count.
 
     Args:
         changes: Changes of figures; those that are not of a source are ignored.
@@ -104,7 +106,7 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
 
 
 def format_figure(value: float | None, kind: str, unit: str) -> str:
-    """Format the value of a figure for people; "-" if it is None.
+    """Format the value of a figure (a count, share or mean) for people; "-" if it is None.
 
     >>> format_figure(1234, "count", "documents"), format_figure(0.0412, "share", ""), format_figure(1.2345, "mean", "")
     ('1,234', '4.1%', '1.234')
@@ -119,7 +121,7 @@ def format_figure(value: float | None, kind: str, unit: str) -> str:
 
 
 def format_change(change: Change) -> str:
-    """Format the difference of a figure between two runs. A share changes by percentage points.
+    """Format how a figure (a count, share or mean) differs between two runs. A share differs by points.
 
     >>> format_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'

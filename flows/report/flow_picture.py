@@ -127,12 +127,10 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
         links += [Link(start="documents", end=node.key, count=node.count) for node in ends]
         written = find_newest_by_name(manifests, "tokens")
         sets = find_newest_by_name(manifests, "shards")
-        heads |= {
-            TOKENS: _build_head([count_tokens(tokens.parts) for tokens in written.values()], "tokens", "vocabularies")
-        }
-        heads |= {
-            EXAMPLES: _build_head([each.count_rows("examples") for each in sets.values()], "examples", "sets of shards")
-        }
+        num_tokens = [count_tokens(tokens.parts) for tokens in written.values()]
+        num_examples = [each.count_rows("examples") for each in sets.values()]
+        heads[TOKENS] = _build_head(num_tokens, "tokens", "vocabularies")
+        heads[EXAMPLES] = _build_head(num_examples, "examples", "sets of shards")
         more_nodes, more_links = _build_tokens(written, sets)
         nodes += more_nodes
         links += more_links
@@ -171,17 +169,17 @@ def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
     outcomes = +Counter(sum_records(parsed).outcomes)
     documents = outcomes.pop("documents", 0)
     ends = _merge_rare(outcomes, MAX_DROPPED, "dropped")
-    fates = {name: Counter[str]() for name in (*few, *([others] if len(few) < len(names) else []))}
+    by_source = {name: Counter[str]() for name in (*few, *([others] if len(few) < len(names) else []))}
     for manifest in parsed:
         for end, count in (+Counter(manifest.ledger.find_account("records").outcomes)).items():
-            fate = fates[manifest.name if manifest.name in few else others]
-            fate[end if end == "documents" or end in ends else [*ends][-1]] += count
-    nodes = [Node(key=f"from {name}", label=name, column=SOURCES, count=fate.total()) for name, fate in fates.items()]
+            counts = by_source[manifest.name if manifest.name in few else others]
+            counts[end if end == "documents" or end in ends else [*ends][-1]] += count
+    nodes = [Node(key=f"from {name}", label=name, column=SOURCES, count=c.total()) for name, c in by_source.items()]
     nodes.append(Node(key="documents", label="", column=DOCUMENTS, count=documents))
     nodes += [_build_lost(end, DOCUMENTS, count) for end, count in ends.items()]
     links = [
-        Link(start=f"from {name}", end=end, count=fate[end])
-        for name, fate in fates.items()
+        Link(start=f"from {name}", end=end, count=counts[end])
+        for name, counts in by_source.items()
         for end in ("documents", *ends)  # in the order of their nodes, so that no bands of a source cross
     ]
     return nodes, links
@@ -268,16 +266,10 @@ def draw_flow(flow: Flow) -> Markup:
     widths = _compute_widths(flow)
     boxes = _place_boxes(flow, widths)
     nodes = {node.key: node for node in flow.nodes}
-    bands = [
-        _draw_band(link, nodes, boxes, width) for link, width in zip(flow.links, widths, strict=True) if link.count
-    ]
-    labels = [
-        (node, boxes[node.key], COLUMNS[node.column], _count_letters(node), _format_count(node)) for node in flow.nodes
-    ]
+    bands = [_draw_band(link, nodes, boxes, w) for link, w in zip(flow.links, widths, strict=True) if link.count]
+    labels = [(n, boxes[n.key], COLUMNS[n.column], _count_letters(n), _format_count(n)) for n in flow.nodes]
     height = max(box.top + max(box.height, LABEL_HEIGHT) for box in boxes.values()) + 6
-    heads = [
-        (COLUMNS[column] + (NODE_WIDTH if not column else 0), *head, column) for column, head in flow.heads.items()
-    ]
+    heads = [(COLUMNS[c] + (NODE_WIDTH if not c else 0), *head, c) for c, head in flow.heads.items()]
     return Markup(load_drawings().flow(flow.description, WIDTH, height, bands, labels, heads, NODE_WIDTH))
 
 

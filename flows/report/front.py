@@ -72,14 +72,13 @@ def describe_held_out(run: RunView) -> str:
     if tokens is None:
         return ""
     figures = sum((Counter(part.ledger.figures) for part in tokens.parts), Counter[str]())
-    documents, aside = (figures[f"train {unit}"] + figures[f"held-out {unit}"] for unit in ("documents", "tokens"))
+    documents, num_tokens = (figures[f"train {unit}"] + figures[f"held-out {unit}"] for unit in ("documents", "tokens"))
     if not figures["held-out documents"]:
         return f"Nothing: {_explain_none(run, documents)}, so no figure here is of text that a model has not read."
     share = format_figure(figures["held-out documents"] / documents, "share", "documents")
     number = format_count(figures["held-out documents"], "document")
-    return (
-        f"{number} ({share}) with {format_count(figures['held-out tokens'], 'token')} of {aside:,}, kept from training."
-    )
+    held_tokens = format_count(figures["held-out tokens"], "token")
+    return f"{number} ({share}) with {held_tokens} of {num_tokens:,}, kept from training."
 
 
 def _explain_none(run: RunView, documents: int) -> str:
@@ -96,12 +95,11 @@ def build_loss_view(training: View | None) -> View | None:
     training.
 
     Args:
-        training: The view of the training, see `build_training_view`.
+        training: The template values of the training, see `build_training_view`.
 
     Returns:
-        The view for the template: a sentence on whether training was worth it, and rows of name, loss in nats, and the
-        number of equally likely tokens to which that amounts. None if there is no model or no held-out loss of masked
-        tokens.
+        Values for the template: a sentence on whether training was worth it, and rows of name, loss in nats, and the
+        number of equally likely tokens to which that amounts. None if there is no model or nothing was held out.
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -116,20 +114,11 @@ def build_loss_view(training: View | None) -> View | None:
     ]
     longest = max(nats for _, nats in rows if nats is not None)
     views = [
-        {
-            "name": name,
-            "nats": nats,
-            "among": _format_choices(nats),
-            "bar": round(100 * (nats or 0.0) / (longest or 1.0), 2),
-        }
-        for name, nats in rows
+        {"name": name, "nats": x, "among": _format_choices(x), "bar": round(100 * (x or 0.0) / (longest or 1.0), 2)}
+        for name, x in rows
     ]
-    return {
-        "worth": _judge_worth(loss, uniform, entropy, result["accuracy"]),
-        "rows": views,
-        "uniform": uniform,
-        **result,
-    }
+    worth = _judge_worth(loss, uniform, entropy, result["accuracy"])
+    return {"worth": worth, "rows": views, "uniform": uniform, **result}
 
 
 def _format_choices(nats: float | None) -> str:
@@ -154,7 +143,9 @@ def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: f
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Build the view of what each generation (update of the raw files) added; None if there is only one."""
+    """Build the template values (a dict) of what each generation (update of the raw files) added; None if there is only
+    one.
+    """
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     added = [
         {"generation": number, **{of: figures[f"train {of}"] + figures[f"held-out {of}"] for of in _GROWTH_UNITS}}
@@ -177,11 +168,8 @@ def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparis
     rows = []
     for name, count in losses:
         change = comparison.changes_by_name.get(name) if comparison is not None else None
-        moves = {
-            "change": format_change(change) if change else "-",
-            "moved": change is not None and bool(change.change),
-        }
-        rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **moves})
+        changes = {"change": format_change(change) if change else "-", "moved": bool(change and change.change)}
+        rows.append({"name": name, "count": count, "bar": round(100 * count / most, 2), **changes})
     return rows
 
 
@@ -262,10 +250,7 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
         comparison: Comparison with the run before; None if there is none.
     """
     remarks = [
-        *(
-            Remark(is_wrong=True, text=f"The ledger does not balance: {line}.", part="ledger")
-            for line in accounts.wrong
-        ),
+        *(Remark(is_wrong=True, text=f"The ledger does not balance: {x}.", part="ledger") for x in accounts.wrong),
         *(Remark(is_wrong=True, text=f"A bound is crossed: {line}.", part="compared") for line in run.record.crossed),
         *_note_damage(run),
         *_note_left_out(run),
@@ -386,11 +371,7 @@ def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
 def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
     """Yield remarks on figures far from those of the run before, the largest change first."""
     telling = [change for change in comparison.changes if parse_figure_name(change.name)[0] in _TELLING_FIGURES]
-    far = [
-        change
-        for change in telling
-        if _compute_distance(change) >= (MIN_SHARE_CHANGE if change.kind == SHARE else MIN_MEAN_CHANGE)
-    ]
+    far = [c for c in telling if _compute_distance(c) >= (MIN_SHARE_CHANGE if c.kind == SHARE else MIN_MEAN_CHANGE)]
     moved = sorted(far, key=_compute_distance, reverse=True)
     for change in moved[:MAX_LISTED]:
         before, after = (format_figure(value, change.kind, change.unit) for value in (change.before, change.after))

@@ -66,15 +66,9 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
     height = top - BETWEEN + MARGIN
     heights = {box.key: box.height for box in boxes}
     placed = [(box, *corners[box.key]) for box in boxes]
-    lines = [_compute_ends(corners[start], heights[start], corners[end]) for start, end in arrows]
+    middles = {key: left + WIDTH / 2 for key, (left, _) in corners.items()}
+    lines = [(middles[a], corners[a][1] + heights[a], middles[b], corners[b][1]) for a, b in arrows]
     return str(load_drawings().lineage(width, height, lines, placed, WIDTH, LINE, PADDING))
-
-
-def _compute_ends(
-    start: tuple[float, float], height: float, end: tuple[float, float]
-) -> tuple[float, float, float, float]:
-    """Return the ends (x, y, x, y) of an arrow: at the lower edge of one box and at the upper edge of another."""
-    return start[0] + WIDTH / 2, start[1] + height, end[0] + WIDTH / 2, end[1]
 
 
 def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:

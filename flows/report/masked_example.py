@@ -110,7 +110,7 @@ def _classify_token(id: int, seen: int | None, special_ids: Mapping[str, int]) -
 
 
 def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
-    """Return up to `number` live examples at even distances in a shard set, each with its index."""
+    """Return up to `number` examples that are not deleted, at even distances in a shard set, each with its index."""
     live = np.flatnonzero(shard_set.is_live)
     if not len(live):
         return []

@@ -32,7 +32,7 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Build the view of the newest model of a run; None if it has no model."""
+    """Build the template values (a dict) of the newest model of a run; None if it has no model."""
     model = run.find_newest("models")
     if model is None:
         return None
@@ -126,17 +126,15 @@ def build_seen_rows(
     """
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
     parts = list(iter_seen_parts(model))
-    phase_tokens = {
-        phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}
-    }
-    evaluations = {(event["phase"] + 1, event["event"]): event for event in events}
-    single = [phase for phase in phase_tokens if sum(part.phase == phase for part in parts) == 1]
+    totals = {phase: sum(part.tokens for part in parts if part.phase == phase) for phase in {p.phase for p in parts}}
+    last = {(event["phase"] + 1, event["event"]): event for event in events}
+    single = [phase for phase in totals if sum(part.phase == phase for part in parts) == 1]
     return [
         {
             "part": part,
             "name": sets[part.name][0] if part.name in sets else part.name,
-            "share": part.tokens / max(1, phase_tokens[part.phase]),
-            "held_out": evaluations.get(
+            "share": part.tokens / max(1, totals[part.phase]),
+            "held_out": last.get(
                 (part.phase, "evaluation" if part.phase in single else f"{COMPONENT_PREFIX}{part.name}")
             ),
             "sources": compute_source_shares(sets[part.name][1], tokens) if part.name in sets else [],
@@ -158,14 +156,14 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
         read[f"{COMPONENT_PREFIX}{part.name}"] += part.tokens
     return [
         {
-            "name": "together" if named == "evaluation" else sets.get(named, named.removeprefix(COMPONENT_PREFIX)),
-            "share": None if named == "evaluation" else read[named] / max(1, read.total()),
+            "name": "together" if kind == "evaluation" else sets.get(kind, kind.removeprefix(COMPONENT_PREFIX)),
+            "share": None if kind == "evaluation" else read[kind] / max(1, read.total()),
             "before": _get_loss(before),
-            "after": _get_loss(last[named]),
-            "guessed": (before["masked_accuracy"], last[named]["masked_accuracy"]),
+            "after": _get_loss(last[kind]),
+            "guessed": (before["masked_accuracy"], last[kind]["masked_accuracy"]),
         }
-        for named, before in sorted(first.items(), key=lambda one: (one[0] == "evaluation", one[0]))
-        if "start" in model.facts and named in last
+        for kind, before in sorted(first.items(), key=lambda one: (one[0] == "evaluation", one[0]))
+        if "start" in model.facts and kind in last
     ]
 
 
@@ -193,12 +191,12 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
             source = part.labels.get("source", "")
             if not wanted or source in (*wanted, ""):
                 counts[source] += part.ledger.figures["train tokens"]
-    whole = max(1, counts.total())
-    return [(source, count / whole) for source, count in counts.most_common() if count]
+    total = max(1, counts.total())
+    return [(source, count / total) for source, count in counts.most_common() if count]
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the view of the last evaluation; None if there was none."""
+    """Build the template values (a dict) of the last evaluation; None if there was none."""
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -220,7 +218,7 @@ def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 
 def build_task_views(run: RunView) -> list[View]:
-    """Build a view of each suite of tasks of a run: its scores, and comparisons with other models."""
+    """Build the template values (a dict) of each suite of tasks: its scores, and comparisons with other models."""
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
@@ -254,7 +252,7 @@ def build_task_views(run: RunView) -> list[View]:
 
 
 def _build_comparison_view(comparison: SuiteComparison) -> View:
-    """Build the view of a comparison with another model."""
+    """Build the template values (a dict) of a comparison with another model."""
     return {
         "names": (comparison.first, comparison.second),
         "head": comparing.HEAD,

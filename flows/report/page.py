@@ -120,7 +120,7 @@ def _load_template(privacy: Privacy) -> Template:
 
 
 def build_shard_views(run: RunView) -> list[View]:
-    """Build a view of each shard set: the form of its examples, and a row for each of its splits."""
+    """Build the template values (a dict) of each shard set: the form of its examples, and a row per split."""
     views = []
     vocabularies = {manifest.fingerprint: name for name, manifest in run.find_by_name("vocabularies").items()}
     for name, shards in run.find_by_name("shards").items():
@@ -179,6 +179,6 @@ def build_length_views(run: RunView) -> list[View]:
 
 
 def _build_length_view(name: str, title: str, sample: LengthSample, unit: str) -> View:
-    """Build the view of one histogram."""
+    """Build the template values (a dict) of one histogram."""
     svg = draw_histogram(sample.lengths, f"lengths-of-{name}", "tokens, on a logarithmic scale")
     return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": unit, "svg": svg}

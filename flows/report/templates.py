@@ -13,13 +13,9 @@ from flows.recipes.privacy import to_one_line
 def build_page_environment() -> Environment:
     """Build a Jinja environment for pages, with the style sheet and filters that they share."""
     environment = Environment(
-        loader=FunctionLoader(_read_file),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["style"] = Markup(_read_file("page.css"))
+    environment.globals["style"] = Markup(_read("page.css"))
     environment.filters |= {"bounded": to_one_line, "number": format_number, "px": format_px}
     return environment
 
@@ -48,6 +44,6 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.6g}"
 
 
-def _read_file(name: str) -> str:
+def _read(name: str) -> str:
     """Read a file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")

@@ -206,7 +206,9 @@ class DuplicatePair:
 
 
 def build_reason_groups(run: RunView) -> list[View]:
-    """Build views of the reasons why rows were lost, with samples: one per source, and one for the corpus."""
+    """Build the template values (dicts) of the reasons why rows were lost, with samples: one per source, and one for
+    the corpus.
+    """
     groups = []
     for manifest in run.parsed:
         generation = run.name_generation(manifest)
@@ -219,7 +221,9 @@ def build_reason_groups(run: RunView) -> list[View]:
 
 
 def build_duplicate_view(run: RunView) -> View:
-    """Build the view of duplicates: how much their survivors lack, and pairs of texts next to each other."""
+    """Build the template values (a dict) of duplicates: how much their survivors lack, and pairs of texts next to each
+    other.
+    """
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
     if removals is None:
@@ -229,7 +233,7 @@ def build_duplicate_view(run: RunView) -> View:
 
 
 def _build_pair_view(pair: DuplicatePair) -> View:
-    """Build the view of a pair of duplicates."""
+    """Build the template values (a dict) of a pair of duplicates."""
     compared = compare_texts(pair.removed.text, pair.survivor.text)
     return {
         "reason": pair.reason,
@@ -278,7 +282,7 @@ def build_example_views(run: RunView) -> list[View]:
 def _build_example_view(
     run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example
 ) -> View:
-    """Build the view of one example."""
+    """Build the template values (a dict) of one example."""
     tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
     readable, specials = run.privacy.samples == "text", frozenset(vocabulary.special_tokens.values())
@@ -294,7 +298,10 @@ def _build_example_view(
 
 
 def _build_token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """Build the view of a token. If texts may not be shown, it is hidden unless it is a special token."""
+    """Build the template values (a dict) of a token.
+
+    If texts may not be shown, it is hidden unless it is a special token.
+    """
     text, seen = (piece if readable or piece in specials else HIDDEN_TOKEN for piece in (token.text, token.seen))
     return {"text": text, "seen": seen, "segment": "ab"[token.segment], "kind": token.kind}
 
@@ -328,8 +335,8 @@ def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: 
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
             rows = iter_dropped(read_part_table(place, manifest.stage_folder, part, table, DROPPED.names))
-            named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
-            rows_of_reason += [row for row, _ in zip(named, range(number - len(rows_of_reason)), strict=False)]
+            matching = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
+            rows_of_reason += [row for row, _ in zip(matching, range(number - len(rows_of_reason)), strict=False)]
         if len(rows_of_reason) == number:
             break
     return rows_of_reason
@@ -393,8 +400,8 @@ def summarize_missing(removals: Removals) -> list[View]:
         missing = removals.missing[(removals.sources == number) & ~removals.is_exact]
         if len(missing):
             median, p99 = (f"{100 * share:.1f}%" for share in np.quantile(missing, (0.5, 0.99), method="inverted_cdf"))
-            whole = int(np.count_nonzero(missing == 0))
-            views.append({"source": name, "removed": len(missing), "whole": whole, "median": median, "p99": p99})
+            num_complete = int(np.count_nonzero(missing == 0))
+            views.append({"source": name, "removed": len(missing), "whole": num_complete, "median": median, "p99": p99})
     return views
 
 

@@ -24,7 +24,7 @@ ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unig
 
 
 def build_vocabulary_views(run: RunView) -> list[View]:
-    """Build a view of each vocabulary: its size, special tokens, and measures."""
+    """Build the template values (a dict) of each vocabulary: its size, special tokens, and measures."""
     views: list[View] = []
     for name, manifest in run.find_by_name("vocabularies").items():
         vocabulary = run.find_vocabulary(manifest)
@@ -67,7 +67,7 @@ def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
 
 
 def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Build the view of the measures of one vocabulary; None if it was not measured."""
+    """Build the template values (a dict) of the measures of one vocabulary; None if it was not measured."""
     stored = next((m for m in filter_kind(run.manifests, "measures") if find_parent(m, [manifest])), None)
     if stored is None:
         return None

@@ -56,13 +56,14 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 class AnswersJob:
     """The documents of some parts of a corpus, to be answered by one process.
 
-    store:   address of the store
-    model:   artifact of the fine-tuned model
-    corpus:  artifact that the parts are of
-    parts:   the parts of the corpus (file sets of its rows) to answer
-    answer_kind: "predict" or "embed"
-    sources: names of the sources that the documents are from; if empty, all
-    work:    folder for files of the work
+    Attributes:
+        store: address of the store
+        model: artifact of the fine-tuned model
+        corpus: artifact that the parts are of
+        parts: the parts of the corpus (file sets of its rows) to answer
+        answer_kind: "predict" or "embed"
+        sources: names of the sources that the documents are from; if empty, all
+        work: folder for files of the work
     """
 
     store: str
@@ -77,12 +78,13 @@ class AnswersJob:
 def plan_answers(
     place: Place, tasks: Manifest, corpus: Manifest, since: int, answer_kind: str, sources: Sequence[str] = ()
 ) -> Stage:
-    """Plan the stage that answers documents of a corpus with a fine-tuned model. Reads no text.
+    """Plan the stage that answers new documents of a corpus with a fine-tuned model. Reads no text.
 
     Args:
+        place: the store
         tasks: artifact of the fine-tuned model
         corpus: artifact of the documents
-        since: the last generation whose documents are answered already
+        since: number of the last generation (raw files that one run added) with documents that are answered already
         answer_kind: "predict" or "embed"
         sources: names of the sources that the documents are from; if empty, all
     """

@@ -27,7 +27,7 @@ Perform = Callable[[Sequence[Stage]], list[Manifest]]
 def make_vocabularies(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> tuple[dict[str, Manifest], list[Stage]]:
-    """Train or copy the vocabularies of a recipe.
+    """Train the vocabularies of a recipe, or store those that are given.
 
     Words are counted once for all vocabularies that count words by the same rule.
 
@@ -36,7 +36,7 @@ def make_vocabularies(
         perform: builds stages
 
     Returns:
-        The vocabularies by the name of their table, and the stages that measure them, which are still to be built.
+        The artifacts by the name of their table, and the stages that measure them, which are still to be built.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -83,30 +83,32 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
 def merge_parts(
     manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
 ) -> dict[str, Manifest]:
-    """Merge artifacts of many parts into one table each, and return the merged artifacts by name.
+    """Merge artifacts with many parts (file sets that are built on their own) into one table each.
 
     Args:
         manifests: the artifacts, by name
-        plan: plans the merge of an artifact; None if it has too few parts for one, which is then omitted
+        plan: plans the merge of an artifact; returns None for one with few parts, which is then omitted
+
+    Returns:
+        The merged artifacts by name.
     """
     stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
 def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
-    """Load the vocabularies that a recipe names as existing files, by the name of their table. Raises InputError."""
-    return {
-        e.name: load_given_vocabulary(e.settings)
-        for e in recipe.vocabularies
-        if isinstance(e.settings, GivenVocabulary)
-    }
+    """Load the vocabularies that a recipe names as existing files, by the name of their table.
 
-
-def load_given_vocabulary(settings: GivenVocabulary) -> Vocabulary:
-    """Load an existing vocabulary. Raises InputError if it cannot be used for a masked language model."""
-    vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
-    vocabulary.check_roles(settings.path)
-    return vocabulary.with_template()
+    Raises:
+        InputError: If one cannot be read, or cannot be used for a masked language model.
+    """
+    vocabularies = {}
+    for name, settings in ((entry.name, entry.settings) for entry in recipe.vocabularies):
+        if isinstance(settings, GivenVocabulary):
+            vocabulary = load_vocabulary(Path(settings.path), settings.lowercase)
+            vocabulary.check_roles(settings.path)
+            vocabularies[name] = vocabulary.with_template()
+    return vocabularies
 
 
 def build_shard_sets(
@@ -117,11 +119,16 @@ def build_shard_sets(
     before: Manifest | None = None,
     other_stages: Sequence[Stage] = (),
 ) -> dict[str, Manifest]:
-    """Tokenise the corpus once for each vocabulary, and write the shard sets of a recipe, by the name of their table.
+    """Tokenise the corpus once for each vocabulary, and write the shard sets of a recipe.
 
     Args:
-        before: the corpus of earlier generations if it is reused; the tokens and shards made from it are continued
+        vocabularies: artifacts of the vocabularies, by the name of their table
+        perform: builds stages
+        before: the corpus of earlier runs, if it is reused; tokens and shards that were made from it are continued
         other_stages: stages that are built at the same time as the tokens
+
+    Returns:
+        The artifacts of the shard sets, by the name of their table in the recipe.
     """
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
     older = Corpus(corpus.place, before) if before is not None else None

@@ -52,7 +52,7 @@ from flows.run.settled_generations import (
     read_published,
     read_settled_inputs,
 )
-from flows.run.source_stages import build_documents_plan, list_readable_files, make_statistics, plan_from_raw_or_store
+from flows.run.source_stages import build_documents_plan, list_readable, make_statistics, plan_from_raw_or_store
 from trainer.build import plan_model
 from trainer.start_weights import StartModel
 from trainer.tasks.build import plan_tasks
@@ -60,13 +60,14 @@ from trainer.tasks.build import plan_tasks
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The results of a run: its artifacts, as manifests.
+    """The results of a run, as manifests of its artifacts.
 
-    documents:    of each source and generation
-    corpus:       of all generations
-    vocabularies, shard_sets, tasks: by the names of their tables in the recipe
-    settled:      folders of the artifacts of earlier generations that were taken as they are, without a look at them
-    model:        None if the recipe trains none
+    Attributes:
+        documents: one for each source and generation (raw files that one run added)
+        corpus: of all documents
+        vocabularies, shard_sets, tasks: by the names of their tables in the recipe
+        settled: folders of the artifacts of earlier runs that were reused without a look at them
+        model: None if the recipe trains none
     """
 
     documents: tuple[Manifest, ...]
@@ -136,13 +137,14 @@ def run_recipe(
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedSources:
-    """The sources of all generations, and the documents that were made of them.
+    """All sources, for each generation (raw files that one run added), and the documents that were made of them.
 
-    sources:    each source with the number of its generation
-    documents:  the artifact of each, at the same index
-    tombstones: the documents that are to be forgotten
-    settled:    the generations that are taken as they are
-    corpus:     the corpus of the settled generations; None if there are none
+    Attributes:
+        sources: (number of the generation, source)
+        documents: the artifact of each, at the same index
+        tombstones: the documents that are to be forgotten
+        settled: the generations that are reused without a look at them
+        corpus: the corpus of these; None if there are none
     """
 
     sources: NumberedSources
@@ -153,12 +155,15 @@ class ParsedSources:
 
 
 def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> ParsedSources:
-    """Make the documents of all sources and generations. Arguments as for `run_recipe`."""
+    """Make the documents of all sources, one artifact for each generation (the raw files that one run added).
+
+    Arguments are as for `run_recipe`.
+    """
     sources = [
         (number, entry)
         for number, files in enumerate(lock.generations, 1)
         for entry in recipe.sources
-        if list_readable_files(lock, entry, files)
+        if list_readable(lock, entry, files)
     ]
     statistics, tombstones = make_statistics(place, recipe, lock, perform), read_tombstones(place, recipe.name)
 
@@ -174,7 +179,7 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
         plan_from_raw_or_store(
             place,
             entry.source.name,
-            list_readable_files(lock, entry, lock.generations[number - 1]),
+            list_readable(lock, entry, lock.generations[number - 1]),
             plan(number, entry),
         )
         for number, entry in sources[len(settled.documents) :]
@@ -186,9 +191,10 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
 def make_corpora(
     place: Place, recipe: Recipe, lock: Lock, parsed: ParsedSources, perform: Perform
 ) -> Iterator[tuple[int, Manifest]]:
-    """Yield (number, corpus) for each generation.
+    """Yield (number, corpus) for each generation (the raw files that one run added).
 
-    Of settled generations only the last is yielded, and those up to the first with documents for the vocabulary.
+    A corpus has the documents of all generations up to its number. Of generations that are reused unseen only the last
+    is yielded, and those up to the first with documents for the vocabulary.
     """
     settled, corpus = parsed.settled, parsed.corpus
     for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
@@ -214,12 +220,12 @@ def make_corpora(
 
 
 def list_judged_sources(parsed: ParsedSources, lock: Lock) -> list[JudgedSource]:
-    """Return the sources of all generations with their documents, for the check of how much rules dropped."""
+    """Return all sources with their documents, for the check of how much the rules dropped."""
     return [
         JudgedSource(
             entry=replace(entry, source=with_guessed_names(entry.source, lock.guessed, number)),
             manifest=manifest,
-            files=list_readable_files(lock, entry, lock.generations[number - 1]),
+            files=list_readable(lock, entry, lock.generations[number - 1]),
             quarantine=lock.quarantine,
             generation=number,
         )
@@ -266,7 +272,8 @@ def train_model(
 def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
     """Fine-tune the model on each task of a recipe, one after another, as each takes all cores.
 
-    Return artifacts by name.
+    Returns:
+        The artifacts, by the names of the tasks in the recipe.
     """
     learnt = {}
     for entry in recipe.tasks:
@@ -278,7 +285,12 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
 def answer_documents(
     place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
 ) -> None:
-    """Answer the documents that no released model of the recipe has answered, for each task that asks for answers."""
+    """Answer the documents that no released model of the recipe has answered yet.
+
+    Args:
+        corpus: artifact of the documents
+        tasks: artifacts of the fine-tuned models, by the names of their tasks; only tasks that ask for answers are used
+    """
     for name, asked in ((entry.name, entry.settings) for entry in recipe.tasks if entry.settings.answers):
         generations = corpus.facts["generations"]
         since = find_last_answered(place, recipe.name, tasks[name].name, asked.answers, generations)

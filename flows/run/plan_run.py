@@ -31,7 +31,7 @@ from flows.run.pipeline import run_recipe
 from flows.run.record.counts_text import format_count, name_parent
 from flows.run.record.ledger_balance import list_warnings
 from flows.run.record.run_status import follow_schedule, list_artifact_names
-from flows.run.source_stages import list_readable_files
+from flows.run.source_stages import list_readable
 from flows.run.stage_kinds import STAGES
 
 NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of most stages
@@ -41,13 +41,14 @@ NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of mo
 class PlannedStage:
     """What a run would do with one stage.
 
-    stage:    its kind and name, such as "shards/news"
-    state:    "reuse", "mend" (damaged parts are built again), "go on" (unfinished), "build", or "follows" (cannot be
-              looked at yet)
-    parts, missing: number of its parts, and of those that are not built
-    reason:   why, in words
-    manifest: of the artifact, if it exists
-    notice:   what a person should know about it, in words; "" if there is nothing
+    Attributes:
+        stage: its kind and name, such as "shards/news"
+        state: "reuse", "mend" (damaged parts are built again), "go on" (unfinished), "build", or "follows" (cannot be
+            looked at yet)
+        parts, missing: number of its parts, and of those that are not built
+        reason: why, in words
+        manifest: of the artifact, if it exists
+        notice: what a person should know about it, in words; "" if there is nothing
     """
 
     stage: str
@@ -71,10 +72,11 @@ class _StageMissing(Exception):
 class RunPlan:
     """What a run would do now.
 
-    notes:  lines about its raw files
-    inputs: the files that were found, for scripts
-    stages: its stages in their order
-    lock:   the lock that the run would start with
+    Attributes:
+        notes: lines about its raw files
+        inputs: the files that were found, for scripts
+        stages: its stages in their order
+        lock: the lock that the run would start with
     """
 
     notes: tuple[str, ...]
@@ -153,7 +155,7 @@ def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage])
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
     sources = [
-        entry for entry in recipe.sources if any(list_readable_files(lock, entry, files) for files in lock.generations)
+        entry for entry in recipe.sources if any(list_readable(lock, entry, files) for files in lock.generations)
     ]
     new = [entry for entry in sources if not parsed or f"documents/{entry.source.name}" in parsed]
     recipe, rules = replace(recipe, sources=tuple(new)), find_word_rules(recipe, load_given_vocabularies(recipe))

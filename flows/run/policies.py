@@ -7,7 +7,7 @@ from math import ceil
 from corpora.generic_types import Item
 
 BYTES_PER_WORKER = 16_000_000  # of raw files: more workers would load longer than they work
-RANGES_PER_WORKER = 6  # many enough to even out the end
+GROUPS_PER_WORKER = 6  # many enough to even out the end
 RETRIES = 2
 RETRY_DELAY_SECONDS = [1.0, 5.0]
 SERVER_START_SECONDS = 180  # the first start migrates a database
@@ -34,12 +34,12 @@ def choose_num_workers(raw_bytes: int) -> int:
 
 
 def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
-    """Group parts, in order, into the groups that a worker builds at a time: about RANGES_PER_WORKER per worker.
+    """Group parts, in order, into the groups that a worker builds at a time: about GROUPS_PER_WORKER per worker.
 
     >>> group_parts([1, 2, 3, 4, 5, 6, 7], workers=1)
     [[1, 2], [3, 4], [5, 6], [7]]
     """
-    size = max(1, ceil(len(parts) / (workers * RANGES_PER_WORKER)))
+    size = max(1, ceil(len(parts) / (workers * GROUPS_PER_WORKER)))
     return [parts[first : first + size] for first in range(0, len(parts), size)]
 
 

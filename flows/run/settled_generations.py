@@ -30,11 +30,12 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 
 @dataclass(frozen=True, kw_only=True)
 class SettledGenerations:
-    """The generations that are settled: the first `number` ones.
+    """The generations (raw files that one run added) that are settled: reused without a look at their files.
 
-    number:                of generations; 0 if none is settled
-    documents, signatures: for each source of each generation; signatures only as stages without parts
-    verdicts, corpora:     for each generation, as stages without parts
+    Attributes:
+        number: how many of the first ones are settled
+        documents, signatures: for each source of each generation; signatures only as stages without parts
+        verdicts, corpora: for each generation, as stages without parts
     """
 
     number: int = 0
@@ -61,16 +62,16 @@ def find_settled(
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
 ) -> SettledGenerations:
-    """Find the generations whose corpus and documents the store has whole.
+    """Find the generations (raw files that one run added) whose corpus and documents the store has whole.
 
     Args:
-        sources: the sources of all generations, each with the number of its generation
+        sources: (number of the generation, source), for all generations
         before: number of the newest generation, which is never settled
         documents_of: plans the documents stage of a source in a generation, without its parts
         tombstones: the documents that are to be forgotten
 
     Returns:
-        As many generations as the store has; NOTHING_SETTLED if it has none.
+        As many of the first generations as the store has; NOTHING_SETTLED if it has none.
     """
     sources = [(number, entry) for number, entry in sources if number < before]
     documents = [documents_of(number, entry) for number, entry in sources]
@@ -104,7 +105,14 @@ def find_settled(
 def read_settled_inputs(
     place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
-    """Return what later generations need of settled ones: the inputs of their verdicts, and the generations.
+    """Return what later generations need of settled ones (those that are reused without a look at their files).
+
+    Args:
+        sources: (number of the generation, source), for all generations
+        documents: the artifact of each, at the same index
+
+    Returns:
+        The inputs of the verdicts (documents and signatures), and the generations with their verdicts.
 
     Raises:
         Damaged: If a manifest is gone or damaged.
@@ -139,7 +147,12 @@ def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
 def build_inputs(
     sources: NumberedSources, documents: Sequence[Manifest], signatures: Sequence[Manifest]
 ) -> tuple[Input, ...]:
-    """Return the inputs of the verdicts: the documents and signatures of each source and generation."""
+    """Return the inputs of the verdicts: documents and signatures with their generation and priority.
+
+    Args:
+        sources: (number of the generation, source)
+        documents, signatures: the artifacts of each, at the same index
+    """
     return tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)
         for (number, entry), parsed, sketched in zip(sources, documents, signatures, strict=True)

@@ -22,7 +22,9 @@ from flows.run.record.counts_text import format_count
 
 
 def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
-    """Compute the statistics that some sources need before their documents, from the first generation of each.
+    """Compute the statistics that some sources need before their documents.
+
+    They are of the first raw files that the source had.
 
     Returns:
         The artifacts by source name. Sources that need no statistics are omitted.
@@ -30,7 +32,7 @@ def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) 
     stages = {}
     for entry in recipe.sources:
         name = entry.source.name
-        by_generation = ((n, list_readable_files(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
+        by_generation = ((n, list_readable(lock, entry, files)) for n, files in enumerate(lock.generations, 1))
         number, first = next(((n, raw_files) for n, raw_files in by_generation if raw_files), (0, ()))
         if first and entry.documents.needs_statistics:
             plan = partial(
@@ -45,7 +47,7 @@ def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) 
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
-def list_readable_files(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
+def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
     """List the raw files of a source in one generation, without those that the lock leaves out as unreadable.
 
     Args:
@@ -58,7 +60,7 @@ def list_readable_files(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequ
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return a function that plans the documents stage of one source and generation.
+    """Return a function that plans the documents stage of one source and generation (the raw files that one run added).
 
     It takes `cut`: with `cut=False` the stage has its identity and no parts, and no raw file is opened.
 

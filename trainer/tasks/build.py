@@ -3,9 +3,9 @@
     model ─► for each task and seed: learnt, every split answered and scored (`suites`, a process of its own)
                   └► the folder of the best seed, the scores of all, the answers of the best to every split
 
-One part a task: a suite has several. A part's fingerprint holds the model's content, the task with its settings, the
-digests of the labelled files, and the seeds; so a changed file builds its own task alone. What is finished of the runs
-is in `work` next to the part's files, where a killed run goes on.
+Each task of the suite is a part (one file set of the artifact). A part's fingerprint holds the model's content, the
+task with its settings, the digests of the labelled files, and the seeds; so a changed file only builds its own task
+again. Runs in progress are in `work` next to the part's files, and a killed run resumes there.
 
 records of the labelled files = used + unusable, by reason. Memory: that of the fine-tuned model's file.
 """

@@ -117,8 +117,8 @@ def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough:
 
 
 def batch_by_length(items: Items, tokens: int) -> Iterator[list[int]]:
-    """Yield lists of item indices, shortest items first, whose sequences padded to the longest have at most `tokens`
-    tokens.
+    """Yield lists of item indices, shortest items first, with at most `tokens` tokens if sequences are padded to the
+    longest.
 
     An item that is longer by itself gets a list of its own.
     """
@@ -211,7 +211,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
 
 
 def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
-    """Return labelled examples with counts of those whose label the task does not know.
+    """Return labelled examples, with counts of labels that the task does not know.
 
     Raises:
         InputError: If the task knows the label of none.

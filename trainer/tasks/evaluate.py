@@ -1,7 +1,7 @@
 """The runs of a suite, one after another: learn, answer every split, write the scores of the answers.
 
-Promise: finished work is not done again. A run that was ended resumes where fine-tuning was (`finetune`); a split whose
-file has changed since it was answered is answered again.
+Promise: finished work is not done again. A run that was ended resumes its fine-tuning (`finetune`); if the file of a
+split has changed since it was answered, the split is answered again.
 """
 
 import gc

@@ -85,11 +85,11 @@ class TaskItem:
 
 Items = Sequence[TaskItem]
 Answers = Sequence[npt.NDArray[Any]]  # of a model to items
-RemovedSettings = Mapping[str, Mapping[str, Json]]
+OldKeys = Mapping[str, Mapping[str, Json]]
 
 
 class Misfit(InputError):
-    """An error for an example because of which the task cannot be learnt. `example` is its zero-based index."""
+    """An error for an example that makes the task impossible to learn. `example` is its zero-based index."""
 
     def __init__(self, example: int, message: str) -> None:
         super().__init__(message)
@@ -118,7 +118,7 @@ class Task:
     causal:         True if a token attends only to itself and the tokens before it
     default_length: the tokens of a sequence before it is cut, if nothing else is set
     label_roles:    the roles that only labelled examples have
-    removed_settings: settings that no longer exist, by the setting that they followed, with the value that meant what
+    old_keys: settings that no longer exist, by the setting that they followed, with the value that meant what
                       is done now. They are still written to records, so that equal tasks have equal records.
 
     A role is the meaning of a value for the task, such as `text` or `label`.
@@ -135,7 +135,7 @@ class Task:
     causal: ClassVar[bool] = False
     default_length: ClassVar[int] = 512
     label_roles: ClassVar[frozenset[str]] = frozenset()
-    removed_settings: ClassVar[RemovedSettings] = {}
+    old_keys: ClassVar[OldKeys] = {}
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -205,8 +205,9 @@ class Task:
         return None
 
     def find_source(self, example: Example) -> Any:
-        """Return the text, context or document that an example comes from. Examples with the same source are held out
-        together.
+        """Return the text, context or document that an example comes from.
+
+        Examples with one source are held out together.
         """
         return example[0] if isinstance(example, tuple) else example
 
@@ -341,7 +342,7 @@ def parse_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def softmax(logits: npt.NDArray[Any]) -> Float64s:
-    """Return the softmax of logits along all axes: the probabilities of answers of which exactly one is right."""
+    """Return the softmax of logits along all axes: probabilities of answers, exactly one of them right."""
     powers = np.exp((logits - logits.max()).astype(np.float64))
     shares: Float64s = powers / powers.sum()
     return shares

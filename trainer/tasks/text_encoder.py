@@ -1,9 +1,9 @@
 """Texts as a model reads them: ids by the `tokenizer.json` next to the model, cut to its length. No torch.
 
-Promise: every sequence is what the tokenizer's own template makes of a text or of two, also one that was cut: with the
+Promise: every sequence, also one that was cut, is what the tokenizer's own template makes of a text or of two: with the
 classifying token first and a separating one last; the tokens cut off are counted. The tokenizer is checked against the
-model before the first text. Cost: 4 microseconds a character (one x86-64 core, 2026-11-27); of a text of which only the
-beginning is read no more than a part is in memory at once.
+model before the first text. Cost: 4 microseconds a character (one x86-64 core, 2026-11-27). If only the beginning of a
+text is read, no more than a part of it is in memory at once.
 """
 
 import re
@@ -126,7 +126,7 @@ class TextEncoder:
             self.skipped = [len(self.tokenizer.encode(each).ids) - 1 if each else 0 for each in self.prompts]
 
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
-        """Encode texts, each alone or with a second text, as sequences with special tokens.
+        """Encode texts, or pairs of texts, as sequences with special tokens.
 
         Of a long text only as much is tokenized at once as is needed; all tokens that are cut off are counted.
 

@@ -488,7 +488,7 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
             item = index.items[place]
             item_words = _split_item(item.text)
             run = folded if runs is index.long_runs else folded[: len(item_words)]
-            if run == item_words or (len(run) == n and _is_run_in(run, item_words)):
+            if run == item_words or (len(run) == n and f" {' '.join(run)} " in f" {' '.join(item_words)} "):
                 return EvaluationMatch(row=row, set=item.set, item=item.number, words=" ".join(run))
     return None
 
@@ -497,11 +497,6 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
 def _split_item(text: str) -> tuple[str, ...]:
     """Split an item into words; cached, for an item that matches once mostly matches again."""
     return tuple(split_words(text))
-
-
-def _is_run_in(run: Sequence[str], text: Sequence[str]) -> bool:
-    """Return True if `run` occurs in `text` without a gap."""
-    return f" {' '.join(run)} " in f" {' '.join(text)} "
 
 
 @kernel

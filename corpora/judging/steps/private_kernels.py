@@ -46,7 +46,7 @@ def find_private_lines(
 
     Returns:
         Four arrays with an entry for each line: its row, its first byte in `data`, the byte after it, and its kinds
-            (bits).
+        (bits).
     """
     lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):

@@ -180,7 +180,7 @@ def cut_notes(blocks: list[str]) -> list[str]:
         after += len(kept[index])
         if after > bound or after > total / 2:
             break
-        if BACK_NOTE.search(_get_opening(kept[index])):
+        if BACK_NOTE.search(" ".join(kept[index][:200].split())):
             cut = index
     tail = max(cut - BACK_BLOCKS, 0)
     return kept[:tail] + [block for block in kept[tail:cut] if not MENTION.search(block)]
@@ -207,7 +207,3 @@ def _count_note_paragraphs(blocks: list[str], index: int) -> int:
         heading_alone = len(block) < 40 and index + 1 < len(blocks)
         return 2 if heading_alone else 1
     return 1 if len(block) < MAX_NOTE_CHARACTERS and VOLUNTEERS.search(block) else 0
-
-
-def _get_opening(block: str) -> str:
-    return " ".join(block[:200].split())

@@ -282,7 +282,7 @@ class TarReader:
         if flag in b"gK":
             return before
         if size > MAX_EXTENSION_BYTES:
-            raise self._build_refusal(f"a name of {size} bytes")
+            raise _build_fault(self.name, f"holds a name of {size} bytes,", self.reader.position)
         data = self.reader.read(size)
         if flag == b"L":
             return before._replace(name=_decode_field(data))
@@ -294,9 +294,6 @@ class TarReader:
             size=before.size if stated_size is None else stated_size,
             sparse=before.sparse or any(key.startswith(b"GNU.sparse") for key in records),
         )
-
-    def _build_refusal(self, what: str) -> DamagedBytes:
-        return _build_fault(self.name, f"holds {what},", self.reader.position)
 
 
 def _parse_number(field: bytes) -> int:

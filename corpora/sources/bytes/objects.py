@@ -112,7 +112,7 @@ class ObjectPath(PosixPath):
         return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return its size as for a file; times are 0. Raises FileNotFoundError."""
+        """Return the size of the object as for a file; times are 0. Raises FileNotFoundError."""
         try:
             size = self._place.find_size("")
         except InputError as error:
@@ -122,18 +122,18 @@ class ObjectPath(PosixPath):
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
 
     def read_stamp(self) -> list[Any]:
-        """Return what changes with its bytes: size and ETag, as the store has them."""
+        """Return what changes with the object: size and ETag, as the store has them."""
         with ObjectReader(self) as reader:
             return [reader.size, reader.etag]
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open it for reading at any offset; `mode` must be "rb"."""
+        """Open the object for reading at any offset; `mode` must be "rb"."""
         assert mode == "rb", "an object is read as bytes"
         reader = ObjectReader(self)
         return io.BufferedReader(reader, READ_BYTES) if buffering else reader
 
     def read_bytes(self) -> bytes:
-        """Read all of it."""
+        """Read all bytes of the object."""
         with ObjectReader(self) as reader:
             return reader.readall()
 

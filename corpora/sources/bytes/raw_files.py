@@ -227,7 +227,7 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
 def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
     """Seek the first line that begins at byte `start` or after it.
 
-    A line of many slices is so read once, not once for each slice to its end.
+    So a line that spans many slices is read once, not once for each slice.
 
     Returns:
         The position of the line; `stop` or more if no line begins before `stop`.

@@ -38,10 +38,8 @@ OTHER_LETTERS = re.compile(
 )
 PRINTABLE_BYTE = re.compile(rb"[ -~\t\r\n]")
 MAX_ASCII_SHARE = 0.9  # of bytes; of hiragana in UTF-16, whose bytes look most like it, 0.85 do
-MIN_UPPER_ZEROS, MAX_LOWER_ZEROS = (
-    0.3,
-    0.02,
-)  # share of zeros among the bytes that hold the upper half of characters, and the lower
+MIN_UPPER_ZEROS = 0.3  # share of zeros among the bytes that hold the upper half of characters
+MAX_LOWER_ZEROS = 0.02  # and among those of the lower half
 
 
 def find_marked_encoding(head: bytes) -> str:
@@ -198,9 +196,7 @@ def _is_east_asian(character: str) -> bool:
 def _score_japanese(characters: Counter[str]) -> float:
     """Return 1 if a fifth or more is kana, and all are kana, frequent signs or Chinese characters; else less."""
     kana = _compute_share(characters, lambda c: "\u3041" <= c <= "\u30ff")
-    fits = _compute_share(
-        characters, lambda c: "\u3000" <= c <= "\u30ff" or "\u4e00" <= c <= "\u9fff" or "\uff01" <= c <= "\uff5e"
-    )
+    fits = _compute_share(characters, lambda c: "\u3000" <= c <= "\u30ff" or _is_east_asian(c))
     return fits * min(1.0, kana / 0.2)
 
 

@@ -182,7 +182,7 @@ class MemberPath(PosixPath):
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return its unpacked size as for a file; times are 0."""
+        """Return the unpacked size of the member as for a file; times are 0."""
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self._find_info().file_size, 0, 0, 0))
 
     @property
@@ -205,14 +205,14 @@ class MemberPath(PosixPath):
         return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open it for reading at any offset; `mode` must be "rb"."""
+        """Open the member for reading at any offset; `mode` must be "rb"."""
         assert mode == "rb", "a member is read as bytes"
         info = self._find_info()
         stream = self._open_packed(info)
         return io.BufferedReader(_UnpackedMember(zipfile.ZipExtFile(stream, "r", info, None, True)))
 
     def read_bytes(self) -> bytes:
-        """Read all of it."""
+        """Read all bytes of the member, unpacked."""
         with self.open("rb") as stream:
             data: bytes = stream.read()
             return data

@@ -141,8 +141,7 @@ def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
 
     Returns:
         Text -> three cuts: how it is cut out of `<title>`, out of the shared title and out of a heading; `NO_CUT` if it
-            is
-        not in one of these.
+        is not in one of these.
     """
     found: dict[str, list[TitleCut]] = {}
     for source, titles in enumerate(((sources.title,), (sources.shared,), sources.headings)):

@@ -94,7 +94,7 @@ def is_object_address(address: str) -> bool:
 
 
 def parse_local_path(text: str) -> str:
-    """Check a local path, and replace a leading `~` by the home folder.
+    """Check the text of a local path, and replace a leading `~` by the home folder. The path need not exist.
 
     Raises:
         InputError: If the path is empty, contains a null character, is not UTF-8, or has a component of more than

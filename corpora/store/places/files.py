@@ -35,13 +35,13 @@ NO_LOCK_ERRORS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # what a
 
 @contextmanager
 def hold_lock(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold an exclusive lock on a file inside the block. Wait if another process holds it.
+    """Hold an exclusive lock on a file inside the block. Wait if another process or thread holds it.
 
-    The file is created if it is missing, and removed at the end of the block.
+    The file is created if it is missing, and removed at the end of the block. If the process is killed, the lock ends.
 
     Args:
         path: The lock file.
-        on_wait: Called before each wait for another process.
+        on_wait: Called before each wait.
 
     Raises:
         OSError: If the file cannot be written, or its file system does not support locks.
@@ -241,11 +241,15 @@ def _remove_if_abandoned(path: Path) -> bool:
 def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
     """Yield a temporary path to write to, and move the file there to `path` if the block succeeds.
 
-    If the block raises an exception, the file at `path` is unchanged and the temporary file is removed.
+    If the block raises an exception, the file at `path` is unchanged and the temporary file is removed. The block must
+    close the file that it writes.
 
     Args:
-        path: The file to create or replace.
+        path: The file to create or replace. Its folder must exist.
         is_only_writer: See `to_unfinished_path`.
+
+    Raises:
+        OSError: If the file cannot be written or moved.
     """
     new = to_unfinished_path(path, is_only_writer)
     with ExitStack() as cleanup:

@@ -1,5 +1,5 @@
 """Cards: `data_card.py` describes exported data, `model_card.py` a model; their texts are Jinja templates.
-Names are written so that they act on nothing.
 
-`licenses.py` knows how licences are spelled elsewhere.
+Names and texts from outside are escaped, so that they are shown and do nothing else. `licenses.py` knows how licenses
+are spelled elsewhere.
 """

@@ -38,8 +38,7 @@ _UNPRINTABLE = re.compile("[^\x09\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\
 
 
 def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Escape a text for Markdown, so that it is shown as it is, on one line. Longer texts are cut to `limit`
-    characters.
+    """Escape a text for Markdown, so that it is shown unchanged, on one line. Long texts are cut to `limit` characters.
 
     >>> escape_markdown("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
@@ -138,8 +137,8 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
 def _find_generation(provenance: Provenance, documents: Manifest) -> str:
     """Return the number of the generation with which documents came, as text; "" if it is unknown."""
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
-    named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
-    return next(named, "").removeprefix("generation ")
+    labels = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
+    return next(labels, "").removeprefix("generation ")
 
 
 def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:

@@ -33,9 +33,9 @@ from tokenizers_train.vocabularies.settings import VocabularySettings
 from trainer.job import MAX_HELPFUL_PASSES, MAX_PASSES
 
 DEFAULT_VOCABULARY_SIZE = 30_000  # of a vocabulary that is brought
-MIN_REPORTED_SCRATCH_BYTES = 1_000_000_000  # bytes that are worth a line
-MAX_PIECES_PER_WORD = 3  # at most, of a different word
-EXAMPLE_TOKENS_PER_TOKEN = 1.2  # tokens of examples for one of the documents: 1.0, but 1.4 of pairs of segments
+MIN_SCRATCH_BYTES = 1_000_000_000  # bytes that are worth a line
+MAX_PIECES = 3  # at most, of a different word
+EXAMPLE_TOKENS = 1.2  # tokens of examples for one of the documents: 1.0, but 1.4 of pairs of segments
 
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage], workers: int) -> Estimates:
@@ -71,7 +71,11 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 
 @dataclass(frozen=True, kw_only=True)
 class _RunSizes:
-    """A run, by the sizes that its stages have to work on. wanted: the stages that are to be built"""
+    """A run, by the sizes that its stages have to work on.
+
+    Attributes:
+        wanted: the stages that are to be built
+    """
 
     place: Place
     recipe: Recipe
@@ -105,7 +109,7 @@ class _RunSizes:
     def _amounts(self) -> Mapping[str, float]:
         """The amounts that any stage may have to work on, in the units of the rates."""
         parts = max(1, sum(text.parts for text in self.texts))
-        words = {"different": self._estimate_different_words(), "counted": self._estimate_different_words(parts)}
+        words = {"different": self._count_words(), "counted": self._count_words(parts)}
         return {"stage": 1, "workers": self.workers, "parts": parts, **asdict(self.whole), **words}
 
     @cached_property
@@ -134,14 +138,11 @@ class _RunSizes:
             amounts |= {**asdict(text.new), "fitted": text.fitted, "parts": parts or text.parts}
         algorithm = ""
         if vocabulary := self._vocabularies.get(name):
-            amounts |= {
-                "pieces": self._estimate_vocabulary_size(vocabulary.name),
-                "tokens": self._estimate_tokens(vocabulary.name),
-            }
+            amounts |= {"pieces": self._count_pieces(vocabulary.name), "tokens": self._count_tokens(vocabulary.name)}
             algorithm = getattr(vocabulary.settings, "algorithm", "")
         for shards in self.recipe.shards if kind == "shards" else ():
             if self.recipe.name_artifact(shards.name) == name:
-                amounts["tokens"] = self._estimate_example_tokens(shards)
+                amounts["tokens"] = self._count_example_tokens(shards)
         left = missing / parts if parts else (described.grows and self._new_share) or 1.0
         return estimate_stage(stage, amounts, algorithm, left)
 
@@ -149,37 +150,33 @@ class _RunSizes:
         """Return the sizes of the documents of some sources; of all if `sources` is empty."""
         return TextSizes.add_all(text.whole for text in self.texts if not sources or text.source in sources)
 
-    def _estimate_different_words(self, parts: int = 1) -> float:
+    def _count_words(self, parts: int = 1) -> float:
         """Return how many different words each of `parts` equal parts of the text has, added up."""
         return parts * self._words_per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
 
-    def _estimate_vocabulary_size(self, vocabulary: str) -> float:
+    def _count_pieces(self, vocabulary: str) -> float:
         """Return how many pieces a vocabulary of the recipe will have."""
         settings = self._vocabularies[self.recipe.name_artifact(vocabulary)].settings
         size = settings.size if isinstance(settings, VocabularySettings) else DEFAULT_VOCABULARY_SIZE
-        return min(size, max(1.0, MAX_PIECES_PER_WORD * self._estimate_different_words()))
+        return min(size, max(1.0, MAX_PIECES * self._count_words()))
 
-    def _estimate_tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
+    def _count_tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
         """Return the number of tokens in the documents of some sources; of all if `sources` is empty.
 
         Measured on novels and on the five sources, for a word: 1.55 with 2,000 pieces, 1.39 with 4,000 of byte-level
         BPE, 1.06 to 1.13 with 8,000; 1 if the pieces are as many as the different words.
         """
-        size = self._estimate_vocabulary_size(vocabulary)
-        missing = min(1.0, max(0.0, self._estimate_different_words() / size - 1) / 6)
+        size = self._count_pieces(vocabulary)
+        missing = min(1.0, max(0.0, self._count_words() / size - 1) / 6)
         return self._add_sizes(sources).words * (1 + 0.5 * math.pow(2_000 / size, 0.6) * missing)
 
-    def _estimate_example_tokens(self, entry: ShardsEntry) -> float:
+    def _count_example_tokens(self, entry: ShardsEntry) -> float:
         """Return the number of tokens in the examples of a shard set."""
-        return (
-            EXAMPLE_TOKENS_PER_TOKEN
-            * entry.settings.copies
-            * self._estimate_tokens(entry.vocabulary, entry.settings.sources)
-        )
+        return EXAMPLE_TOKENS * entry.settings.copies * self._count_tokens(entry.vocabulary, entry.settings.sources)
 
-    def _estimate_training_tokens(self) -> dict[str, float]:
+    def _count_training_tokens(self) -> dict[str, float]:
         """Return the number of tokens of each shard set that are not held out, by its name in the recipe."""
-        return {e.name: (1 - self.recipe.held_out.share) * self._estimate_example_tokens(e) for e in self.recipe.shards}
+        return {e.name: (1 - self.recipe.held_out.share) * self._count_example_tokens(e) for e in self.recipe.shards}
 
     def _compute_work(self, kind: str, name: str) -> dict[str, float]:
         """Return the amounts of a stage that a process of the trainer builds, in the units of the rates."""
@@ -187,19 +184,17 @@ class _RunSizes:
         assert model is not None
         [used] = {entry.vocabulary for entry in self.recipe.shards if entry.name in model.shards}
         if kind == "models":
-            return compute_training_work(
-                model, self.recipe, self._estimate_vocabulary_size(used), self._estimate_training_tokens()
-            )
+            return compute_training_work(model, self.recipe, self._count_pieces(used), self._count_training_tokens())
         [entry] = [entry for entry in self.recipe.tasks if self.recipe.name_artifact(entry.name) == name]
         if kind == "tasks":
-            return compute_task_work(entry, model, self._estimate_vocabulary_size(used))
+            return compute_task_work(entry, model, self._count_pieces(used))
         # Of the raw files, those whose documents no released model has answered.
         since = find_last_answered(
             self.place, self.recipe.name, name, entry.settings.answers, len(self.lock.generations)
         )
         unanswered = replace(self.lock, generations=self.lock.generations[since:]).raw_bytes
         asked = self._add_sizes(entry.settings.sources).scale(unanswered / max(1, self.lock.raw_bytes))
-        return compute_answer_work(entry, model, self._estimate_vocabulary_size(used), asked)
+        return compute_answer_work(entry, model, self._count_pieces(used), asked)
 
     def list_warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
         """Return a line if training will read its text more often than is known to help; else []."""
@@ -207,10 +202,8 @@ class _RunSizes:
         read = [stage.tokens or 0 for stage in stages if stage.stage.startswith("models/")]
         if model is None or not read:
             return []
-        shards, tokens = (
-            [entry for entry in self.recipe.shards if entry.name in model.shards],
-            self._estimate_training_tokens(),
-        )
+        shards = [entry for entry in self.recipe.shards if entry.name in model.shards]
+        tokens = self._count_training_tokens()
         passes = read[0] / max(1.0, sum(tokens[entry.name] / entry.settings.copies for entry in shards))
         line = f"The training reads its text about {passes:,.0f} times, and {MAX_HELPFUL_PASSES} are known to help."
         refused = f" Above {MAX_PASSES:,} it is refused, unless max_epochs in [training] allows it."
@@ -230,7 +223,7 @@ def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
 def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[str]:
     """Yield a line about temporary files if they are large."""
     most = max((stage.scratch_bytes for stage in stages), default=0)
-    if most > MIN_REPORTED_SCRATCH_BYTES:
+    if most > MIN_SCRATCH_BYTES:
         yield f"While duplicates are found, about {format_bytes(most)} of scratch are in {get_scratch_folder(place)}."
 
 

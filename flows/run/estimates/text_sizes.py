@@ -24,14 +24,12 @@ from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe, SourceEntry
 from flows.run.estimates.sampling import MAX_SAMPLE_SECONDS, SourceSample, sample_source
 from flows.run.plan_run import PlannedStage
-from flows.run.source_stages import list_readable_files
+from flows.run.source_stages import list_readable
 from tokenizers_train.words.bert import BertWords
 from tokenizers_train.words.counts import count_words
 
 WORD_RULE = BertWords(lowercase=True)
-WARM_UP_RECORDS = (
-    6  # records that are judged before the others, so that no time includes what is loaded at the first call
-)
+WARM_UP_RECORDS = 6  # judged before the others, so that no time includes what is loaded at the first call
 WORDS_POWER = 0.58
 MAX_WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
 
@@ -40,10 +38,11 @@ MAX_WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
 class TextSizes:
     """The total size of some documents.
 
-    text_bytes:   of their texts
-    packed_bytes: of their texts, as a store compresses them
-    words:        with punctuation, as BERT cuts them; a long word counts as several
-    measured:     seconds of processor time that reading and judging them takes
+    Attributes:
+        text_bytes: of their texts
+        packed_bytes: of their texts, as a store compresses them
+        words: with punctuation, as BERT cuts them; a long word counts as several
+        measured: seconds of processor time that reading and judging them takes
     """
 
     documents: float = 0.0
@@ -66,12 +65,13 @@ class TextSizes:
 class SourceText:
     """The text of a source, as its sample is after judging: all its raw files are assumed to be like the sampled ones.
 
-    outcomes:     number of sampled records by outcome, as in the ledger of documents
-    whole:        sizes of all documents
-    new:          sizes of the documents of raw files that the store has no documents of
-    fitted:       processor time that statistics of the new documents take
-    parts:        about how many parts (files that are built on their own) all documents have
-    words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
+    Attributes:
+        outcomes: number of sampled records by outcome, as in the ledger of documents
+        whole: sizes of all documents
+        new: sizes of the documents of raw files that the store has no documents of
+        fitted: processor time that statistics of the new documents take
+        parts: about how many parts (files that are built on their own) all documents have
+        words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
     """
 
     source: str
@@ -113,7 +113,7 @@ def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple
     Args:
         states: what a plan says of the source's stages of documents, one for each generation
     """
-    generations = [files for generation in lock.generations if (files := list_readable_files(lock, entry, generation))]
+    generations = [files for generation in lock.generations if (files := list_readable(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
     old, new = generations[:settled], generations[settled:]
     return [file for files in old for file in files], [file for files in new for file in files]

@@ -73,9 +73,8 @@ def compute_training_work(
     length = max(lengths[name] for name in entry.shards)
     tokens, steps = 0, 0.0
     for phase, names in zip(entry.training.phase, entry.phases, strict=True):
-        read = count_phase_tokens(
-            phase, [lengths[name] for name in names], sum(to_train_on.get(name, 0.0) for name in names)
-        )
+        held_tokens = sum(to_train_on.get(name, 0.0) for name in names)
+        read = count_phase_tokens(phase, [lengths[name] for name in names], held_tokens)
         tokens, steps = tokens + read, steps + (phase.steps or read / phase.batch / length)
     most = max(phase.batch for phase in entry.training.phase)
     held = min(most, entry.training.micro_batch or most) * length
@@ -101,18 +100,13 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
     for task in suite.tasks:
         kind = read_task(task.task)
         settings = with_published(task.settings, start.settings, kind.kind)
-        length, epochs, batch = (
-            _find_length(task, start),
-            (settings.epochs or 1) * settings.restarts,
-            settings.batch or 1,
-        )
+        length, batch = _find_length(task, start), settings.batch or 1
+        epochs = (settings.epochs or 1) * settings.restarts
         learnt = _count_row_tokens(kind, task.training, length)
         judged = [_count_row_tokens(kind, split.file, length, split.labelled) for split in task.splits]
         read = epochs * sum(learnt) + FORWARD_SHARE * (epochs * sum(judged[0]) + sum(map(sum, judged)))
-        flops, steps = (
-            flops + models * read * model.count_flops(length),
-            steps + models * epochs * ceil(len(learnt) / batch),
-        )
+        flops += models * read * model.count_flops(length)
+        steps += models * epochs * ceil(len(learnt) / batch)
         tokens, rows = tokens + models * epochs * sum(learnt), rows + len(learnt) + sum(map(len, judged))
         answered += models * sum(map(len, judged))
         held = max(held, min(batch, settings.micro_batch or batch) * length)

@@ -101,11 +101,12 @@ def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
 class DamageTracker:
     """Tracks the damaged files in the store during a run.
 
-    place:   the store
-    tell:    called with a line about each damaged file
-    damaged: files that are damaged and not built again yet, by path
-    listed:  paths of the damaged files that the store's list names
-    rebuilt: paths of files that were built again
+    Attributes:
+        place: the store
+        tell: called with a line about each damaged file
+        damaged: files that are damaged and not built again yet, by path
+        listed: paths of the damaged files that the store's list names
+        rebuilt: paths of files that were built again
     """
 
     place: Place
@@ -146,12 +147,12 @@ class DamageTracker:
         self._tell(fault, "It is built again.")
 
     def survey(self, stage: Stage) -> Survey:
-        """Survey a stage in the store as if damaged files were missing.
+        """Check what the store has of a stage, as if damaged files were missing.
 
         A damaged manifest or record of the stage itself is marked; damage of another artifact is only reported.
 
         Raises:
-            InputError: If damaged parts cannot be built again, because the raw files that they were made from are gone.
+            InputError: If damaged files cannot be built again, because the raw files that they were made from are gone.
         """
         survey = survey_stage(self.place, stage, self.damaged)
         if self._leave_lost(stage, list_lost_parts(stage, survey)):
@@ -183,7 +184,7 @@ class DamageTracker:
         return bool(left)
 
     def rewrite_records(self, stage: Stage) -> None:
-        """Write damaged records of a stage's parts again, if the files of these parts are whole."""
+        """Write damaged records of a stage's parts (its file sets) again, if the files of these parts are whole."""
         wanted = {path for path in self.damaged if is_part_record(path) and path.startswith(f"{stage.stage_folder}/")}
         if not wanted or f"{stage.folder}/{MANIFEST}" in self.damaged:
             return
@@ -302,7 +303,7 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
 
 
 def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
-    """List the damaged parts of a stage that cannot be built again, because their raw files are gone."""
+    """List the damaged parts (file sets) of a stage that cannot be built again, because their raw files are gone."""
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
 
@@ -367,11 +368,11 @@ NO_LOCATION = (0, "")  # the place of a file that is in no generation
 def find_set_aside(
     lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
-    """List what a run goes on without because it cannot be read: records, files, and files that could not be opened.
+    """List the records and files that a run goes on without because they cannot be read.
 
     Args:
-        documents: artifacts of documents of all sources and generations
-        looked: by source, files that are not read
+        documents: artifacts of documents that the run made or reused, of all sources
+        looked: for each source name, what else was found next to its raw files
         before: what the complete run before it went on without, which decides how many are new
     """
     places = lock.file_locations

@@ -47,10 +47,11 @@ TOO_LARGE = "dropped: parse: too large"
 class JudgedSource:
     """A source in one generation (the raw files that one run added), and the documents that were made of it.
 
-    manifest:   artifact of the documents
-    files:      raw files that it read
-    quarantine: records that it skipped because they ended workers
-    generation: number of the generation, counted from 1
+    Attributes:
+        manifest: artifact of the documents
+        files: raw files that it read
+        quarantine: records that it skipped because they ended workers
+        generation: number of the generation, counted from 1
     """
 
     entry: SourceEntry
@@ -75,13 +76,17 @@ def refuse_bad_sources(
     tell: Callable[[str], None] = lambda line: None,
     accepted: int = 0,
 ) -> None:
-    """Check how much of each source is damaged and dropped. Raises one RefusedSources for all that exceed a bound.
+    """Check how much of each source is damaged and dropped.
 
     Args:
-        judged: the sources of all generations, the oldest generation first
+        place: the store
+        judged: sources with their documents, for each generation (raw files that one run added), the oldest first
         samples: the recipe's `privacy.samples`, for the texts that are shown
         tell: called with a line about a source that is too small to stop the run
-        accepted: number of first generations with accepted damage
+        accepted: number of first generations with accepted damage, which is not checked again
+
+    Raises:
+        RefusedSources: Once for all sources that exceed a bound, or if no source has a document.
     """
     faults = _find_damage(place, judged, accepted)
     damaged, lines = [source for source, _ in faults], [line for _, line in faults]
@@ -149,12 +154,12 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
 
 
 def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
-    """Return the rules that drop too much of a source in one generation.
+    """Return the rules that drop too much of the documents that one run added to a source.
 
-    A rule stops the run only if it also drops too much of this and the earlier generations together.
+    A rule stops the run only if it also drops too much of these and all earlier documents together.
 
     Args:
-        counts: number of records by outcome, of each generation up to this one
+        counts: number of records by outcome, for each run that added documents, up to this one
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (

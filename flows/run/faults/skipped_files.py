@@ -73,12 +73,16 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
 
 
 def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
-    """Accept the damage of all generations in a run on a schedule, also on disk, and return the lock.
+    """Accept all damage that a scheduled run has met, also on disk, and return the lock.
 
     Files with damage are left out if most of the new records of their source are damaged.
 
     Args:
-        refused: the sources with too much damage; raised in any other run, and if a source would have no file left
+        refused: the sources with too much damage; raised if no schedule started the run or a source would have no file
+
+    Raises:
+        RefusedSources: `refused`, as said.
+        InputError: If the lock cannot be written.
     """
     if not recipe.is_scheduled or not refused.damaged:
         raise refused
@@ -163,13 +167,11 @@ def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]
 
 
 def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile]:
-    """List the files that a run left out, except those that are gone.
-
-    Documents name the files that they left out. If all files of a source in a generation are left out, there are no
-    documents, and the lock's entries are used.
+    """List the unreadable files that a run left out, except those that are gone.
 
     Args:
-        documents: artifacts of documents of all sources of the run
+        documents: artifacts of documents that the run made or reused, of all sources; each names the files that it left
+            out. If all files of a source are left out there are none, and the lock's entries are used
     """
     documents = [manifest for manifest in documents if manifest.kind == "documents"]
     named = {

@@ -72,11 +72,8 @@ HEAD_CHARACTERS = 20_000  # characters of each document that are judged
 READ_BYTES, NUM_WINDOWS = 1_000_000, 60  # of records, of a folder of less than a hundred times as much; and from where
 LANGUAGES_WITH_TWO_I = frozenset(("tr", "az", "kk", "tt", "crh"))  # the small letter of I is another one there
 MIN_MARKED_SHARE = 0.005  # of the letters of a text of unknown language; from this share on its marks are kept
-HEAD_BYTES, MAX_BOOK_BYTES, MAX_WHOLE_BOOKS = (
-    8_192,
-    20_000_000,
-    5,
-)  # bytes of a text; and of files that are read whole to be sure
+HEAD_BYTES = 8_192  # of a text
+MAX_BOOK_BYTES, MAX_WHOLE_BOOKS = 20_000_000, 5  # of files that are read whole to be sure
 TEMPLATE_TITLES = {
     **{"tickets": "short texts", "legal": "legal texts", "books": "books", "patents": "patents", "chats": "chats"},
     **{"clinical": "clinical notes", "biomedical": "biomedical texts"},

@@ -193,6 +193,8 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     """Return True if the store has an artifact of that name that learnt the same tasks from the same files.
 
+    If the store's artifacts are damaged it returns False; the run then meets the damage.
+
     Raises:
         InputError: If a labelled file is missing.
     """

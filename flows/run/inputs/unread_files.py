@@ -18,7 +18,7 @@ from flows.recipes.recipe import Recipe
 from flows.run.record.counts_text import format_count
 from flows.run.record.run_record import SetAside
 
-MAX_LISTED_KINDS, MAX_LISTED_NAMES = 8, 3  # shown in a line, and of each
+MAX_KINDS, MAX_NAMES = 8, 3  # shown in a line, and of each
 MAX_KEPT_KINDS = 50  # kept in a record
 LOST_FILE = "file lost during the run"
 PLURAL_FIRST = ("file ", "record ")  # begin words of which the first has the plural
@@ -128,11 +128,9 @@ def describe_groups(groups: Sequence[FileGroup], named: bool) -> str:
     >>> describe_groups([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
     """
-    lines = [_describe_group(group, named) for group in groups[:MAX_LISTED_KINDS]]
-    rest = sum(group.number for group in groups[MAX_LISTED_KINDS:])
-    return ", ".join(
-        [*lines, f"{rest:,} of {format_count(len(groups) - MAX_LISTED_KINDS, 'other kind')}"] if rest else lines
-    )
+    lines = [_describe_group(group, named) for group in groups[:MAX_KINDS]]
+    rest = sum(group.number for group in groups[MAX_KINDS:])
+    return ", ".join([*lines, f"{rest:,} of {format_count(len(groups) - MAX_KINDS, 'other kind')}"] if rest else lines)
 
 
 def _describe_group(group: FileGroup, named: bool) -> str:
@@ -143,8 +141,8 @@ def _describe_group(group: FileGroup, named: bool) -> str:
     )
     if not named:
         return what
-    names = ", ".join(to_one_line(name, MAX_TITLE_CHARACTERS) for name in group.names[:MAX_LISTED_NAMES])
-    more = group.number - MAX_LISTED_NAMES
+    names = ", ".join(to_one_line(name, MAX_TITLE_CHARACTERS) for name in group.names[:MAX_NAMES])
+    more = group.number - MAX_NAMES
     return f"{what} ({names}{f' and {more:,} more' if more > 0 else ''})"
 
 

@@ -33,7 +33,7 @@ from corpora.store.manifest import Manifest, Part
 from corpora.store.places.place import Place
 from corpora.store.stage import read_manifest
 from corpora.store.tables import read_part_table
-from flows.recipes.run_settings import Bound
+from flows.recipes.run_settings import UNKNOWN_LANGUAGE, Bound
 from flows.run.faults.damage import read_damage_list, write_damage_list
 from flows.run.record.ledger_balance import (
     LOWER_BOUND_NAME,
@@ -56,7 +56,6 @@ from trainer.build import read_events
 COUNT, SHARE, MEAN = "count", "share", "mean"
 FIGURES_FILE = "figures.json"
 MAX_PARTS = 12  # of an artifact, read for what no ledger counts
-UNKNOWN_LANGUAGE = "unknown"
 DUPLICATE_REASONS = ("exact duplicate", "near duplicate")
 
 
@@ -64,8 +63,9 @@ DUPLICATE_REASONS = ("exact duplicate", "near duplicate")
 class Figure:
     """One number of a run.
 
-    unit: what is counted; for a share, what it is a share of
-    kind: COUNT (of things), SHARE (of a whole, 0 to 1) or MEAN (per something, or measured)
+    Attributes:
+        unit: what is counted; for a share, what it is a share of
+        kind: COUNT (of things), SHARE (of a whole, 0 to 1) or MEAN (per something, or measured)
     """
 
     value: float
@@ -109,7 +109,7 @@ def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> I
 
 
 def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield figures of the records that were read and dropped, over all generations, and by source."""
+    """Yield figures of the records that were read and dropped, in total and by source."""
     parsed, by_source = filter_kind(manifests, "documents"), _group_by_source(manifests)
     if not parsed:
         return
@@ -132,7 +132,7 @@ def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
 
 
 def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
-    """Return the artifacts of documents of each source, of all generations."""
+    """Group the artifacts of documents by source name."""
     by_source: dict[str, list[Manifest]] = {}
     for manifest in filter_kind(manifests, "documents"):
         by_source.setdefault(manifest.name, []).append(manifest)
@@ -310,15 +310,13 @@ def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[
 def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
     """Read the artifacts of a run in its order, each once. Those that are no longer in the store are omitted.
 
-    Of settled generations (earlier ones that the run reused unseen) these are all documents and the last verdicts,
-    which the counts of the whole corpus are of.
+    Of earlier runs' artifacts that the run reused unseen these are all documents and the last verdicts, because counts
+    of the whole corpus need them.
     """
-    return [
-        manifest for folder in _list_counted_folders(record) if (manifest := read_manifest(place, folder)) is not None
-    ]
+    return [manifest for folder in _list_folders(record) if (manifest := read_manifest(place, folder)) is not None]
 
 
-def _list_counted_folders(record: RunRecord) -> list[str]:
+def _list_folders(record: RunRecord) -> list[str]:
     """Return the folders of the artifacts that the figures of a run are of, each once."""
     of_kind = {kind: [f for f in record.settled if f.startswith(f"{kind}/")] for kind in ("documents", "verdicts")}
     own = (stage.folder for stage in record.stages)
@@ -328,7 +326,7 @@ def _list_counted_folders(record: RunRecord) -> list[str]:
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
     """Compute the figures of a recorded run; None if an artifact is no longer in the store. Raises Damaged."""
     manifests = read_stored_manifests(place, record)
-    return compute_figures(place, manifests) if len(manifests) == len(_list_counted_folders(record)) else None
+    return compute_figures(place, manifests) if len(manifests) == len(_list_folders(record)) else None
 
 
 def get_figures(place: Place, record: RunRecord) -> Figures | None:
@@ -445,7 +443,8 @@ def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = 
 class Change:
     """One figure in two runs.
 
-    before, after: its value in the earlier and the later run; None if that run has no such figure
+    Attributes:
+        before, after: its value in the earlier and the later run; None if that run has no such figure
     """
 
     name: str

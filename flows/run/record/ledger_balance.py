@@ -38,7 +38,14 @@ COPY_OF_TOKENS = "tokens of copy "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
-    """The account of one step: `total` units came in, and `outcomes` says how many of them went where."""
+    """The account of one step of a run: how many units came in, and what became of them.
+
+    Attributes:
+        title: the step, in words
+        unit: what is counted, such as "records"
+        total: number of units that came in
+        outcomes: outcome -> number of units
+    """
 
     title: str
     unit: str
@@ -62,9 +69,12 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """An edge between two steps: compares what one gave with what the next one received, each counted on its own side.
+    """Compares what one step of a run gave with what the next one received, each counted on its own side.
 
-    unlabelled: units that the first step may have given in addition, in parts without a label that says so
+    Attributes:
+        title: what is compared, in words
+        unit: what is counted
+        unlabelled: units that the first step may have given in addition, in files without a label that says so
     """
 
     title: str
@@ -85,9 +95,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """All steps and edges of a run, as far as it came, and its headline numbers in order.
+    """The accounts of all steps of a run, as far as it came, and its headline numbers in order.
 
-    headline: unit -> name -> count; the name is "" if the run has only one artifact that counts this unit
+    Attributes:
+        edges: comparisons of what a step gave with what the next one received
+        headline: unit -> name -> count; the name is "" if the run has only one artifact that counts this unit
     """
 
     steps: tuple[StepAccount, ...]
@@ -96,12 +108,12 @@ class Accounts:
 
     @property
     def balances(self) -> bool:
-        """True if every step and every edge balances."""
+        """True if nothing is lost in any step or between two steps."""
         return not self.wrong
 
     @property
     def wrong(self) -> list[str]:
-        """The steps and edges that do not balance, as sentences."""
+        """The steps, and pairs of steps, that do not balance, as sentences."""
         items: list[StepAccount | Edge] = [*self.steps, *self.edges]
         return [str(item) for item in items if not item.balances]
 
@@ -112,13 +124,17 @@ def filter_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
 
 
 def find_newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
-    """Return the last manifest of a kind, which covers all generations; None if there is none."""
+    """Return the last manifest of a kind, which covers the files of all runs; None if there is none."""
     matches = filter_kind(manifests, kind)
     return matches[-1] if matches else None
 
 
 def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    """Return the last manifest of each name of a kind, by its name in the recipe; "" if there is only one."""
+    """Return the last manifest of each artifact name of a kind.
+
+    Returns:
+        By the name that the recipe gives the artifact; "" if there is only one.
+    """
     by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
     corpus = find_newest(manifests, "corpora")
     prefix = f"{corpus.name}-" if corpus is not None else ""
@@ -132,7 +148,7 @@ def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest 
 
 
 def build_accounts(manifests: Sequence[Manifest]) -> Accounts:
-    """Build the accounts of a run from its manifests, in the order in which the run made them."""
+    """Build the accounts of a run from its manifests, given in the order in which the run made them."""
     return Accounts(
         steps=tuple(_iter_steps(manifests)),
         edges=(*_iter_document_edges(manifests), *_iter_token_edges(manifests)),
@@ -172,12 +188,12 @@ def _build_step(title: str, account: Account) -> StepAccount:
 
 
 def sum_records(parsed: Iterable[Manifest]) -> Account:
-    """Return the account of raw records, over all sources and generations."""
+    """Return the account of raw records (how many were read, and their outcomes), over all artifacts of documents."""
     return sum((manifest.ledger for manifest in parsed), Ledger()).find_account("records")
 
 
 def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
-    """Return the account of raw files, over all sources and generations: read, or left out by the lock."""
+    """Return the account of raw files, which were read or left out by the lock, over all artifacts of documents."""
     total = read = left_out = 0
     for manifest in parsed:
         [raw] = (parent for parent in manifest.parents if parent.role == "raw")
@@ -189,7 +205,7 @@ def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
 
 
 def list_copy_accounts(shards: Manifest) -> list[Account]:
-    """Return the accounts of tokens of a shard set, one for each copy of its data, in the order of copies."""
+    """List the accounts of tokens of a shard set, one for each copy of its data (the same text with other masks)."""
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
     return sorted(copies, key=_to_sort_key)
 
@@ -200,7 +216,10 @@ def _to_sort_key(account: Account) -> list[str]:
 
 
 def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Yield the edges from the parsed documents to the rows that were tokenised."""
+    """Compare the documents that were parsed, judged, kept and tokenised.
+
+    Yields one comparison for each pair of steps.
+    """
     parsed, verdicts, corpus = (
         filter_kind(manifests, "documents"),
         find_newest(manifests, "verdicts"),
@@ -222,7 +241,7 @@ def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Yield the edges from each token artifact to every copy of the shard sets that are made from it."""
+    """Compare the tokens that were written with those that each copy of each shard set took up."""
     written = list(find_newest_by_name(manifests, "tokens").values())
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = find_parent(shards, written)
@@ -235,12 +254,11 @@ def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
-    """Count the tokens that a shard set takes from a token artifact.
-
-    A part of documents that came back with a later generation has no source label: it may hold any source.
+    """Count the tokens that a shard set takes from an artifact of tokens.
 
     Returns:
-        The tokens of the sources that the shard set takes, and those of parts without a source label.
+        The tokens of the sources that the shard set takes, and those in files without a source label, which may be of
+        any source: documents that came back with a later run have none.
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -250,7 +268,7 @@ def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
 
 
 def count_tokens(parts: Iterable[Part]) -> int:
-    """Count the tokens in parts of a token artifact, of both splits."""
+    """Count the tokens in parts (file sets) of an artifact of tokens, of both splits."""
     return sum(part.ledger.figures[f"{split} tokens"] for part in parts for split in ("train", "held-out"))
 
 
@@ -310,12 +328,13 @@ MAX_LENGTH_PARTS = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthSample:
-    """The lengths of lists of token ids, of the rows of some parts of an artifact.
+    """The lengths of lists of token ids, of the rows in some parts (file sets) of an artifact.
 
-    lengths:   int64 (n,), tokens of each row
-    unknown:   number of unknown tokens among them
-    parts:     number of parts that were read
-    all_parts: number of parts that have rows
+    Attributes:
+        lengths: int64 (n,), tokens of each row
+        unknown: number of unknown tokens among them
+        parts: number of parts that were read
+        all_parts: number of parts that have rows
     """
 
     lengths: Int64s
@@ -329,16 +348,21 @@ class LengthSample:
         return int(self.lengths.sum())
 
     def compute_quantile(self, share: float) -> int:
-        """Return the length that this share of the rows (0 to 1) does not exceed."""
+        """Return the length that this share of the rows (0 to 1) does not exceed.
+
+        At least one row must have been read.
+        """
         return int(np.quantile(self.lengths, share, method="inverted_cdf"))
 
 
 def sample_lengths(
     place: Place, manifest: Manifest, table: str, unknown_id: int | None = None, most: int = MAX_LENGTH_PARTS
 ) -> LengthSample:
-    """Read the lengths of the lists in a table's column `ids`, from parts at even distances.
+    """Read the number of tokens in each row of a table, from parts (file sets) at even distances.
 
     Args:
+        manifest: artifact that has the table
+        table: name of a table with a column `ids`, of lists
         unknown_id: id of the unknown token, to count it; None to count none
         most: largest number of parts to read
     """
@@ -374,7 +398,11 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 
 
 def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
-    """Yield the shares of a shard set as (name, part, whole, unit), in the order in which a person reads them."""
+    """Yield shares of a shard set, such as that of truncated tokens, in the order in which a person reads them.
+
+    Yields:
+        Name, part, whole, and the unit of both; the share is part / whole.
+    """
     figures, examples = shards.ledger.figures, shards.count_rows("examples")
     whole, lost = _count_lost_tokens(shards)
     for outcome, part in lost.items():
@@ -394,7 +422,7 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
 
 def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
     """Count the tokens of all copies of the data, and those that are in no example, by reason."""
-    accounts = [account for account in shards.ledger.accounts if account.unit.startswith("tokens of copy ")]
+    accounts = list_copy_accounts(shards)
     lost = {name: sum(each.outcomes.get(name, 0) for each in accounts) for name in ("truncated", "left_over")}
     return sum(account.total for account in accounts), lost
 

@@ -69,14 +69,15 @@ class ReleasedArtifact:
 class Release:
     """One entry in the history of a release name.
 
-    number:   its place in the history, counted from 1
-    action:   "release" or "rollback"
-    run:      id of the run that was promoted
-    who:      who decided, and on which machine
-    approved: "bounds" if the bounds held, else "person"
-    crossed:  the bounds that did not hold, in words
-    back_to:  for a rollback, the number of the entry that is current again
-    figures:  the figures of the run, which may not be finite
+    Attributes:
+        number: its place in the history, counted from 1
+        action: "release" or "rollback"
+        run: id of the run that was promoted
+        who: who decided, and on which machine
+        approved: "bounds" if the bounds held, else "person"
+        crossed: the bounds that did not hold, in words
+        back_to: for a rollback, the number of the entry that is current again
+        figures: the figures of the run, which may not be finite
     """
 
     name: str
@@ -194,7 +195,7 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 
 
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
-    """Return the number of the last generation with documents that a released model has answered; 0 if there is none.
+    """Return the last generation (raw files that one run added) with documents that a released model has answered.
 
     It is taken from the newest release of the recipe that was made from fewer generations than now. So a run that was
     released and is repeated answers the same documents again.
@@ -203,6 +204,9 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
         name: name of the artifact of answers
         answer_kind: "predict" or "embed"; other answers do not count
         generations: number of generations now
+
+    Returns:
+        The number of the generation, counted from 1; 0 if there is none.
 
     Raises:
         DamagedRelease: If an entry is damaged.

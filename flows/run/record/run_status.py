@@ -58,10 +58,11 @@ def list_artifact_names(recipe: "Recipe") -> tuple[str, ...]:
 class StageProgress:
     """Progress of a stage during a run.
 
-    parts:       number of its parts that were missing, or steps of its training
-    built:       how many of them are done
-    first_built: how many were done at the first report; they do not count for the rate
-    started:     time of the first report
+    Attributes:
+        parts: number of its parts that were missing, or steps of its training
+        built: how many of them are done
+        first_built: how many were done at the first report; they do not count for the rate
+        started: time of the first report
     """
 
     parts: int
@@ -71,12 +72,8 @@ class StageProgress:
 
     def compute_rate(self, now: float) -> float | None:
         """Return parts or steps per second; None if too little is done, or too short a time has passed."""
-        seconds = now - self.started
-        return (
-            (self.built - self.first_built) / seconds
-            if self.built > self.first_built and seconds > RATE_SECONDS
-            else None
-        )
+        done, seconds = self.built - self.first_built, now - self.started
+        return done / seconds if done > 0 and seconds > RATE_SECONDS else None
 
     def to_json(self, now: float) -> dict[str, Any]:
         """Return the progress for the run's heartbeat."""
@@ -101,8 +98,9 @@ def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
 class RunHeartbeat:
     """The heartbeat of a run that is under way: reports in the store what the run does, and what it costs. Thread-safe.
 
-    doing:   what it does outside of stages
-    workers: number of its workers now
+    Attributes:
+        doing: what it does outside of stages
+        workers: number of its workers now
     """
 
     doing = "finds its raw files"
@@ -131,7 +129,7 @@ class RunHeartbeat:
         return both
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record how many of a stage's missing parts are built, and return its progress.
+        """Record how many parts of a stage (file sets, or steps of a training) are built, and return its progress.
 
         With all parts built, the stage is no longer reported.
         """
@@ -172,9 +170,7 @@ class RunHeartbeat:
 
 
 END_STATES = ("completed", "failed", "interrupted")
-UNFINISHED_RUN_FILES = frozenset(
-    ("recipe.toml", "running.json")
-)  # one of them, and no record, is a run that has not ended
+UNFINISHED_RUN_FILES = frozenset(("recipe.toml", "running.json"))  # of a run without a record
 
 
 SCHEDULES_FOLDER = "schedules"
@@ -185,9 +181,10 @@ WAITING_FOLDER = "waiting"
 class ListedRun:
     """One run of a store.
 
-    state:     its state on record, or "running", or "lost" if its process ended without a record
-    record:    None if it is running or lost
-    heartbeat: the last report of its process, if it has not ended
+    Attributes:
+        state: its state on record, or "running", or "lost" if its process ended without a record
+        record: None if it is running or lost
+        heartbeat: the last report of its process, if it has not ended
     """
 
     run_id: str
@@ -231,7 +228,7 @@ class ListedRun:
 
 
 def count_new_parts(record: RunRecord) -> dict[str, int]:
-    """Count the parts that a run built, by the kind of their stage, in the order of the stages."""
+    """Count the parts (file sets of stages' outputs) that a run built, by the kind of their stage, in a run's order."""
     parts: dict[str, int] = {}
     for stage in record.stages:
         if stage.state == "built":
@@ -322,11 +319,12 @@ def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
 class StoreStatus:
     """What happens in a store now.
 
-    running:    runs under way, newest first; what each does is in its `heartbeat`
-    lost:       the newest run of each recipe, if its process ended without a record
-    schedules:  heartbeats of the processes that run a recipe on a schedule
-    waiting:    heartbeats of the processes that wait for a person to approve a release
-    ended:      the newest run of each recipe, if it has ended
+    Attributes:
+        running: runs under way, newest first; what each does is in its `heartbeat`
+        lost: the newest run of each recipe, if its process ended without a record
+        schedules: heartbeats of the processes that run a recipe on a schedule
+        waiting: heartbeats of the processes that wait for a person to approve a release
+        ended: the newest run of each recipe, if it has ended
     """
 
     running: tuple[ListedRun, ...]
@@ -384,15 +382,13 @@ def get_schedule_path(name: str) -> str:
     return f"{SCHEDULES_FOLDER}/{name}.json"
 
 
-def is_on_schedule(place: Place, recipe: str) -> bool:
-    """Return True if a process runs the recipe with this name on a schedule now."""
-    present = read_heartbeat(place, get_schedule_path(recipe))
-    return present is not None and not present.is_gone
-
-
 def follow_schedule(recipe: Recipe) -> Recipe:
-    """Return a recipe as a schedule runs it, if it is on one, so that each run treats its files alike."""
-    return recipe.to_scheduled() if is_on_schedule(Place(recipe.store), recipe.name) else recipe
+    """Return a recipe as a schedule runs it, if a live process has it on a schedule; else unchanged.
+
+    So every run of the recipe treats its files alike.
+    """
+    heartbeat = read_heartbeat(Place(recipe.store), get_schedule_path(recipe.name))
+    return recipe.to_scheduled() if heartbeat is not None and not heartbeat.is_gone else recipe
 
 
 def get_waiting_path(release: str) -> str:

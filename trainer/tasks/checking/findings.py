@@ -229,7 +229,7 @@ class CheckedFile:
     labels:     the label of each record; None if the file has no labels
     ids:        the id of each record, None if it has none
     counts:     usable and unusable records
-    text_roles: the roles whose values are texts
+    text_roles: the roles that hold texts
     features:   the further columns that the task reads next to the texts
     """
 

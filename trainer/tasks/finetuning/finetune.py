@@ -51,8 +51,8 @@ from trainer.metrics import MetricsLog, print_event
 from trainer.model.objective import build_model
 from trainer.ranks import Ranks, StopSignal, join_process_group
 from trainer.step_log import StepReport, name_counts
-from trainer.tasks.data import describe_file, encode, fit_task, read_file
-from trainer.tasks.finetuning.held_out import select_examples, select_judged, split_held_out
+from trainer.tasks.data import describe_file, encode, fit_task, read_file, with_unknown_counts
+from trainer.tasks.finetuning.held_out import select_examples, split_held_out
 from trainer.tasks.finetuning.record import (
     check_best,
     describe_identity,
@@ -343,7 +343,10 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
         learnt, judges = split_held_out(task, files, job)
         whole, files = files, select_examples(files, learnt, judges=False)
     task = fit_task(task, files)
-    judged = read_file(task, job.evaluation) if judges is None else select_judged(task, whole, judges)
+    if judges is None:
+        judged = read_file(task, job.evaluation)
+    else:
+        judged = with_unknown_counts(task, select_examples(whole, judges, judges=True))
     training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
     if isinstance(task, StudentTask) and task.teacher:
         task, (training, evaluation) = with_teacher_answers(task, (training, evaluation), ranks)

@@ -1,10 +1,9 @@
 """Two models on a suite: tests whether they differ by more than chance, on the same examples and over seeds.
 
-On examples: the median runs of the two, by the approximate randomization test (`scores.resampling`), which counts how
-often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the same
-test of the scores of all runs, paired by seed; with few seeds it can find nothing.
-Where several tasks are compared, one is far apart by chance alone sooner or later: p-values are adjusted for their
-number by Holm's method (1979).
+On examples: the median runs of the two, by the approximate randomization test (`run_paired_randomization`), which
+counts how often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the
+same test of the scores of all runs, paired by seed; with few seeds it can find nothing. If several tasks are compared,
+one is far apart by chance sooner or later: p-values are adjusted for their number by Holm's method (1979).
 """
 
 from collections.abc import Iterator, Sequence

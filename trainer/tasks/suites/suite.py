@@ -1,4 +1,4 @@
-"""A suite: tasks, seeds and settings, as a TOML file gives them.
+"""A suite: tasks, seeds and settings, as a TOML file gives them, and the runs that they ask for.
 
     name = "GLUE"
     seeds = [42, 43, 44]
@@ -18,19 +18,18 @@
     dev = "mine/dev.tsv"
     columns = { text = "sentence" }
 
-A task whose name is a published set (`trainer.tasks.formats.published`) has that set's kind, files, columns, labels and
-metrics. Every split but that for training is answered; those with labels are judged. `also` names published sets that
-are answered by the model of this task.
+A task with the name of a published set (`trainer.tasks.formats.published`) has that set's kind, files, columns, labels
+and metrics. Every split but that for training is answered; those with labels are scored. `also` names published sets
+that are answered by the model of this task.
 
-Sets whose answers are judged together: MultiRC's options of a question, ReCoRD's candidates for a gap.
+Two sets are scored in groups, the options of a question or the candidates for a gap; a record's id ends in the number
+of its option, and a row of scores is a question or a query, because its options are drawn together:
 
-MultiRC  f1a over all options; exact: questions whose options are all right (Khashabi et al. 2018, section 4)
+MultiRC  f1a over all options; exact: the share of questions with all options right (Khashabi et al. 2018, section 4)
 ReCoRD   of a query the candidate that is most surely right; exact match and F1 of its text with the gold ones (Zhang et
          al. 2018, section 5.1)
 
-A row is a question or a query, for what is drawn together is one. A record's id ends in the number of its option.
-
-The runs of a suite: one for each task and seed, in a folder that its settings name.
+Each task and seed is a run, in a folder that its settings name:
 
     OUTPUT/runs/TASK-SEED-DIGEST/   model/             what was fine-tuned, as `cloze finetune` writes it
                                     SPLIT.json         the scores of its answers (`JudgedSplit`)
@@ -138,8 +137,8 @@ class SuiteTable:
 class SuiteTaskTable:
     """The keys of a task's table that are neither of fine-tuning nor of its kind.
 
-    set:                  the published set that it is, where its name does not say so
-    folder:               where that set's files are, within the folder of data
+    set:                  the published set that it is, if its name does not say so
+    folder:               the folder of that set's files, within the folder of data
     kind:                 of a task that is not published
     train, dev, test:     its files
     format, header, columns, max_unusable: how they are read

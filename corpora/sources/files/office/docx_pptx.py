@@ -36,7 +36,6 @@ from corpora.sources.files.office.package import (
     LargeDocument,
     LockedDocument,
     OfficeDocument,
-    Package,
     find_relation_id,
     open_package,
 )
@@ -75,14 +74,11 @@ def read_pptx(data: bytes, max_bytes: int) -> OfficeDocument:
         for name in (related[id][1] for id in order.slides if id in related):
             texts.begin_slide()
             package.parse(name, texts)
-            for notes in _list_notes(package, name) if not texts.is_hidden else ():
-                package.parse(notes, texts, needed=False)
+            for kind, notes in package.list_related(name).values() if not texts.is_hidden else ():
+                if kind == "notesSlide":
+                    package.parse(notes, texts, needed=False)
         core = package.read_core()
     return OfficeDocument(paragraphs=tuple(texts.paragraphs), title=core.title, date=core.date, hidden=texts.hidden)
-
-
-def _list_notes(package: Package, slide: str) -> list[str]:
-    return [target for kind, target in package.list_related(slide).values() if kind == "notesSlide"]
 
 
 class _SlideOrder(Handler):

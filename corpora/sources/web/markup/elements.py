@@ -214,8 +214,7 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
     Returns:
         The character's code and the number of bytes of the reference. ("&", 1) if it is a plain "&"; (-1, 1) if it is
-            not
-        sure.
+        not sure.
     """
     if at + 1 == stop or _ENDS[data[at + 1]]:
         return _AMPERSAND, 1
