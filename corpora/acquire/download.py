@@ -46,12 +46,12 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """What a server said of the bytes of a part: by this two versions are told apart (RFC 9110, 8.8).
+    """A version of a remote file, as the headers of its server describe it (RFC 9110, 8.8).
 
     url:        address of the bytes
     etag:       the header `ETag`, or None
     modified:   the header `Last-Modified`, or None
-    size_bytes: of the whole file; None until the server has said it
+    size_bytes: size of the whole file; None until the server has said it
     """
 
     url: str

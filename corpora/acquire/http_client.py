@@ -37,7 +37,7 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a server is waited for, in seconds, and how often it is asked.
+    """The timeouts and retries of the client, in seconds.
 
     first_seconds:  wait before the second attempt; doubled for each one after
     max_seconds:    bound of every wait, also of one that a server asks for
@@ -175,7 +175,7 @@ class Hosts:
 
 
 class Attempts:
-    """The attempts at one address: failures in a row are counted, and each is followed by a wait."""
+    """The attempts to fetch one address: failures in a row are counted, and each is followed by a wait."""
 
     def __init__(self, hosts: Hosts, url: str) -> None:
         self._hosts, self._url = hosts, url

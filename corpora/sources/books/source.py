@@ -129,7 +129,12 @@ class BookCorpusSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the book of a file, or one record for each member of a tar in order.
 
-        Raises InputError for a damaged tar.
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if a tar is damaged or the file cannot be read.
         """
         if piece.file.name.lower().endswith(ARCHIVE_ENDINGS):
             try:
@@ -141,9 +146,10 @@ class BookCorpusSource:
             yield self._read_file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning.
+        """Return the bytes of a book's file or member, by its locator; a `.tar.gz` is decompressed from its beginning.
 
-        Raises InputError.
+        Raises:
+            InputError: If the file cannot be read, or ends before the record.
         """
         try:
             with gzip.open(open_for_library(file), "rb") if locator.stream >= 0 else file.open("rb") as stream:

@@ -79,7 +79,7 @@ class Counts(NamedTuple):
 
 
 def measure(text: str) -> Counts:
-    """Compute the counts of one document: the definition of `measure_texts`."""
+    """Compute the counts of one document: the reference implementation of `measure_texts`."""
     words = [word for word in re.split("[\0- ]+", text) if word]
     cores = [re.sub("^[\0-/:-@[-`{-\x7f]+|[\0-/:-@[-`{-\x7f]+$", "", word).encode().lower() for word in words]
     lines = [line for line in (line.strip(_SPACES) for line in text.split("\n")) if line]

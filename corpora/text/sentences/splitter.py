@@ -265,8 +265,8 @@ def sentence_offsets(
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
-        languages: An ISO 639 code for each row, None for one that is not certain; if None, no language is certain.
-        The number of entries is not checked.
+        languages: An ISO 639 code for each row, None for one that is not certain; if None, no language is
+            certain. The number of entries is not checked.
 
     Returns:
         Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]; row i has the sentences rows[i] to
@@ -295,7 +295,8 @@ def _build_word_slots(code: str) -> Int64s:
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Split a text into sentences: byte offsets (start, end) in its UTF-8. The definition of `sentence_offsets`.
+    """Split a text into sentences: byte offsets (start, end) in its UTF-8. The reference implementation of
+    `sentence_offsets`.
 
     Args:
         text: The text.
