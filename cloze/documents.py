@@ -22,9 +22,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cloze.inputs import OF_DOCUMENTS, Given, group_begins, look_at
-from cloze.messages import in_python
-from cloze.workspace import Tables, Workspace, listed
+from cloze.inputs import DOCUMENT_COLUMNS, InputData, map_group_starts, resolve_input
+from cloze.messages import translate_errors
+from cloze.workspace import Tables, Workspace, to_toml_value
 from corpora.build import REMOVED, Corpus
 from corpora.errors import FileFault, InputError
 from corpora.generic_types import Result
@@ -50,32 +50,33 @@ from flows.run.inputs.folder_defaults import build_folder_recipe
 from flows.run.pipeline import ParsedSources, make_corpora, make_documents
 from trainer.complete_folders import explain_disk_errors
 
-NOTHING_JUDGED: Tables = {
+WITHOUT_JUDGING: Tables = {
     "language": {"keep": []},
     "rules": {rule.name: {"enabled": False} for rule in fields(STEP_TABLES["rules"])},
 }
-AS_READ: Tables = {"clean": {"profile": "none"}}
-KEPT_AS_THEY_ARE: Tables = {"duplicates": {"enabled": False}}
-JUDGED = (*(name for name in STEP_TABLES if name != "clean"), "documents")
+WITHOUT_CLEANING: Tables = {"clean": {"profile": "none"}}
+WITHOUT_DUPLICATES: Tables = {"duplicates": {"enabled": False}}
+JUDGE_TABLES = (*(name for name in STEP_TABLES if name != "clean"), "documents")
 SHOWN_ROWS, SHOWN_CHARACTERS = 5, 160
-ROWS = "rows"  # what the file of rows is called
+ROWS_NAME = "rows"  # what the file of rows is called
 
 
 @dataclass
-class Opened:
-    """What documents were read from, which all that are made of them share.
+class OpenedSource:
+    """What documents were read from; all documents that are made of them share it.
 
-    given: what the caller gave
-    tables: those of a folder's recipe, which are fitted to its texts
-    lock:  its raw files, of which those that cannot be read are left out when they are met
+    Attributes:
+        given: The input as a path that can be read.
+        tables: The recipe tables that were fitted to the texts of files; {} for other inputs.
+        lock: The raw files. Files that cannot be read are left out of it when they are met.
     """
 
-    given: Given
+    given: InputData
     tables: Tables
     lock: Lock
 
-    def fitted(self, *names: str) -> dict[str, Any]:
-        """Return those of a folder's tables that are fitted to its texts."""
+    def get_fitted(self, *names: str) -> dict[str, Any]:
+        """Return those of the named tables that were fitted to the texts."""
         return {name: self.tables[name] for name in names if name in self.tables}
 
 
@@ -87,22 +88,29 @@ class Documents:
     documents have `held_out`, too.
     """
 
-    def __init__(self, workspace: Workspace, tables: Tables, opened: Opened, form: str = "raw") -> None:
-        """For the functions of this package. form: "raw", "documents" or "corpus"."""
+    def __init__(self, workspace: Workspace, tables: Tables, opened: OpenedSource, form: str = "raw") -> None:
+        """Make documents; for the functions of this package.
+
+        Args:
+            workspace: Where their stages are built.
+            tables: The tables of their recipe.
+            opened: What they were read from.
+            form: "raw" (as read), "documents" (cleaned or judged) or "corpus" (deduplicated).
+        """
         self._workspace, self._tables, self._opened, self._form = workspace, tables, opened, form
-        usual = {**NOTHING_JUDGED, **KEPT_AS_THEY_ARE, **tables}
-        with in_python(workspace.folder):
-            self._recipe = workspace.recipe({**usual, **AS_READ} if form == "raw" else usual)
+        usual = {**WITHOUT_JUDGING, **WITHOUT_DUPLICATES, **tables}
+        with translate_errors(workspace.folder):
+            self._recipe = workspace.build_recipe({**usual, **WITHOUT_CLEANING} if form == "raw" else usual)
 
     def _with(self, form: str, name: str = "", /, progress: bool | None = None, **tables: Any) -> "Documents":
-        """Return the documents with other tables of the recipe."""
+        """Return documents of the same source with further tables in their recipe."""
         named = {"name": name} if name else {}
         form = "corpus" if self._form == "corpus" else form
-        workspace = self._workspace.showing(progress)
+        workspace = self._workspace.with_progress(progress)
         return Documents(workspace, {**self._tables, **named, **tables}, self._opened, form)
 
     def __len__(self) -> int:
-        return sum(account.outcomes.get(kept, 0) for account, kept in self._accounts())
+        return sum(account.outcomes.get(kept, 0) for account, kept in self._list_accounts())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for batch in self.batches():
@@ -124,16 +132,17 @@ class Documents:
         num_read = 0
         while True:
             try:
-                for batch in islice(self._stored_batches(), num_read, None):
+                for batch in islice(self._iter_stored_batches(), num_read, None):
                     yield batch
                     num_read += 1
                 return
             except Damaged as fault:
-                self._workspace.distrust(fault)
+                self._workspace.mark_damaged(fault)
                 for made in ("_documents", "_corpus"):
                     self.__dict__.pop(made, None)
 
-    def _stored_batches(self) -> Iterator[pa.RecordBatch]:
+    def _iter_stored_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the stored record batches. Raises Damaged at the first that is not as it was written."""
         if self._form == "corpus":
             yield from Corpus(self._workspace.place, self._corpus).iter_batches()
         else:
@@ -157,9 +166,9 @@ class Documents:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many records were dropped so far, by step and reason, the most frequent first."""
+        """The number of records that were dropped so far, by step and reason, the most frequent first."""
         counts = Counter[str]()
-        for account, kept in self._accounts(all_of_them=True):
+        for account, kept in self._list_accounts(all_of_them=True):
             counts.update({name: number for name, number in account.outcomes.items() if name != kept and number})
         return {name.removeprefix("dropped: ").removeprefix("removed: "): n for name, n in counts.most_common()}
 
@@ -197,18 +206,21 @@ class Documents:
     def _schema(self) -> pa.Schema:
         return CORPUS if self._form == "corpus" else DOCUMENTS
 
-    def _in_form_of(self, given: Any, made: "Documents") -> Any:
-        """Return documents that were made of these; of a `datasets.Dataset` its rows that are left, with new texts."""
+    def _match_input(self, given: Any, made: "Documents") -> Any:
+        """Return `made`; if `given` was a `datasets.Dataset`, its remaining rows with the new texts."""
         if given is self or self._opened.given.dataset is None:
             return made
         return made._as_dataset(given)
 
     def _as_dataset(self, dataset: Any) -> Any:
-        """Return the rows of a `datasets.Dataset` that are documents, with their texts."""
+        """Return the rows of a `datasets.Dataset` that are documents, with their texts.
+
+        Raises InputError if the texts are not in a column of it.
+        """
         rows = self.to_arrow().select(["locator", "text"]).to_pylist()
         if not rows:
             return dataset.select([])
-        begins = group_begins(Path(self._opened.given.path))
+        begins = map_group_starts(Path(self._opened.given.path))
         numbers = [begins[row["locator"]["stream"]] + row["locator"]["offset"] for row in rows]
         [entry] = self._recipe.sources
         names = with_guessed_names(entry.source, self._opened.lock.guessed, 1).settings().get("fields", {})["text"]
@@ -222,37 +234,44 @@ class Documents:
         texts = pa.array([row["text"] for row in rows], pa.string()).cast(table.schema.field(at).type)
         return type(dataset)(table.set_column(at, table.schema.field(at), texts), split=dataset.split)
 
-    def _past_faults(self, work: Callable[[], Result]) -> Result:
-        """Do some work on these documents; raw files that cannot be read are left out, or end it with an InputError."""
+    def _run_past_faults(self, work: Callable[[], Result]) -> Result:
+        """Run a function that builds stages; raw files that cannot be read are left out, and it is run again.
+
+        Raises InputError if the source does not allow that, or for what else the user can fix.
+        """
         opened, tell = self._opened, self._workspace.tell
-        with in_python(self._workspace.folder):
+        with translate_errors(self._workspace.folder):
             while True:
                 try:
-                    return self._workspace.past_damage(work)
+                    return self._workspace.run_past_damage(work)
                 except FileFault as fault:
                     opened.lock = leave_out(self._recipe, opened.lock, [fault], tell)
 
-    def _made(self) -> ParsedSources:
-        """Have the documents made, by the stages of a run."""
+    def _make_documents(self) -> ParsedSources:
+        """Build the documents stages of the recipe."""
         workspace = self._workspace
         return make_documents(workspace.place, self._recipe, self._opened.lock, workspace.perform)
 
-    def _made_corpus(self) -> Manifest:
-        """Have the corpus of the documents made."""
-        workspace, parsed = self._workspace, self._made()
+    def _make_corpus(self) -> Manifest:
+        """Build the corpus of the recipe, and return its newest manifest."""
+        workspace, parsed = self._workspace, self._make_documents()
         corpora = make_corpora(workspace.place, self._recipe, self._opened.lock, parsed, workspace.perform)
         return [corpus for _, corpus in corpora][-1]
 
     @cached_property
     def _documents(self) -> Sequence[Manifest]:
-        return self._past_faults(self._made).documents
+        return self._run_past_faults(self._make_documents).documents
 
     @cached_property
     def _corpus(self) -> Manifest:
-        return self._past_faults(self._made_corpus)
+        return self._run_past_faults(self._make_corpus)
 
-    def _accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
-        """Return what became of the records: of the documents, of the corpus; with the outcome that is no drop."""
+    def _list_accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
+        """List the accounts of the records, each with the name of the outcome that counts the rows.
+
+        Args:
+            all_of_them: True for those of all stages; otherwise only those of the last stage.
+        """
         documents = [(manifest.ledger.find_account("records"), "documents") for manifest in self._documents]
         if self._form != "corpus":
             return documents
@@ -261,7 +280,16 @@ class Documents:
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
-    """Write rows into a file, in one step. Raises InputError."""
+    """Write rows to a file, which appears when it is complete.
+
+    Args:
+        batches: The rows.
+        schema: Their schema.
+        path: The file; it must end in .parquet or .jsonl.
+
+    Raises:
+        InputError: If it ends otherwise, or cannot be written.
+    """
     if path.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: name a file that ends in .parquet or .jsonl.")
     with explain_disk_errors(path), replace_file(path) as new:
@@ -289,12 +317,12 @@ def read(
     """Read a source: files of text, a dump, an object store, a table, or texts or records.
 
     source:   a file, a folder or a glob, or `s3://bucket/prefix`; texts or dictionaries; a table (DataFrame, Arrow,
-              `datasets.Dataset`, a dictionary of columns); or a store, whose newest corpus is read
+              `datasets.Dataset`, a dictionary of columns); or a store: then its newest corpus is read
     kind:     of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
               "wikipedia", "cc-news", "bookcorpus", "xml", ...
     name:     of the source and of what is made of it; default: that of the file or folder
-    store:    where what is made is kept, and looked for: a folder or `s3://bucket/prefix`; default: a temporary folder,
-              which goes with the last object that uses it
+    store:    the store for what is made, which is reused: a folder or `s3://bucket/prefix`; default: a temporary
+              folder, which is removed with the last object that uses it
     workers:  processes; above one a program must call below `if __name__ == "__main__":`
     progress: whether bars are shown
     settings: keys of the source's table in a recipe: `fields`, `encoding`, `on_damage`, ...
@@ -308,47 +336,59 @@ def read(
     >>> len(docs), docs[0]["text"], docs.dropped
     (2, 'A first text.', {})
     """
-    return _opened(source, "source", Workspace(store, workers, progress), kind, name, settings)
+    return _open_source(source, "source", Workspace(store, workers, progress), kind, name, settings)
 
 
-def _opened(
+def _open_source(
     source: Any, argument: str, workspace: Workspace, kind: str, name: str | None, settings: Tables
 ) -> Documents:
-    """Open what a caller gave. argument: what messages call it. Raises InputError."""
-    with in_python(workspace.folder):
-        given = look_at(source, argument, workspace.folder, ROWS)
+    """Open the input of a function.
+
+    Args:
+        source: What the caller gave.
+        argument: The name of the argument in messages.
+        workspace: Where it is written, and where stages are built.
+        kind: The kind of source, as in a recipe.
+        name: The name of the source; None for that of the file or folder.
+        settings: Further keys of the source's table.
+
+    Raises:
+        InputError: If it cannot be read, or a setting is unknown.
+    """
+    with translate_errors(workspace.folder):
+        given = resolve_input(source, argument, workspace.folder, ROWS_NAME)
         if kind == "files" and not given.written:
-            return _of_files(given, name, workspace, settings)
+            return _open_files(given, name, workspace, settings)
         if given.texts:
             settings = {"fields": {"text": "text"}, **settings}
         if given.documents:
-            settings = {"fields": {**{name: name for name in OF_DOCUMENTS}, "key": "id"}, **settings}
+            settings = {"fields": {**{name: name for name in DOCUMENT_COLUMNS}, "key": "id"}, **settings}
         name = name or ("texts" if given.written else choose_recipe_name(Path(given.path)))
         tables = {"name": name, "source": [{"kind": kind, "name": name, "path": given.path, **settings}]}
-        recipe = workspace.recipe(tables)
-        return Documents(workspace, tables, Opened(given, {}, workspace.resolved(recipe, Lock())))
+        recipe = workspace.build_recipe(tables)
+        return Documents(workspace, tables, OpenedSource(given, {}, workspace.resolve_files(recipe, Lock())))
 
 
-def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Tables) -> Documents:
-    """Open files of text as `cloze run --source` does. Raises InputError."""
+def _open_files(given: InputData, name: str | None, workspace: Workspace, settings: Tables) -> Documents:
+    """Open files of text as `cloze run --source` does, with its guesses. Raises InputError if there are none."""
     path = given.path
     if not is_object_address(path):
         path = resolve_path(str(Path(path).expanduser()) if path[:1] == "~" else path, Path.cwd() / "recipe.toml")
-    overrides = {join_key(["source", key]): to_toml(listed(value)) for key, value in settings.items()}
+    overrides = {join_key(["source", key]): to_toml(to_toml_value(value)) for key, value in settings.items()}
     if name is not None:
         overrides |= {key: to_toml(name) for key in ("name", "source.name")}
-    recipe = build_folder_recipe(path, workspace.recipes, overrides)
+    recipe = build_folder_recipe(path, workspace.recipe_folder, overrides)
     tables = parse_toml(recipe.text)
-    lock = workspace.resolved(recipe, read_lock(recipe.lock_path))
+    lock = workspace.resolve_files(recipe, read_lock(recipe.lock_path))
     kept = {key: tables[key] for key in ("name", "source", "documents")}
-    return Documents(workspace, kept, Opened(given, tables, lock))
+    return Documents(workspace, kept, OpenedSource(given, tables, lock))
 
 
-def documents_of(docs: Any, progress: bool | None = None) -> Documents:
-    """Return documents, made of texts, rows, a table or files if they are none. Raises InputError."""
+def to_documents(docs: Any, progress: bool | None = None) -> Documents:
+    """Return `docs` if they are documents; otherwise read them. Raises InputError if they cannot be read."""
     if isinstance(docs, Documents):
         return docs
-    return _opened(docs, "docs", Workspace(progress=progress is not False), "files", None, {})
+    return _open_source(docs, "docs", Workspace(progress=progress is not False), "files", None, {})
 
 
 def clean(docs: Any, *, progress: bool | None = None, **settings: Any) -> Documents:
@@ -363,8 +403,8 @@ def clean(docs: Any, *, progress: bool | None = None, **settings: Any) -> Docume
     >>> clean(["It doesn\u00e2\u20ac\u2122t   matter. "], quotes="straight")["text"]
     ["It doesn't matter."]
     """
-    given = documents_of(docs, progress)
-    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, clean=settings))
+    given = to_documents(docs, progress)
+    made: Documents = given._match_input(docs, given._with("documents", progress=progress, clean=settings))
     return made
 
 
@@ -393,13 +433,13 @@ def judge(
     >>> len(docs), docs.dropped
     (0, {'rules: gopher.min_words': 1})
     """
-    check_keys(tables, JUDGED, "judge")
+    check_keys(tables, JUDGE_TABLES, "judge")
     kept = [language] if isinstance(language, str) else language
     languages = {"language": kept if isinstance(kept, Mapping) else {"keep": [*kept]}} if kept is not None else {}
-    given = documents_of(docs, progress)
-    fitted = {"rules": {}, "language": {}, **given._opened.fitted("rules", "language", "documents")}
+    given = to_documents(docs, progress)
+    fitted = {"rules": {}, "language": {}, **given._opened.get_fitted("rules", "language", "documents")}
     asked = {**fitted, **languages, **({} if rules is None else {"rules": rules}), **tables}
-    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, **asked))
+    made: Documents = given._match_input(docs, given._with("documents", progress=progress, **asked))
     return made
 
 
@@ -429,10 +469,14 @@ def deduplicate(
     2
     """
     share = {} if held_out is None else {"share": held_out}
-    given = documents_of(docs, progress)
-    asked = {"duplicates": {}, **given._opened.fitted("duplicates"), **({"duplicates": settings} if settings else {})}
+    given = to_documents(docs, progress)
+    asked = {
+        "duplicates": {},
+        **given._opened.get_fitted("duplicates"),
+        **({"duplicates": settings} if settings else {}),
+    }
     corpus = given._with("corpus", name, progress=progress, **asked, held_out=share, seed=seed)
-    made: Documents = given._in_form_of(docs, corpus)
+    made: Documents = given._match_input(docs, corpus)
     return made
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tokenizers
 
-from cloze.inputs import texts_of
+from cloze.inputs import to_texts
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from tokenizers_train.vocabularies.borders import keep_spaces, trim_spaces
@@ -24,15 +24,15 @@ from tokenizers_train.vocabularies.files import translate_tokenizers_errors
 NO_LENGTH = 10**20  # of a folder that sets no longest text, as transformers has it
 PADDINGS = {False: "do_not_pad", True: "longest"}
 TRUNCATIONS = {None: "do_not_truncate", False: "do_not_truncate", True: "longest_first"}
-FILLS = {"attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1}  # of what is no text
-WITH_SEGMENTS = ("Bert", "Electra", "Albert")  # classes of tokenizers whose models have two segments
+FILL_VALUES = {"attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1}  # of what is no text
+SEGMENT_CLASSES = ("Bert", "Electra", "Albert")  # classes of tokenizers whose models have two segments
 
 
 class Encoding(dict[str, Any]):
-    """What a call of a vocabulary gives: a dictionary whose values are attributes, too.
+    """The result of calling a vocabulary: a dictionary with values that are attributes, too.
 
-    `input_ids`, `attention_mask`, and where the vocabulary's models have segments `token_type_ids`; of one text lists
-    of numbers [T], of several lists of such lists [B][T], or arrays or tensors [B, T] where these were asked for.
+    It has `input_ids`, `attention_mask`, and `token_type_ids` if the vocabulary's models have segments. The values are
+    lists [T] for one text, lists of lists [B][T] for several, and arrays or tensors [B, T] if asked for.
     """
 
     encodings: list[tokenizers.Encoding]
@@ -43,15 +43,15 @@ class Encoding(dict[str, Any]):
         raise AttributeError(name)
 
     def tokens(self, number: int = 0) -> list[str]:
-        """Return the tokens of a text."""
+        """Return the tokens of one of the texts, by its index."""
         return list(self.encodings[number].tokens)
 
     def word_ids(self, number: int = 0) -> list[int | None]:
-        """Return for each token of a text the number of its word; None of a special token."""
+        """Return the index of its word for each token of a text; None for a special token."""
         return list(self.encodings[number].word_ids)
 
     def sequence_ids(self, number: int = 0) -> list[int | None]:
-        """Return for each token of a text 0 or 1, the text of the pair that it is of; None of a special token."""
+        """Return 0 or 1 for each token, the index of its text in the pair; None for a special token."""
         return list(self.encodings[number].sequence_ids)
 
     def to(self, device: Any) -> "Encoding":
@@ -62,7 +62,7 @@ class Encoding(dict[str, Any]):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of a call, checked; as transformers names them."""
+    """The options of a call, with the names that transformers gives them. Invalid ones raise InputError."""
 
     _: KW_ONLY
     add_special_tokens: bool = True
@@ -95,7 +95,7 @@ class CallOptions:
 
     @property
     def truncation_name(self) -> str:
-        """The kind of truncation: a length alone asks for it, too."""
+        """The kind of truncation; a `max_length` without `truncation` also asks for it."""
         if isinstance(self.truncation, str):
             return self.truncation
         cuts = self.max_length is not None and self.padding is False and self.truncation is None
@@ -103,31 +103,37 @@ class CallOptions:
 
 
 class TokenizerCall:
-    """The tokenizer of a folder, ready to be called. Safe to call from several threads.
+    """A tokenizer that can be called with the options of transformers. Safe to use from several threads.
 
-    config:  the folder's tokenizer_config.json, parsed
-    special: the special tokens by role
+    Args:
+        tokenizer: The tokenizer; its truncation and padding are changed.
+        config: The parsed tokenizer_config.json of its folder; {} if there is none.
+        special: The special tokens by role ("pad", "mask", ...).
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, config: dict[str, Any], special: dict[str, str]) -> None:
         self.tokenizer, self._config, self._special, self._lock = tokenizer, config, special, Lock()
         self._prefix = keep_spaces(tokenizer)
         name = str(config.get("tokenizer_class", ""))
-        usual = ["input_ids", *["token_type_ids"] * name.startswith(WITH_SEGMENTS), "attention_mask"]
-        self.names = list(config.get("model_input_names", usual))
-        self.longest = int(config.get("model_max_length") or NO_LENGTH)
+        usual = ["input_ids", *["token_type_ids"] * name.startswith(SEGMENT_CLASSES), "attention_mask"]
+        self.input_names = list(config.get("model_input_names", usual))
+        self.max_length = int(config.get("model_max_length") or NO_LENGTH)
 
     def encode(self, text: Any, pair: Any, options: CallOptions) -> Encoding:
-        """Encode a text, or several. Raises InputError."""
-        text = texts_of(text, "text", options.is_split_into_words)
-        pair = None if pair is None else texts_of(pair, "text_pair", options.is_split_into_words)
+        """Encode a text or several, with a second text each if `pair` is not None.
+
+        Raises:
+            InputError: If texts are not texts, pairs do not fit, or arrays are wanted of texts of different lengths.
+        """
+        text = to_texts(text, "text", options.is_split_into_words)
+        pair = None if pair is None else to_texts(pair, "text_pair", options.is_split_into_words)
         nested = isinstance(text, list)
         if pair is not None and isinstance(pair, list) != nested:
             raise InputError("text_pair must be as text is: a text with a text, or a list with a list of as many.")
         batched = bool(nested and text and isinstance(text[0], list)) if options.is_split_into_words else nested
-        rows = _pairs(text, pair) if batched else [(text, pair) if pair else text]
+        rows = _zip_pairs(text, pair) if batched else [(text, pair) if pair else text]
         if not rows:
-            return Encoding({name: [] for name in self.names})
+            return Encoding({name: [] for name in self.input_names})
         with self._lock, translate_tokenizers_errors("A text cannot be encoded by this vocabulary's tokenizer"):
             self._set_lengths(options)
             encoded = self.tokenizer.encode_batch(
@@ -135,14 +141,14 @@ class TokenizerCall:
             )
         overflow = options.return_overflowing_tokens
         numbered = [(n, e) for n, one in enumerate(encoded) for e in [one, *(one.overflowing if overflow else ())]]
-        columns = self._columns([e for _, e in numbered], options)
+        columns = self._build_columns([e for _, e in numbered], options)
         if "offset_mapping" in columns and self._prefix is not None:
             sides = [row if pair else (row,) for row in rows]
-            columns["offset_mapping"] = [self._places(e, sides[number], options) for number, e in numbered]
+            columns["offset_mapping"] = [self._locate_tokens(e, sides[number], options) for number, e in numbered]
         if overflow:
             columns["overflow_to_sample_mapping"] = [number for number, _ in numbered]
         if options.return_tensors:
-            columns = _arrays(columns, options.return_tensors)
+            columns = _to_arrays(columns, options.return_tensors)
         elif not batched and not overflow:
             columns = {name: values[0] if isinstance(values[0], list) else values for name, values in columns.items()}
         encoding = Encoding(columns)
@@ -150,19 +156,27 @@ class TokenizerCall:
         return encoding
 
     def pad(self, rows: Any, options: CallOptions) -> Encoding:
-        """Fill encoded texts to one length: a dictionary, of one or of several, or a list of such of one each."""
+        """Pad encoded texts to one length.
+
+        Args:
+            rows: A dictionary of one or of several texts, or a list of dictionaries of one text each.
+            options: The options of the call.
+
+        Raises:
+            InputError: If `input_ids` are missing, or the vocabulary has no pad token.
+        """
         if not isinstance(rows, Mapping):
             rows = [*rows]
             rows = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         if "input_ids" not in rows:
             raise InputError(f"pad fills what a call gives, with `input_ids`, and got {', '.join(rows) or 'nothing'}.")
-        columns: dict[str, list[Any]] = {name: [*map(_plain, values)] for name, values in rows.items()}
+        columns: dict[str, list[Any]] = {name: [*map(_to_list, values)] for name, values in rows.items()}
         single = not all(isinstance(ids, list) for ids in columns["input_ids"])
         if single:
             columns = {name: [values] for name, values in columns.items()}
         lengths = [len(ids) for ids in columns["input_ids"]]
-        filled, asked = dict(FILLS), options.return_attention_mask
-        if not ("attention_mask" in self.names if asked is None else asked):
+        filled, asked = dict(FILL_VALUES), options.return_attention_mask
+        if not ("attention_mask" in self.input_names if asked is None else asked):
             del filled["attention_mask"]
         elif "attention_mask" not in columns:
             columns["attention_mask"] = [[1] * length for length in lengths]
@@ -177,7 +191,7 @@ class TokenizerCall:
                 columns[name] = [[*more, *row] if left else [*row, *more] for row, more in pairs]
         if single:
             columns = {name: values[0] for name, values in columns.items()}
-        return Encoding(_arrays(columns, options.return_tensors) if options.return_tensors else columns)
+        return Encoding(_to_arrays(columns, options.return_tensors) if options.return_tensors else columns)
 
     @property
     def padding_side(self) -> str:
@@ -194,7 +208,8 @@ class TokenizerCall:
         assert number is not None, "a special token is in its vocabulary"
         return number
 
-    def _columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
+    def _build_columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
+        """Build the columns that the options ask for, a list for each text."""
         asked = {
             ("token_type_ids", "type_ids"): options.return_token_type_ids,
             ("attention_mask", "attention_mask"): options.return_attention_mask,
@@ -203,16 +218,16 @@ class TokenizerCall:
         }
         columns: dict[str, Any] = {"input_ids": [e.ids for e in encoded]}
         for (name, attribute), wanted in asked.items():
-            if name in self.names if wanted is None else wanted:
+            if name in self.input_names if wanted is None else wanted:
                 columns[name] = [getattr(e, attribute) for e in encoded]
         if options.return_length:
             columns["length"] = [len(e.ids) for e in encoded]
         return columns
 
-    def _places(
+    def _locate_tokens(
         self, encoding: tokenizers.Encoding, texts: Sequence[Any], options: CallOptions
     ) -> list[tuple[int, int]]:
-        """The place of each token in its text, or in its word if these were given."""
+        """Return the start and end of each token in its text, or in its word if words were given."""
         places, before = [], None
         each = zip(encoding.tokens, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True)
         for token, place, side, word in each:
@@ -225,12 +240,12 @@ class TokenizerCall:
         return places
 
     def _set_lengths(self, options: CallOptions) -> None:
-        """Set how texts are cut and filled, for the next call."""
+        """Set truncation and padding for the next call."""
         padding, truncation, length = options.padding_name, options.truncation_name, options.max_length
-        if length is None and self.longest >= NO_LENGTH:
+        if length is None and self.max_length >= NO_LENGTH:
             padding = "do_not_pad" if padding == "max_length" else padding
             truncation = "do_not_truncate"
-        length = self.longest if length is None else length
+        length = self.max_length if length is None else length
         multiple = options.pad_to_multiple_of
         if truncation == "do_not_truncate":
             self.tokenizer.no_truncation()
@@ -251,7 +266,8 @@ class TokenizerCall:
         )
 
 
-def _pairs(text: list[Any], pair: Any) -> list[Any]:
+def _zip_pairs(text: list[Any], pair: Any) -> list[Any]:
+    """Return texts, or pairs of texts if `pair` is not None. Raises InputError if their numbers differ."""
     if pair is None:
         return list(text)
     if isinstance(pair, str) or len(pair) != len(text):
@@ -259,9 +275,9 @@ def _pairs(text: list[Any], pair: Any) -> list[Any]:
     return list(zip(text, pair, strict=True))
 
 
-def _arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return columns as arrays ("np") or tensors ("pt"). Raises InputError for texts of different lengths."""
-    arrays = {name: _array(name, values) for name, values in columns.items()}
+def _to_arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Convert columns to arrays ("np") or tensors ("pt"). Raises InputError for texts of different lengths."""
+    arrays = {name: _to_array(name, values) for name, values in columns.items()}
     if kind == "np":
         return arrays
     from trainer.datasets import to_tensors  # torch is slow to import
@@ -269,12 +285,13 @@ def _arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return to_tensors(arrays)
 
 
-def _plain(values: Any) -> Any:
-    """Return an array or a tensor as a list; what else it is, as it is."""
+def _to_list(values: Any) -> Any:
+    """Convert an array or a tensor to a list; other values are returned unchanged."""
     return values.tolist() if hasattr(values, "tolist") else values
 
 
-def _array(name: str, values: Any) -> Any:
+def _to_array(name: str, values: Any) -> Any:
+    """Convert a column to an array of int64, or of float32 if it has fractions."""
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cloze.inputs import Given, look_at
-from cloze.messages import in_python, in_words
+from cloze.inputs import InputData, resolve_input
+from cloze.messages import to_python_json, translate_errors
 from cloze.shards import Shards
-from cloze.workspace import Workspace, listed
+from cloze.workspace import Workspace, to_toml_value
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind_settings
@@ -41,7 +41,7 @@ from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings
 
-LEARNT = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
+LEARNING_DEFAULTS = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
 
 if TYPE_CHECKING:
     from trainer.tasks.loaded import LoadedModel
@@ -59,8 +59,8 @@ class Model:
         """For the functions of this package: models come from `train`, `finetune` and `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
         self._loaded = dict[Sequence[str], "LoadedModel"]()
-        self._held = ExitStack()
-        finalize(self, self._held.close)
+        self._open_folders = ExitStack()
+        finalize(self, self._open_folders.close)
 
     @property
     def folder(self) -> Path:
@@ -89,7 +89,7 @@ class Model:
 
         texts:    texts, dictionaries with `text`, a table or a file; of a `datasets.Dataset` such a one comes back,
                   with the column `vector`
-        columns:  where the rows have another name for a role: `{"text": "sentence"}`
+        columns:  names of columns by role, if they differ: `{"text": "sentence"}`
         reading:  how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
         settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
                   `max_length`, `by` ("text", "word" or "token": then N is their number), ...
@@ -97,11 +97,11 @@ class Model:
         Raises InputError: an unknown setting, a text that is none.
         """
         workspace = Workspace(progress=progress)
-        with in_python(workspace.folder):
-            asked = bind_settings(EmbedSettings, listed(settings), "embed")
-            given, file = rows_file(texts, "texts", workspace, columns, reading)
+        with translate_errors(workspace.folder):
+            asked = bind_settings(EmbedSettings, to_toml_value(settings), "embed")
+            given, file = to_rows_file(texts, "texts", workspace, columns, reading)
             loaded = self._load(("models", "tasks"))
-            with workspace.bars.of("texts", max(1, given.num_rows or 0)) as advance:
+            with workspace.bars.show("texts", max(1, given.num_rows or 0)) as advance:
                 vectors = loaded.embed(file, asked, advance, is_empty=given.num_rows == 0)
         if given.dataset is None or asked.by != "text":
             return vectors
@@ -121,17 +121,17 @@ class Model:
 
         rows:    texts, dictionaries as in fine-tuning, a table or a file; of a `datasets.Dataset` such a one comes
                  back, with a column for each key of the dictionaries, `predicted_...` if it has such a column
-        columns: where the rows have another name for a role
+        columns: names of columns by role, if they differ
         reading: how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
 
         A dictionary has `line`, the number of its row from 1; of "classes" `label` and `probabilities`. A row that
         cannot be used has the reason, `unusable`. Raises InputError: rows of another task, no fine-tuned model.
         """
         workspace = Workspace(progress=progress)
-        with in_python(workspace.folder):
-            given, file = rows_file(rows, "rows", workspace, columns, reading)
+        with translate_errors(workspace.folder):
+            given, file = to_rows_file(rows, "rows", workspace, columns, reading)
             loaded = self._load(("tasks", "models"))
-            with workspace.bars.of("rows", max(1, given.num_rows or 0)):
+            with workspace.bars.show("rows", max(1, given.num_rows or 0)):
                 answers = [*loaded.predict(file, given.written)] if given.num_rows != 0 else []
         if given.dataset is None:
             return answers
@@ -145,22 +145,22 @@ class Model:
 
         Raises InputError: no mask, a text that is too long, a model that guesses no words.
         """
-        with in_python():
+        with translate_errors():
             if not isinstance(text, str):
                 raise InputError(f"text is of the type {type(text).__name__}: give one text with [MASK] in it.")
             return self._load(("models", "tasks")).fill(text, top)
 
     def save(self, folder: str | Path) -> None:
         """Copy the model's files into a new folder. Raises InputError."""
-        with in_python(), open_model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
+        with translate_errors(), open_model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
             copytree(own, new, dirs_exist_ok=True)
 
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":
-        """Return the model of an address, loaded; of a store the newest of the first kind that it has."""
+        """Load the model once, and return it. kinds: kinds of artifacts; of a store the first that it has is loaded"""
         if kinds not in self._loaded:
             from trainer.tasks.loaded import LoadedModel  # torch is slow to import
 
-            self._loaded[kinds] = LoadedModel(self._held.enter_context(open_model_folder(self.address, kinds)))
+            self._loaded[kinds] = LoadedModel(self._open_folders.enter_context(open_model_folder(self.address, kinds)))
         return self._loaded[kinds]
 
     def __repr__(self) -> str:
@@ -172,8 +172,8 @@ def load_model(address: str | Path) -> Model:
 
     Raises InputError if there is none.
     """
-    model = model_of(address)
-    with in_python(), open_model_folder(model.address):
+    model = to_model(address)
+    with translate_errors(), open_model_folder(model.address):
         return model
 
 
@@ -200,21 +200,21 @@ def train(
 
     Called again with the same arguments in the same store, it returns the same model, and resumes one that was
     interrupted. Raises InputError: an unknown setting, shards that do not suit the model, no torch; TrainingFailed
-    where the trainer ends for another reason, with the end of its log.
+    if the trainer ends for another reason, with the end of its log.
     """
     if not isinstance(shards, Shards):
         raise InputError(
             f"shards is of the type {type(shards).__name__}: give what cloze.build_shards or cloze.open_shards returns."
         )
-    workspace, manifest = shards._workspace.showing(progress), shards._set.manifest
+    workspace, manifest = shards._workspace.with_progress(progress), shards._set.manifest
     if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         settings = bind_settings(
-            ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model"
+            ModelSettings, to_toml_value(parse_model_name(model) if isinstance(model, str) else model), "model"
         )
         table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
-        learnt = bind_settings(TrainingSettings, listed(table), "training")
+        learnt = bind_settings(TrainingSettings, to_toml_value(table), "training")
     place = workspace.place
 
     def work() -> Manifest:
@@ -223,15 +223,15 @@ def train(
         )
         return trained
 
-    with in_python(workspace.folder):
-        trained = workspace.past_damage(work)
+    with translate_errors(workspace.folder):
+        trained = workspace.run_past_damage(work)
     return Model(place.to_address(trained.folder), read_events(place, trained), workspace)
 
 
-def family_table(name: str) -> dict[str, str]:
-    """Return the table of a model that is named by its family and size. Raises InputError.
+def parse_model_name(name: str) -> dict[str, str]:
+    """Return the table of a model that is named by its family and size. Raises InputError if it names no family.
 
-    >>> family_table("bert-tiny")
+    >>> parse_model_name("bert-tiny")
     {'family': 'bert', 'size': 'tiny'}
     """
     family, _, size = name.rpartition("-")
@@ -254,7 +254,7 @@ def finetune(
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
-    """Fine-tune a model on labelled examples, which are looked at first.
+    """Fine-tune a model on labelled examples, after a check of them.
 
     model:    a model, or the address of one: a folder, an artifact of a store, a store, a release (STORE@NAME)
     task:     what is learnt: "classes", "number", "tags", "answers", "similarity", ... (`cloze finetune --help`)
@@ -262,7 +262,7 @@ def finetune(
     evaluate: rows, or their file, by which each epoch is judged
     output:   folder of the result, empty or new; default: a temporary one. Called again with the same arguments, an
               interrupted fine-tuning resumes there
-    columns:  where the rows have another name for a role: `{"text": "sentence"}`
+    columns:  names of columns by role, if they differ: `{"text": "sentence"}`
     reading:  how they are read: `format`, `header` (False: no names of columns), `max_unusable` (0.01 of the rows)
     accept:   findings of `cloze check` that stop nothing, by name
     settings: of the task and of the fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
@@ -271,25 +271,27 @@ def finetune(
     """
     workspace = Workspace(progress=progress)
     output = Path(output or mkdtemp(dir=workspace.folder) + "/model")
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         files = TaskFiles(
-            training=rows_file(train, "train", workspace, columns, {**LEARNT, **(reading or {})})[1],
-            evaluation=rows_file(evaluate, "evaluate", workspace, columns, {**LEARNT, **(reading or {})})[1],
+            training=to_rows_file(train, "train", workspace, columns, {**LEARNING_DEFAULTS, **(reading or {})})[1],
+            evaluation=to_rows_file(evaluate, "evaluate", workspace, columns, {**LEARNING_DEFAULTS, **(reading or {})})[
+                1
+            ],
         )
-        asked = FinetuneRequest(task, model_of(model).address, files, output, settings, accept)
-        history = learn(finetune_events(asked), task, workspace)
+        asked = FinetuneRequest(task, to_model(model).address, files, output, settings, accept)
+        history = collect_history(finetune_events(asked), task, workspace)
     return Model(output, history, workspace)
 
 
-def learn(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
-    """Go through the events of a fine-tuning; return those that were measured."""
+def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
+    """Consume the events of a fine-tuning with a bar, and return its steps and evaluations."""
     history: list[Event] = []
     start: Event = {"steps": 0}
     for start in events:
         if start["event"] != "warning":
             break
         workspace.tell(f"warning: {start['message']}")
-    with workspace.bars.of(f"{task} steps", max(1, start["steps"])) as advance:
+    with workspace.bars.show(f"{task} steps", max(1, start["steps"])) as advance:
         for event in events:
             if event["event"] == "warning":
                 workspace.tell(f"warning: {event['message']}")
@@ -302,17 +304,17 @@ def learn(events: Iterator[Event], task: str, workspace: Workspace) -> list[Even
 
 def predict(model: Model | str | Path, rows: Any, **asked: Any) -> list[dict[str, Any]]:
     """Return what a fine-tuned model predicts for each row: `load_model(model).predict(rows, ...)`."""
-    return model_of(model).predict(rows, **asked)
+    return to_model(model).predict(rows, **asked)
 
 
 def embed(model: Model | str | Path, texts: Any, **asked: Any) -> npt.NDArray[np.float32]:
     """Return a vector for each text: `load_model(model).encode(texts, ...)`."""
-    return model_of(model).encode(texts, **asked)
+    return to_model(model).encode(texts, **asked)
 
 
 def fill(model: Model | str | Path, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
     """Return for each [MASK] of a text the most probable tokens: `load_model(model).fill(text)`."""
-    return model_of(model).fill(text, top=top)
+    return to_model(model).fill(text, top=top)
 
 
 def check(
@@ -325,23 +327,23 @@ def check(
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> dict[str, Any]:
-    """Look at labelled rows before anything is learnt from them, as `finetune` does itself.
+    """Check labelled rows before anything is learned from them, as `finetune` does itself.
 
     train:    rows to learn from, as for `finetune`
     evaluate: further rows, to judge by
-    model:    whose tokenizer counts tokens
+    model:    the model with the tokenizer that counts tokens
     settings: of the task and of the fine-tuning: `labels`, `max_length`, ...
 
     Returns what `cloze check --json` prints. Raises InputError.
     """
     workspace = Workspace(progress=False)
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         named = [("train", train), *((f"evaluate{number or ''}", rows) for number, rows in enumerate(evaluate))]
-        asked = {**LEARNT, **(reading or {})}
-        files = [rows_file(rows, name, workspace, columns, asked)[1] for name, rows in named]
-        address = None if model is None else model_of(model).address
-        report: dict[str, Any] = in_words(
-            check_data(files, task, listed(settings), address, accept).to_json(), workspace.folder
+        asked = {**LEARNING_DEFAULTS, **(reading or {})}
+        files = [to_rows_file(rows, name, workspace, columns, asked)[1] for name, rows in named]
+        address = None if model is None else to_model(model).address
+        report: dict[str, Any] = to_python_json(
+            check_data(files, task, to_toml_value(settings), address, accept).to_json(), workspace.folder
         )
         return report
 
@@ -373,13 +375,13 @@ def evaluate(
     )
 
     workspace = Workspace(progress=progress)
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         asked = EvaluationOptions(
-            model=model_of(model).address,
+            model=to_model(model).address,
             suite=str(suite),
             data=None if data is None else Path(data),
             output=Path(output),
-            compare=None if compare is None else model_of(compare).address,
+            compare=None if compare is None else to_model(compare).address,
             control=control,
             accept=tuple(accept),
         )
@@ -388,8 +390,8 @@ def evaluate(
         return table
 
 
-def model_of(model: Any) -> Model:
-    """Return a model, of its address if it is none. Raises InputError."""
+def to_model(model: Any) -> Model:
+    """Return `model` if it is a model, otherwise the model at that address. Raises InputError for other types."""
     if isinstance(model, Model):
         return model
     if not isinstance(model, str | Path):
@@ -400,22 +402,33 @@ def model_of(model: Any) -> Model:
     return Model(model)
 
 
-def rows_file(
+def to_rows_file(
     rows: Any,
     name: str,
     workspace: Workspace,
     columns: Mapping[str, str] | None,
     reading: Mapping[str, Any] | None = None,
-) -> tuple[Given, FileSettings]:
-    """Return what a caller gave, and the file that it is in. reading: further settings of the file"""
-    given = look_at(rows, name, workspace.folder)
-    own = {"text": "text"} if given.texts or given.documents else {}  # whatever it was called where the model learnt
+) -> tuple[InputData, FileSettings]:
+    """Return the resolved input of an argument, and the settings to read its file with.
+
+    Args:
+        rows: What the caller gave.
+        name: The name of the argument.
+        workspace: Where rows are written.
+        columns: The names of columns by role.
+        reading: Further settings of the file.
+
+    Raises:
+        InputError: If the rows cannot be read, or a setting is unknown.
+    """
+    given = resolve_input(rows, name, workspace.folder)
+    own = {"text": "text"} if given.texts or given.documents else {}  # whatever its name was in fine-tuning
     settings = {"max_unusable": 1.0, **(reading or {}), "columns": {**own, **(columns or {})}}
     return given, bind_settings(FileSettings, {**settings, "path": str(Path(given.path).resolve())}, "reading")
 
 
 def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:
-    """Return a `datasets.Dataset` with further columns; one whose name it has gets another."""
+    """Return a `datasets.Dataset` with further columns; a name that it has already gets the prefix `predicted_`."""
     for name, column in columns.items():
         while name in dataset.column_names:
             name = f"predicted_{name}"

@@ -1,6 +1,6 @@
 """Bars for notebooks and terminals: those of the command, on standard error.
 
-In a notebook a bar needs ipywidgets; there, and where standard error is a file, a line every ten seconds replaces it.
+In a notebook a bar needs ipywidgets. Without it, and if standard error is a file, a line every ten seconds replaces it.
 """
 
 import sys
@@ -23,21 +23,23 @@ class _Console(Console):
 
 
 class Bars:
-    """Shows how far some work is, or nothing. shown: whether anything is shown"""
+    """Progress bars on standard error, or nothing. shown: True to show anything"""
 
     def __init__(self, shown: bool) -> None:
         self._shown = shown
 
     def tell(self, line: str) -> None:
-        """Print a line."""
+        """Print a line on standard error, if anything is shown."""
         if self._shown:
             print(line, file=sys.stderr)
 
     @contextmanager
-    def of(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar for the time of the block; yields what says how much of it is done.
+    def show(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show a bar for the time of the block, and yield a function that takes the number of items that are done.
 
-        what: a stage, by its folder; where it ends with "steps", they are counted
+        Args:
+            what: The name of the bar; a name that ends with " steps" counts steps instead of parts.
+            total: The number of all items.
         """
         if not self._shown:
             yield lambda done: None

@@ -18,7 +18,7 @@ from typing import Any
 from cloze.models import Model
 from cloze.shards import Shards, open_shards
 from cloze.vocabulary import Vocabulary
-from cloze.workspace import listed
+from cloze.workspace import to_toml_value
 from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
@@ -29,7 +29,7 @@ from flows.recipes.tables import to_toml
 from flows.run.record.run_record import RunRecord, list_run_ids, read_run
 from trainer.build import read_events
 
-FIXABLE, BEGINNING = 2, "cloze: "  # the exit code of what the user can fix, and how its paragraph begins
+INPUT_ERROR_CODE, ERROR_PREFIX = 2, "cloze: "  # the exit code of what the user can fix, and how its paragraph begins
 LAST_LINES = 30
 
 
@@ -41,7 +41,7 @@ class Run:
     """A run that ended, and its results."""
 
     def __init__(self, store: str, record: RunRecord) -> None:
-        """For `cloze.run`."""
+        """Make a run; for `cloze.run`."""
         self._place, self._record = Place(store), record
 
     @property
@@ -72,7 +72,7 @@ class Run:
     @property
     def shards(self) -> Shards:
         """Its shards; of several sets the last. Raises InputError if they are gone."""
-        return open_shards(self._place.to_address(self._folder("shards")))
+        return open_shards(self._place.to_address(self._find_folder("shards")))
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -82,12 +82,13 @@ class Run:
     @property
     def model(self) -> Model:
         """Its model. Raises InputError if the recipe trains none, or it is gone."""
-        manifest = read_manifest(self._place, self._folder("models"))
+        manifest = read_manifest(self._place, self._find_folder("models"))
         return Model(
-            self._place.to_address(self._folder("models")), read_events(self._place, manifest) if manifest else ()
+            self._place.to_address(self._find_folder("models")), read_events(self._place, manifest) if manifest else ()
         )
 
-    def _folder(self, kind: str) -> str:
+    def _find_folder(self, kind: str) -> str:
+        """Return the folder of the last artifact of a kind. Raises InputError if the run has none."""
         folders = [stage.folder for stage in self._record.stages if stage.kind == kind]
         if not folders:
             raise InputError(f"{self!r} has no {kind}: its recipe asks for none.")
@@ -115,12 +116,12 @@ def run(
     progress: whether its lines are printed
     watch:    whether it is a Prefect flow from its beginning; None: if a server answers, it trains, or it takes minutes
 
-    Raises InputError: what is wrong with the recipe, the files or the store; RunFailed where it ends otherwise.
+    Raises InputError: what is wrong with the recipe, the files or the store; RunFailed if it ends otherwise.
     """
     if workers is not None:
         PROCESSES.check("workers", workers)
     folder = Path(recipe) if Path(recipe).is_dir() else None
-    pairs = [f"{key}={to_toml(listed(value))}" for key, value in (settings or {}).items()]
+    pairs = [f"{key}={to_toml(to_toml_value(value))}" for key, value in (settings or {}).items()]
     address = None if store is None else str(store)
     loaded = find_recipe(None if folder else str(recipe), folder, address, pairs)  # its mistakes are raised here
     place = Place(loaded.store)
@@ -129,10 +130,12 @@ def run(
     asked += ["--store", address] if address else []
     asked += ["--workers", str(workers)] if workers is not None else []
     asked += [] if watch is None else ["--watch" if watch else "--no-watch"]
-    code, output, error = _command("run", *asked, *(part for pair in pairs for part in ("--set", pair)), shown=progress)
+    code, output, error = _run_command(
+        "run", *asked, *(part for pair in pairs for part in ("--set", pair)), shown=progress
+    )
     new = [run_id for run_id in list_run_ids(place) if run_id not in before and run_id.endswith(f"-{loaded.name}")]
-    if code == FIXABLE and BEGINNING in error:
-        raise InputError(error[error.rindex(BEGINNING) + len(BEGINNING) :].strip())
+    if code == INPUT_ERROR_CODE and ERROR_PREFIX in error:
+        raise InputError(error[error.rindex(ERROR_PREFIX) + len(ERROR_PREFIX) :].strip())
     record = read_run(place, new[-1]) if new else None
     if record is None or record.state != "completed":
         raise RunFailed(
@@ -141,8 +144,11 @@ def run(
     return Run(loaded.store, record)
 
 
-def _command(*arguments: str, shown: bool) -> tuple[int, str, str]:
-    """Run the command; returns its exit code and what it printed. An interrupt is passed on to it."""
+def _run_command(*arguments: str, shown: bool) -> tuple[int, str, str]:
+    """Run a command of Cloze in a process; return its exit code, standard output and standard error.
+
+    An interrupt is passed on to the process. shown: True to print its lines
+    """
     variables = {**os.environ, **OWN_CODE, "TTY_COMPATIBLE": "0"}  # Jupyter sets FORCE_COLOR, which draws bars
     called = [sys.executable, "-m", "flows.main", *arguments]
     with tempfile.TemporaryFile() as errors:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cloze.documents import documents_of
-from cloze.messages import in_python
-from cloze.vocabulary import Vocabulary, manifest_of
+from cloze.documents import to_documents
+from cloze.messages import translate_errors
+from cloze.vocabulary import Vocabulary, get_manifest
 from cloze.workspace import Workspace
 from corpora.build import Corpus
 from corpora.errors import InputError
@@ -42,7 +42,7 @@ class Shards:
     """The examples of one split in one epoch: its order and its masks, as a training reads them.
 
     `len(shards)` is their number, without deleted ones. `shards[0]` is a dictionary of arrays of 64-bit integers:
-    `input_ids`, `attention_mask`, `token_type_ids`, `labels` [T] (-100 where nothing is to be guessed), and of pairs
+    `input_ids`, `attention_mask`, `token_type_ids`, `labels` [T] (-100 for tokens that are not guessed), and of pairs
     `next_sentence_label` or `sentence_order_label`.
     """
 
@@ -54,7 +54,7 @@ class Shards:
 
     @property
     def artifact(self) -> str:
-        """The folder of the shards: in their store, or where they are temporary."""
+        """The address of the folder of the shards, in their store or in a temporary one."""
         return self._workspace.place.to_address(self._set.manifest.folder)
 
     @property
@@ -64,7 +64,7 @@ class Shards:
 
     @property
     def _vocabulary_artifact(self) -> Manifest:
-        """The artifact of that vocabulary."""
+        """The manifest of the vocabulary. Raises InputError if it is gone."""
         return find_vocabulary(Artifact(place=self._set.place, manifest=self._set.manifest))
 
     def split(self, name: str) -> "Shards":
@@ -73,7 +73,7 @@ class Shards:
         return Shards(replace(self._set, split=name), self._epoch, self._seed, self._workspace)
 
     def epoch(self, number: int) -> "Shards":
-        """Return the same examples as another epoch reads them: in another order, and where masks are drawn, others."""
+        """Return the same examples as another epoch reads them: in another order, with newly drawn masks."""
         return Shards(self._set, number, self._seed, self._workspace)
 
     def __len__(self) -> int:
@@ -107,7 +107,8 @@ class Shards:
     def to_hf(self, *, padded: bool = True) -> Any:
         """Return a `datasets.Dataset` with the columns of `shards[0]`, in memory, for `Trainer`.
 
-        padded: whether all rows are as wide as the longest example may be, so that any collator can batch them
+        padded: True for rows that are all as wide as the longest example may be, so that any collator can batch them
+
         Raises ImportError without datasets.
         """
         from datasets import Dataset  # an extra: `dev`
@@ -122,8 +123,9 @@ class Shards:
     def to_torch(self, *, padded: bool = True) -> Any:
         """Return a `torch.utils.data.Dataset` with `set_epoch`; give it to a DataLoader as it is.
 
-        padded: whether all examples are as wide as the longest may be, so that they can be batched
-        Raises InputError for a split without examples, ImportError where torch is not installed.
+        padded: True for examples that are all as wide as the longest may be, so that they can be batched
+
+        Raises InputError for a split without examples, ImportError if torch is not installed.
         """
         from trainer.datasets import ExampleDataset  # torch is slow to import
 
@@ -134,15 +136,15 @@ class Shards:
     def save(self, folder: str | Path) -> None:
         """Copy shards and vocabulary into a new folder, which `cloze.open_shards` opens. Raises InputError."""
         source = self._set.place
-        with in_python(), open_new_folder(Path(folder)) as new:
+        with translate_errors(), open_new_folder(Path(folder)) as new:
             for manifest in (self._set.manifest, self._vocabulary_artifact):
                 paths = {f"{manifest.stage_folder}/{path}" for part in manifest.parts for path in part.paths}
                 for path in (*sorted(paths), f"{manifest.folder}/{MANIFEST}"):
                     with source.open(path) as file, Place(str(new)).create(path) as sink:
                         copyfileobj(file, sink)
 
-    def _stored(self) -> Int64s:
-        """Return the stored number of each example, as `cloze trace` has it: [N]."""
+    def _find_stored_numbers(self) -> Int64s:
+        """Return the index in the stored split of each example, as `cloze trace` numbers them: int64 [N]."""
         if self._records is None:
             return np.empty(0, np.int64)
         return find_global_examples(self._records.to_slots(np.arange(len(self))), len(self._set), self._seed)
@@ -189,17 +191,17 @@ def build_shards(
         raise InputError(
             f"vocab is of the type {type(vocab).__name__}: give what cloze.train_vocabulary or load_vocabulary returns."
         )
-    given = documents_of(docs, progress)._with(
+    given = to_documents(docs, progress)._with(
         "corpus", progress=progress, seed=seed, shards=table, vocabulary=vocab._tables
     )
     workspace = given._workspace
 
     def work() -> Manifest:
-        corpus = Corpus(workspace.place, given._made_corpus())
-        words = manifest_of(vocab, workspace, given._recipe)
+        corpus = Corpus(workspace.place, given._make_corpus())
+        words = get_manifest(vocab, workspace, given._recipe)
         return build_shard_sets(given._recipe, corpus, {"": words}, workspace.perform)[""]
 
-    manifest = given._past_faults(work)
+    manifest = given._run_past_faults(work)
     return Shards(ShardSet(workspace.place, manifest), 0, seed, workspace)
 
 
@@ -211,7 +213,7 @@ def open_shards(
     address: the folder of a shards artifact, a store (`s3://bucket/prefix`, too), whose newest shards are then opened,
              or a release (STORE@NAME)
     split:   "train" or "held-out"
-    epoch:   whose order and masks are read, from 0
+    epoch:   the zero-based epoch, which decides order and masks
     seed:    of the order; a training with this seed reads the same
     progress: whether a training of these shards shows bars
 
@@ -237,13 +239,13 @@ def trace(shards: Shards | str | Path, of: int | str | bytes) -> dict[str, Any]:
     if isinstance(of, int):
         if not -len(opened) <= of < len(opened):
             raise InputError(f"of = {of}: there are {len(opened):,} examples, numbered from 0.")
-        stored = int(opened._stored()[of])
+        stored = int(opened._find_stored_numbers()[of])
         return {**build_example_json(artifact, stored, opened._set.split), "example": of % len(opened)}
     if not isinstance(of, str | bytes):
         raise InputError(f"of is of the type {type(of).__name__}: give an example's number, or the id of a document.")
     facts = build_document_json(artifact, of if isinstance(of, str) else of.hex())
     numbers = {
-        split: np.flatnonzero(np.isin(opened.split(split)._stored(), stored)).tolist()
+        split: np.flatnonzero(np.isin(opened.split(split)._find_stored_numbers(), stored)).tolist()
         for split, stored in facts["examples"].items()
     }
     return {**facts, "examples": numbers}

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cloze.documents import documents_of
+from cloze.documents import to_documents
 from cloze.encoding import CallOptions, Encoding, TokenizerCall
 from cloze.workspace import Tables, Workspace
 from corpora.build import Corpus
@@ -28,16 +28,16 @@ from trainer.complete_folders import explain_disk_errors
 
 
 class Vocabulary:
-    """A vocabulary. `len(vocab)` is the number of its tokens, whose ids run from 0; `"[MASK]" in vocab`.
+    """A vocabulary. `len(vocab)` is the number of its tokens, which have the ids from 0; `"[MASK]" in vocab`.
 
-    It is called as a tokenizer of transformers is, and stands in for one where texts are encoded and batched: in calls,
-    in data collators and in `Trainer`. It has `mask_token`, `mask_token_id` and so on for pad, unk, cls and sep.
+    It is called as a tokenizer of transformers is, and can replace one in calls, data collators and `Trainer`. It has
+    `mask_token`, `mask_token_id` and so on for pad, unk, cls and sep.
     """
 
     is_fast = True  # which transformers asks before it uses offsets
 
     def __init__(self, words: Words, tables: Tables | None = None, made: tuple[Workspace, Manifest] | None = None):
-        """For the functions of this package. made: where the vocabulary was trained, and its artifact there."""
+        """For the functions of this package. made: the workspace and artifact, if it was trained there"""
         self._words, self._tables, self._made = words, tables or {}, made
         config = json.loads(words.to_files().get(CONFIG, b"{}"))
         self._call = TokenizerCall(words.to_tokenizer(), config, dict(words.special_tokens))
@@ -63,7 +63,7 @@ class Vocabulary:
         return_offsets_mapping: bool = False,
         return_length: bool = False,
     ) -> Encoding:
-        """Encode a text or several, alone or in pairs, as transformers does with the same arguments.
+        """Encode a text or several, as single texts or in pairs, as transformers does with the same arguments.
 
         text, text_pair: texts, in a list, an array or a column; with `is_split_into_words` lists of words
         padding:        True or "longest", "max_length", False
@@ -113,12 +113,12 @@ class Vocabulary:
     @property
     def model_input_names(self) -> list[str]:
         """What a call returns, in the order of transformers."""
-        return [*self._call.names]
+        return [*self._call.input_names]
 
     @property
     def model_max_length(self) -> int:
         """Tokens of the longest text that its models read, as far as its folder says so; else 10^20."""
-        return self._call.longest
+        return self._call.max_length
 
     def pad(
         self,
@@ -202,11 +202,11 @@ class Vocabulary:
 def train_vocabulary(
     docs: Any, algorithm: str = "wordpiece", size: int = 8000, *, progress: bool | None = None, **settings: Any
 ) -> Vocabulary:
-    """Train a vocabulary on documents, those apart that are held out for evaluation.
+    """Train a vocabulary on documents, without those that are held out for evaluation.
 
     docs:      documents, as they are: near-duplicates count if they were not removed; or what `read` takes
     algorithm: "wordpiece" (BERT), "byte-bpe" (RoBERTa) or "unigram" (ALBERT)
-    size:      tokens in all, special ones included; fewer where the texts yield no more
+    size:      tokens in all, special ones included; fewer if the texts yield no more
     progress:  whether bars are shown; default: as for the documents
     settings:  further keys of a recipe's table `[vocabulary]`: `lowercase`, `strip_accents`, `min_frequency`, ...; by
                default, case, accents and letters are kept as the texts of a folder need it, as by `cloze run --source`
@@ -217,9 +217,9 @@ def train_vocabulary(
     >>> vocab.tokenize("The tide")
     ['the', 'tide']
     """
-    given = documents_of(docs, progress)
+    given = to_documents(docs, progress)
     chosen = {"algorithm": algorithm, "size": size, **settings}
-    fitted = {"size": 8000, **given._opened.fitted("vocabulary").get("vocabulary", {})}
+    fitted = {"size": 8000, **given._opened.get_fitted("vocabulary").get("vocabulary", {})}
     table = (
         propose_settings({f"vocabulary.{key}": value for key, value in chosen.items()}, "vocabulary", fitted) | chosen
     )
@@ -227,12 +227,12 @@ def train_vocabulary(
     workspace, recipe = made._workspace, made._recipe
 
     def work() -> Manifest:
-        corpus = Corpus(workspace.place, made._made_corpus())
+        corpus = Corpus(workspace.place, made._make_corpus())
         vocabularies, measures = make_vocabularies(recipe, corpus, {}, workspace.perform)
         workspace.perform(measures)
         return vocabularies[""]
 
-    manifest = made._past_faults(work)
+    manifest = made._run_past_faults(work)
     return Vocabulary(read_vocabulary(workspace.place, manifest), table, (workspace, manifest))
 
 
@@ -246,8 +246,11 @@ def load_vocabulary(folder: str | Path, *, lowercase: bool | None = None) -> Voc
     return Vocabulary(load_words(Path(folder), lowercase))
 
 
-def manifest_of(vocabulary: Vocabulary, workspace: Workspace, recipe: Recipe) -> Manifest:
-    """Return a vocabulary's artifact in a workspace, which takes in one that was made elsewhere. Raises InputError."""
+def get_manifest(vocabulary: Vocabulary, workspace: Workspace, recipe: Recipe) -> Manifest:
+    """Return the manifest of a vocabulary in a workspace, which stores it first if it was made elsewhere.
+
+    Raises InputError if the vocabulary lacks special tokens.
+    """
     if vocabulary._made is not None and vocabulary._made[0].place.address == workspace.place.address:
         return vocabulary._made[1]
     vocabulary._words.check_roles("The vocabulary")

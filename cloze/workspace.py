@@ -1,4 +1,4 @@
-"""Where the functions of this package work: a store that the caller names, or a temporary one.
+"""The store that the functions of this package work in: one that the caller names, or a temporary one.
 
     workspace = Workspace(store)             raw texts of the caller ─► files ─► recipe ─► stages ─► the store
     workspace.perform(stages)                what a run does for them: look, build what is missing, publish
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
-from cloze.messages import python_words
+from cloze.messages import to_python_words
 from cloze.progress import Bars
 from corpora.generic_types import Result
 from corpora.sources.contract import StatCache
@@ -37,18 +37,21 @@ from trainer.job import TrainingJob
 from trainer.launch import train
 
 Tables = Mapping[str, Any]
-MOST_WORKERS = 4_096
 
 
 class Workspace:
-    """A store and how stages are built there.
+    """A store, and how stages are built in it.
 
-    store:    a folder or `s3://bucket/prefix`; None for a temporary folder
-    workers:  processes that build parts; a program that asks for more than one calls us below
-              `if __name__ == "__main__":`, as for any process that Python spawns
-    progress: whether bars are shown
+    Attributes:
+        folder: A folder of this machine for files that are no artifacts; it is removed with the workspace.
+        place: The store.
+        bars: The progress bars.
 
-    `folder` is a folder of this machine for what is not an artifact; it goes with the workspace.
+    Args:
+        store: A folder or `s3://bucket/prefix`; None for a temporary folder.
+        workers: The number of processes that build parts. A program that asks for more than one calls us below
+            `if __name__ == "__main__":`, as for any process that Python spawns.
+        progress: True to show bars.
     """
 
     def __init__(self, store: str | Path | None = None, workers: int = 1, progress: bool = True) -> None:
@@ -61,8 +64,8 @@ class Workspace:
         self._workers = workers
         self._damage = DamageTracker(place=self.place, tell=self.tell)
 
-    def showing(self, progress: bool | None) -> "Workspace":
-        """Return this workspace with bars or without; None: as it is."""
+    def with_progress(self, progress: bool | None) -> "Workspace":
+        """Return this workspace with or without bars; unchanged if `progress` is None."""
         if progress is None:
             return self
         other = copy(self)
@@ -71,33 +74,42 @@ class Workspace:
         return other
 
     def tell(self, line: str) -> None:
-        """Print a line, in Python's words, if bars are shown."""
-        self.bars.tell(python_words(line, self.folder))
+        """Print a line with the words of Python, if bars are shown."""
+        self.bars.tell(to_python_words(line, self.folder))
 
     @property
-    def recipes(self) -> Path:
-        """The folder next to whose `recipes` the locks of folders are: the store, if it is one of this machine."""
+    def recipe_folder(self) -> Path:
+        """The folder next to which `recipes` keeps the locks of folders: that of a local store, otherwise `folder`."""
         return Path(self.place.address) if self.place.is_local else self.folder
 
-    def recipe(self, tables: Tables) -> Recipe:
-        """Return the recipe that tables mean in this store. Raises InputError."""
-        recipe = build_recipe({**listed(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
+    def build_recipe(self, tables: Tables) -> Recipe:
+        """Build the recipe of tables, with this store. Raises InputError if they are not valid."""
+        recipe = build_recipe({**to_toml_value(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
         return replace(recipe, path=None)
 
-    def resolved(self, recipe: Recipe, lock: Lock) -> Lock:
-        """Find the raw files of a recipe. Reads each once. Raises InputError if there are none."""
+    def resolve_files(self, recipe: Recipe, lock: Lock) -> Lock:
+        """Find the raw files of a recipe, read each once for its digest, and return the lock with them.
+
+        Raises:
+            InputError: If there are none.
+        """
         return resolve_raw_files(replace(recipe, store=self.place.address), lock, StatCache()).lock
 
-    def past_damage(self, work: Callable[[], Result]) -> Result:
-        """Do some work that performs stages; what it finds damaged is built again. Raises InputError."""
+    def run_past_damage(self, work: Callable[[], Result]) -> Result:
+        """Run a function that performs stages; damaged files that it meets are built again. Raises InputError if that
+        fails.
+        """
         return run_past_damage(work, self._damage)
 
-    def distrust(self, fault: Damaged) -> None:
-        """Have a damaged file built again when its stage is performed next. Raises InputError if that mends nothing."""
+    def mark_damaged(self, fault: Damaged) -> None:
+        """Mark a file as damaged, so that it is built again when its stage is performed next.
+
+        Raises InputError if that cannot help.
+        """
         self._damage.mark_damaged(fault)
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Build what is missing of stages, publish them, and return their manifests."""
+        """Build the missing parts of stages, publish the stages, and return their manifests."""
         return [self._perform(stage) for stage in stages]
 
     def _perform(self, stage: Stage) -> Manifest:
@@ -110,12 +122,12 @@ class Workspace:
         return manifest
 
     def _build(self, stage: Stage, plans: Sequence[PartPlan]) -> None:
-        """Build parts and show how far that is."""
+        """Build parts, with a bar."""
         distrusted = frozenset(self._damage.damaged)
         if isinstance(plans[0].job, TrainingJob):
-            with self.bars.of(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
+            with self.bars.show(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
                 train(plans[0].job, lambda event: advance(int(event.get("step", 0))))
-        with self.bars.of(stage.stage_folder, len(plans)) as advance:
+        with self.bars.show(stage.stage_folder, len(plans)) as advance:
             if self._workers == 1 or len(plans) == 1:
                 for number, plan in enumerate(plans):
                     advance(number)
@@ -145,14 +157,14 @@ class Workspace:
                 raise
 
 
-def listed(value: Any) -> Any:
-    """Return a value as TOML would give it: lists, tables and texts.
+def to_toml_value(value: Any) -> Any:
+    """Convert a value to one that TOML can hold: lists, tables and texts.
 
-    >>> listed({"keep": ("en", "de"), "path": Path("raw")})
+    >>> to_toml_value({"keep": ("en", "de"), "path": Path("raw")})
     {'keep': ['en', 'de'], 'path': 'raw'}
     """
     if isinstance(value, Mapping):
-        return {str(key): listed(each) for key, each in value.items()}
+        return {str(key): to_toml_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [listed(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)]
+        return [to_toml_value(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)]
     return str(value) if isinstance(value, Path) else value
